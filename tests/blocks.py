@@ -1,7 +1,7 @@
-"""The fenced blocks of the pages, and the commands in them: what tests run, or know why not.
+"""The fenced blocks of the docs and the commands in them.
 
-A block that cannot be run has a comment on the line before it: `<!-- not run: REASON -->`; one in words of another tool
-`<!-- not ours: WHOSE -->`. Nobody sees them who reads the page.
+Tests run each block unless a comment on the line before it gives a reason: `<!-- not run: REASON -->`, or
+`<!-- not ours: TOOL -->` for the syntax of another tool. Readers of the page do not see these comments.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[1]
-OF_RECORD = ("docs/decisions", "docs/interoperability.md")
-"""Nobody types what stands there."""
+RECORDS = ("docs/decisions", "docs/interoperability.md")
+"""Pages whose commands are not meant to be typed."""
 STORY = (
     "docs/start-locally.md",
     "README.md",
@@ -46,7 +46,7 @@ KEYWORDS = frozenset("if then else elif fi for while until do done in !".split()
 
 @dataclass(frozen=True)
 class Block:
-    """One fence: where it begins, its language, its text, and the mark before it: what kind, and why."""
+    """A fenced block, with the mark before it and the reason in the mark."""
 
     page: str
     line: int
@@ -61,25 +61,25 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """One simple command of a shell, without what it is given as environment and where its output goes."""
+    """A simple shell command without variable assignments and redirections."""
 
     words: tuple[str, ...]
     may_fail: bool = False
-    """Whether `||` follows."""
+    """True if `||` follows."""
 
     def __str__(self) -> str:
         return shlex.join(self.words)
 
 
 def pages() -> list[str]:
-    """Every page that people read, by its path."""
+    """Return the paths of all pages with commands."""
     found = [ROOT / "README.md", SKILL, *sorted((ROOT / "docs").rglob("*.md"))]
     names = [page.relative_to(ROOT).as_posix() for page in found]
-    return [name for name in names if not name.startswith(OF_RECORD)]
+    return [name for name in names if not name.startswith(RECORDS)]
 
 
 def blocks_of(page: str) -> list[Block]:
-    """The fences of the page, from top to bottom."""
+    """Return the fenced blocks of a page from top to bottom."""
     found, mark = [], ("", "")
     for token in MarkdownIt("commonmark").enable("table").parse((ROOT / page).read_text()):
         if token.type == "html_block" and (match := MARK.fullmatch(token.content.strip())):
@@ -93,14 +93,14 @@ def blocks_of(page: str) -> list[Block]:
 
 
 def inline_of(page: str) -> list[str]:
-    """What stands in backticks within sentences and tables."""
+    """Return the inline code of a page."""
     tokens = MarkdownIt("commonmark").enable("table").parse((ROOT / page).read_text())
     children = (child for token in tokens for child in token.children or ())
     return [child.content for child in children if child.type == "code_inline"]
 
 
 def commands_in(script: str) -> Iterator[Command]:
-    """The simple commands of a script, those in `$(...)` too."""
+    """Yield the simple commands of a script, including commands in `$(...)`."""
     script = HERE.sub("\n", script.replace("\\\n", " "))
     lexer = shlex.shlex(script.replace("\n", "\n;\n"), posix=True, punctuation_chars=True)
     lexer.commenters = "#"

@@ -1,4 +1,4 @@
-"""For every test."""
+"""Hooks for all tests."""
 
 import functools
 import gc
@@ -11,9 +11,12 @@ import pytest
 
 
 def pytest_configure() -> None:
-    """SIGTERM is taken for Ctrl-C: fixtures end what they have started, a local cloud with its hosts above all. What
-    AWS's services take is read once: each session would parse it anew, EC2's for a fifth of a second. Programs that a
-    test starts have the packages of this environment, and none that the user's shell names."""
+    """Prepare the process.
+
+    SIGTERM acts like Ctrl-C, so that fixtures end their local clouds and hosts. The models of AWS's services are parsed
+    once instead of once a session; EC2's takes 0.2 s. Programs that a test starts see the packages of this environment
+    and none that the user's shell names.
+    """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     botocore.session.create_loader = functools.cache(botocore.session.create_loader)
@@ -23,20 +26,22 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported to collect the tests is there to the end: the collector of garbage, a fifth of the time of the
-    unit tests, looks at it no more, and seldom at the rest."""
+    """Exclude imported modules from garbage collection and run it rarely: it takes a fifth of the unit tests' time."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Of a session that is interrupted the fixtures end now. pytest would give its folder free before that: to others
-    that end just then, and that would remove it with all by which a local cloud is found and ended."""
+    """End the fixtures of an interrupted session before pytest releases its folder.
+
+    Otherwise another session that ends at this moment may delete the folder, and with it the files by which a local
+    cloud is found and ended.
+    """
     session._setupstate.teardown_exact(None)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """No bytes in the name of a test: what was packed at another second has others, and two processes would not agree
-    on what there is to run."""
+    """Keep bytes out of test names: an archive packed a second later differs, and two processes would collect
+    different tests."""
     return argname if isinstance(val, bytes) else None

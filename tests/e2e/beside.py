@@ -1,4 +1,4 @@
-"""A second yard in the same account, with an image that it did not have to bake."""
+"""Deploy a second yard in the same account with a copied image."""
 
 import subprocess
 
@@ -10,7 +10,7 @@ from trainyard.client import Yard
 
 
 def deployed(runs: Runs, name: str, *arguments: str) -> Runs:
-    """As `scripts/deploy` does it with these arguments, without its first bake."""
+    """Run `scripts/deploy` with these arguments, without a bake."""
     state = runs.cloud.state
     settings = {
         "ASSEMBLY": str(state / f"{name}.out"),
@@ -34,7 +34,7 @@ def deployed(runs: Runs, name: str, *arguments: str) -> Runs:
 
 
 def _image(runs: Runs, yard: str) -> str:
-    """The current image of the yard beside, made once more as one of this yard's: a bake takes minutes."""
+    """Copy the current image of the first yard to this one, because a bake takes minutes."""
     ec2, ssm = (runs.yard.session.client(service) for service in ("ec2", "ssm"))
     current = ssm.get_parameter(Name="/trainyard/image")["Parameter"]["Value"]
     host = Shelf(runs).host(current)

@@ -1,4 +1,4 @@
-"""Chromium without a window, and the page `trainyard ui` of a yard in it."""
+"""Open the page of `trainyard ui` in headless Chromium."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MISSING = "no Chromium here: apt-get install --no-install-recommends chromium ch
 
 
 def until(driver: WebDriver, what: str, true: Callable[[], Any], shown: Callable[[], str]) -> Any:
-    """What `true` answers, once that is something. An element that is replaced while it is read is looked at again."""
+    """Return the first truthy result of `true`. An element that is replaced while it is read is read again."""
     wait = WebDriverWait(driver, PATIENCE, 0.3, [StaleElementReferenceException])
     try:
         return wait.until(lambda _: true())
@@ -35,28 +35,28 @@ def until(driver: WebDriver, what: str, true: Callable[[], Any], shown: Callable
 
 
 class Browser:
-    """What a person sees of the page, and does by it."""
+    """A user in front of the page."""
 
     def __init__(self, driver: webdriver.Chrome, address: str) -> None:
         self.driver, self.address = driver, address
         self.root = address.partition("/#")[0]
 
     def open(self, path: str = "/") -> None:
-        """The page at this path; from now on it must not be loaded anew (`same_page`)."""
+        """Open a path, and mark the page so that `same_page` detects a reload."""
         self.driver.get(self.root + path)
         self.driver.execute_script("window.seen = true")
 
     @property
     def same_page(self) -> bool:
-        """Whether nothing was loaded anew since."""
+        """Return True if the page was not reloaded since `open`."""
         return bool(self.driver.execute_script("return window.seen === true"))
 
     def text(self, selector: str = "body") -> str:
-        """What is shown of the first such element; nothing where there is none."""
+        """Return the visible text of the first matching element, or an empty text."""
         for _ in range(3):
             try:
                 return next((each.text for each in self.all(selector)), "")
-            except StaleElementReferenceException:  # it was replaced while it was read
+            except StaleElementReferenceException:  # replaced while it was read
                 continue
         return ""
 
@@ -64,7 +64,7 @@ class Browser:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def press(self, words: str) -> None:
-        """The button that says so, in the dialog if one is open."""
+        """Click the button with these words, in the open dialog if there is one."""
         above = "//dialog[@open]" if self.all("dialog[open]") else ""
         self.driver.find_element(By.XPATH, f"{above}//button[contains(., '{words}')]").click()
 
@@ -72,7 +72,7 @@ class Browser:
         self.driver.switch_to.active_element.send_keys(keys)
 
     def write(self, selector: str, text: str) -> None:
-        """Into a field, in the place of what was there."""
+        """Replace the text of a field."""
         (field,) = self.all(selector)
         field.clear()
         field.send_keys(text)
@@ -85,20 +85,20 @@ class Browser:
 
     @property
     def complaints(self) -> list[str]:
-        """What the browser has against the page: scripts that fail, what the policy keeps out."""
+        """Return the browser's errors: failed scripts, and requests that the content security policy blocked."""
         lines: list[dict[str, Any]] = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
         return [line["message"] for line in lines if line["level"] == "SEVERE"]
 
     @property
     def origins(self) -> set[str]:
-        """Where everything on the page has come from."""
+        """Return the origins of all resources on the page."""
         names = "performance.getEntriesByType('resource').map(each => new URL(each.name).origin)"
         return set(self.driver.execute_script(f"return {names}"))
 
 
 @contextmanager
 def page(environment: dict[str, str], folder: Path) -> Iterator[Browser]:
-    """The page that the command serves, opened by its address. Skips where there is no Chromium."""
+    """Open the page by the address that the command prints. Skip the test if Chromium is missing."""
     with driven(folder) as driver, served(environment, folder) as address:
         driver.get(address)
         yield Browser(driver, address)
@@ -106,7 +106,7 @@ def page(environment: dict[str, str], folder: Path) -> Iterator[Browser]:
 
 @contextmanager
 def served(environment: dict[str, str], folder: Path) -> Iterator[str]:
-    """The address that `trainyard ui` says, which it ends with."""
+    """Run `trainyard ui` and yield its address."""
     process = subprocess.Popen(
         [sys.executable, "-m", "trainyard.cli", "ui", "--no-browser", "--port", "0", "-o", "json"],
         cwd=folder,

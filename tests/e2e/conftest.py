@@ -1,7 +1,7 @@
-"""One deployed and baked yard on a local cloud of its own, for all whole-run tests of a session.
+"""A local cloud with a deployed yard and a baked image, shared by all end-to-end tests of a session.
 
-TRAINYARD_E2E_STATE=folder keeps that cloud's state between sessions, so that the second needs no bake.
-TRAINYARD_E2E_YARD=folder holds a yard that sessions side by side have a copy of each: the first of them makes it.
+TRAINYARD_E2E_STATE=folder keeps the state of the cloud between sessions, so that later sessions skip the bake.
+TRAINYARD_E2E_YARD=folder contains a yard that parallel sessions copy; the first session creates it.
 """
 
 import fcntl
@@ -19,9 +19,9 @@ from scripts.local_yard import ROOT, Cloud, port_for
 from tests.e2e.runs import Runs
 from trainyard.client import Yard
 
-OTHER_BUCKET = "open-data-of-somebody"
+OTHER_BUCKET = "example-open-data"
 READS = f"{OTHER_BUCKET}/digits/"
-"""The folder of it that the yard reads."""
+"""The folder of the other bucket that the yard reads."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cdk_checks_no_template_here() -> Iterator[None]:
-    """It does so in tests/infrastructure; it takes a third of each synthesis."""
+    """Skip a check that tests/infrastructure runs and that takes a third of each synthesis."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CDK_VALIDATION", "false")
         yield
@@ -51,7 +51,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         yield cloud
     finally:
         cloud.down()
-        if not kept:  # hosts' disks and images are 100,000 files and more, for which pytest takes minutes
+        if not kept:  # pytest takes minutes to delete the 100,000 files of disks and images
             subprocess.run(["rm", "-rf", state / "images", state / "instances"], check=False)
 
 
@@ -66,14 +66,14 @@ def cloud_in(state: Path) -> Cloud:
 
 
 def furnished(cloud: Cloud) -> Yard:
-    """Its yard, with an image. What is there already is not made again."""
+    """Return the yard of a cloud with an image, and create what is missing."""
     yard = cloud.deployed()
     yard.bake(ROOT / "examples" / yard.recipe).result()
     return yard
 
 
 def made_once(folder: Path) -> Path:
-    """The state of a cloud with such a yard. Whoever comes first makes it, while the others wait."""
+    """Return the state of a cloud with such a yard. The first session creates it while the others wait."""
     folder.mkdir(parents=True, exist_ok=True)
     state = folder / "state"
     with (folder / "lock").open("w") as lock:
@@ -87,14 +87,14 @@ def made_once(folder: Path) -> Path:
                 furnished(cloud)
             finally:
                 cloud.down()
-            ended = (making / "instances").glob(".*")  # the builder's disk, which it was still removing
+            ended = (making / "instances").glob(".*")  # the cloud was still deleting the builder's disk
             subprocess.run(["rm", "-rf", *ended], check=True)
             making.rename(state)
     return state
 
 
 def copy_of(state: Path, target: Path) -> None:
-    """Of an image nobody changes a file: two clouds may have the same one."""
+    """Copy the state of a cloud. The files of images never change, so they are linked."""
     for each in state.iterdir():
         if each.is_dir():
             copy = os.link if each.name == "images" else shutil.copy2
@@ -104,9 +104,11 @@ def copy_of(state: Path, target: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_lives_on(runs: Runs) -> Iterator[None]:
-    """Whatever a test did, no host may be left, and no fault may reach the next test. The command, `fault clear`, would
-    take a fifth of a second to start."""
+def no_host_remains(runs: Runs) -> Iterator[None]:
+    """Clear all faults after each test and fail if a host still runs.
+
+    A request is 0.2 s faster than the command `fault clear`.
+    """
     yield
     key = {"Authorization": root_key.of(runs.cloud.state).as_basic()}
     clear = Request(f"http://127.0.0.1:{runs.cloud.port}/_localcloud/faults/clear", b"{}", key)

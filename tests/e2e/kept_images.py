@@ -1,4 +1,4 @@
-"""The images that a yard keeps."""
+"""Jobs whose hosts and images are kept after the run."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How long a story waits for what will come.
+"""The time limit of waits in end-to-end tests.
 
-Beside other work a machine takes minutes for what takes it seconds, and only what never comes is a failure: how long
-things take is measured in benchmarks/, and promised times are held in the simulator's time.
+A busy machine needs minutes for seconds of work, so only an event that never happens is a failure. benchmarks/ measures
+durations, and the simulator checks promised times in virtual time.
 """
 
 PATIENCE = 900.0
-"""Seconds. Two such waits are within pytest's own limit for a test (pyproject.toml)."""
+"""Seconds. Two such waits fit into pytest's limit for a test (pyproject.toml)."""

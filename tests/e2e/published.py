@@ -1,4 +1,4 @@
-"""Scripts as people publish them, as jobs."""
+"""Published scripts as jobs."""
 
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ KEY = "programs/scripts.tar.gz"
 
 
 def script(runs: Runs, module: str, *, args: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    """A job that runs one of the scripts, on one host unless `changes` say otherwise."""
+    """Return a job that runs a script, by default on one host."""
     runs.yard.bucket.put(KEY, packed(SCRIPTS))
-    alone = {"data": None, "cluster": {"strategy": "single", "workers": 1}}
-    job = runs.job(module.replace("_", "-"), **alone | changes)
+    one_host = {"data": None, "cluster": {"strategy": "single", "workers": 1}}
+    job = runs.job(module.replace("_", "-"), **one_host | changes)
     job["program"] |= {"source": f"s3://BUCKET/{KEY}", "module": module, "args": args}
     return job

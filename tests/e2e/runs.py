@@ -1,4 +1,4 @@
-"""Start runs as a user would, and look at what they left."""
+"""Start runs as a user does, and read their results."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ class Runs:
         quick.prepare(yard)
 
     def job(self, name: str, **changes: Any) -> dict[str, Any]:
-        """A small job: two hosts, the quick program; `changes` are laid over it."""
+        """Return a small job of the quick program on two hosts, with `changes` merged in."""
         return quick.job(name, **changes)
 
     def upload(self, job: dict[str, Any] | bytes, name: str | None = None) -> Upload:
-        """Put a job file."""
+        """Upload a job file."""
         body = job if isinstance(job, bytes) else json.dumps(job).encode()
         key = f"jobs/{name or job['name']}.json" if isinstance(job, dict) else f"jobs/{name or 'job'}.yaml"
         return submission.begin(self.yard.bucket, key, body)
 
     def start(self, job: dict[str, Any]) -> Run:
-        """Upload the job; answers the run it started."""
+        """Upload a job and return its run."""
         return self.yard.run(self.upload(job).run).started()
 
     def in_mid_training(self, job: dict[str, Any]) -> Run:
-        """The same, once it has a checkpoint in the bucket."""
+        """Start a job and return its run when the first checkpoint is in the bucket."""
         run = self.start(job)
         self.until("a checkpoint in the bucket", lambda: self.checkpoint_of(run))
         return run
 
     def finish(self, run: Run) -> Run:
-        """The run when it is over."""
+        """Wait until a run has ended."""
         return run.wait(PATIENCE, every=0.5)
 
-    def go_on(self, run: Run) -> None:
-        """Its program waits for that (quick.UNTIL_TOLD)."""
-        self.on(self.host_of(run, "chief"), f"touch {quick.GO_ON}")
+    def let_finish(self, run: Run) -> None:
+        """Let a program with `quick.UNTIL_RELEASED` finish."""
+        self.on(self.host_of(run, "chief"), f"touch {quick.RELEASE_FILE}")
 
     def run(self, job: dict[str, Any]) -> Run:
-        """Upload the job and wait until its run is over."""
+        """Upload a job and wait until its run has ended."""
         return self.finish(self.start(job))
 
     def living(self) -> list[str]:
-        """Instances that could still cost money, after a moment for those that are on their way out."""
+        """Return the instances that still cost money after up to 60 s for instances that are ending."""
         ends = time.monotonic() + 60
         while True:
             alive = [one["InstanceId"] for one in self.yard.instances() if one["State"]["Name"] in BILLED]
@@ -69,8 +69,10 @@ class Runs:
             time.sleep(0.5)
 
     def until(self, what: str, true: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-        """Wait for something that a user could see; answers what it saw. What takes long is looked for less often:
-        a dozen stories that wait for patrol side by side would else keep the local cloud busy."""
+        """Return the first truthy result of `true`, which a user could observe.
+
+        Long waits poll less often, because a dozen parallel tests that wait for patrol would keep the local cloud busy.
+        """
         began = time.monotonic()
         while not (seen := true()):
             waited = time.monotonic() - began
@@ -79,33 +81,33 @@ class Runs:
         return seen
 
     def until_log(self, run: Run, host: str, words: str) -> None:
-        """A run ends with its chief: the last lines of its other hosts come while these shut down."""
+        """Wait for a line. Hosts other than the chief upload their last lines after the run has ended."""
         self.until(f"{words!r} in the log of {host}", lambda: words in run.log(host))
 
     def checkpoint_of(self, run: Run) -> int:
-        """The step of the checkpoint in the bucket; 0 while there is none."""
+        """Return the step of the newest checkpoint in the bucket, or 0."""
         return int(run.json("checkpoints/latest.json").get("step", 0))
 
     def host_of(self, run: Run, role: str) -> str:
-        """The instance that has this role in the run's first attempt."""
+        """Return the instance with this role in the first attempt."""
         hosts = run.json("attempts/1/cluster.json")["hosts"]
         return str(next(host["instance"] for host in hosts if host["role"] == role))
 
     def until_prices(self) -> dict[str, Any]:
-        """The price list's row, once patrol has read it: plans and bills say whose prices theirs are."""
+        """Wait until patrol has read the price list, and return its row: plans and bills name their prices' source."""
         table = self.yard.session.resource("dynamodb").Table(self.yard.table)
         read = {"pk": PRICES[0], "sk": PRICES[1]}
-        # a pass that ended while it read them has another follow five minutes later
+        # if a pass ends while it reads the list, the next one follows five minutes later
         found = self.until("patrol has read the price list", lambda: table.get_item(Key=read).get("Item"))
         return dict(found)
 
     def signal(self, host: str, name: str, module: str) -> None:
-        """A person on the host signals the program of that module; over when it is done."""
-        # The brackets keep the pattern from finding the command that holds it.
+        """Send a signal to the program of a module, as a user on the host."""
+        # With the brackets, the pattern does not match its own command.
         self.on(host, f"pkill -{name} -f '[-]m {module}'")
 
     def on(self, host: str, *lines: str) -> str:
-        """What root on the host does by Run Command; what that printed, once it has succeeded."""
+        """Run shell lines as root by Run Command and return their output."""
         ssm = self.yard.session.client("ssm")
         sent = ssm.send_command(
             DocumentName="AWS-RunShellScript", InstanceIds=[host], Parameters={"commands": [*lines]}
@@ -115,15 +117,16 @@ class Runs:
             f"the end of a command on {host}",
             lambda: ssm.get_command_invocation(**which)["Status"] not in ("Pending", "InProgress", "Delayed"),
         )
-        said = ssm.get_command_invocation(**which)
-        assert said["Status"] == "Success", said
-        return str(said["StandardOutputContent"])
+        ended = ssm.get_command_invocation(**which)
+        assert ended["Status"] == "Success", ended
+        return str(ended["StandardOutputContent"])
 
     @contextmanager
     def without(self, role: str, action: str, *, once: Callable[[], object] = lambda: None) -> Iterator[None]:
-        """The yard with `action` taken out of the inline policies of the roles whose logical id has `role`.
+        """Remove `action` from the inline policies of all roles whose logical ID contains `role`.
 
-        `once` is called when all is read, and what it waits for is the moment in which the permission goes."""
+        `once` is called after the policies were read. It returns when the permission must disappear.
+        """
         iam = self.yard.session.client("iam")
         changed: list[tuple[dict[str, str], dict[str, Any], dict[str, Any]]] = []
         for name in self.roles(role):
@@ -144,7 +147,7 @@ class Runs:
 
     @contextmanager
     def with_settings(self, function: str, **values: str) -> Iterator[None]:
-        """A function of the yard with other values in its environment, as another deployment would set them."""
+        """Change environment variables of a function, as another deployment would."""
         lambda_ = self.yard.session.client("lambda")
         before = lambda_.get_function_configuration(FunctionName=function)["Environment"]["Variables"]
         changed = before | values
@@ -155,7 +158,7 @@ class Runs:
             lambda_.update_function_configuration(FunctionName=function, Environment={"Variables": before})
 
     def roles(self, part: str) -> list[str]:
-        """The names of the yard's roles whose logical id has `part`."""
+        """Return the names of the yard's roles whose logical ID contains `part`."""
         pages = self.yard.session.client("cloudformation").get_paginator("list_stack_resources")
         return [
             resource["PhysicalResourceId"]
@@ -167,7 +170,7 @@ class Runs:
 
 
 def _less(document: dict[str, Any], action: str) -> dict[str, Any]:
-    """The policy without the action; statements that then allow nothing are gone."""
+    """Return the policy without the action and without empty statements."""
     statements = []
     for statement in document["Statement"]:
         actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]

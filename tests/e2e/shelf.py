@@ -1,4 +1,4 @@
-"""Images without a bake: of one idle host, tagged as a yard tags them; and what must be there for one to stay or go."""
+"""Make images of an idle host, tagged like images of a yard, without a bake."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +12,11 @@ from trainyard.client import Execution
 
 @dataclass
 class Shelf:
-    """Images of one idle host, made one after the other as a yard makes them, and gone at the end."""
+    """Images of one idle host, which are deleted at the end."""
 
     runs: Runs
     made: dict[str, str] = field(default_factory=dict)
-    """AMIs by what the test calls them."""
+    """AMIs by the names that the test gives them."""
     instances: list[str] = field(default_factory=list)
 
     @property
@@ -52,7 +52,7 @@ class Shelf:
         self.runs.until(f"{called} is made", lambda: self.state(called) in ("available", "failed"))
 
     def state(self, called: str) -> str | None:
-        """None for an image that is gone."""
+        """Return the state of an image, or None if it was deleted."""
         found = self.ec2.describe_images(
             Owners=["self"], Filters=[{"Name": "image-id", "Values": [self.made[called]]}]
         )["Images"]
@@ -62,7 +62,7 @@ class Shelf:
         return {called for called in self.made if self.state(called)}
 
     def snapshots(self) -> set[str]:
-        """What the images are called whose snapshot is there, whatever became of the image."""
+        """Return the names of the images whose snapshots exist, even if the image was deleted."""
         described = self.ec2.describe_snapshots(OwnerIds=["self"])["Snapshots"]
         return {
             called
@@ -80,7 +80,7 @@ class Shelf:
 
 @contextmanager
 def shelf_of(runs: Runs) -> Iterator[Shelf]:
-    """With one host of a base image, to make images of."""
+    """Yield a shelf with one host of a base image."""
     shelf = Shelf(runs)
     x86 = [{"Name": "architecture", "Values": ["x86_64"]}]
     base = shelf.ec2.describe_images(Owners=["amazon"], Filters=x86)["Images"][0]
@@ -93,7 +93,7 @@ def shelf_of(runs: Runs) -> Iterator[Shelf]:
 
 @contextmanager
 def waiting_run(runs: Runs, image: str) -> Iterator[str]:
-    """A run from that image which no pool has room for."""
+    """Start a run from an image, which waits because all capacity pools are full."""
     runs.cloud.fault("refuse", "g5.xlarge", "*", "*")
     hardware = {"instance_types": ["g5.xlarge"], "image": image}
     run = runs.start(runs.job("waits-with-its-image", hardware=hardware, limits={"wait_minutes": 30}))

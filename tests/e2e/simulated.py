@@ -1,6 +1,6 @@
-"""The simulator's half of the conformance tests: `python -m tests.e2e.simulated` tells each of its worlds as JSON.
+"""The simulator's half of the conformance tests: `python -m tests.e2e.simulated` prints the runs of each world as JSON.
 
-A process of its own: there botocore asks the simulated AWS, here it asks the local cloud.
+It runs in a separate process, because botocore calls the simulated AWS there and the local cloud here.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTIONS = {"s3.delete_objects": "s3:DeleteObject"}
-"""IAM's word, where the gateway has none."""
+"""IAM's names of actions that the gateway does not name."""
 FIRST = ("g6.xlarge", "us-east-1b", "spot")
-"""The pool that is asked first: the cheapest of the facts."""
+"""The first candidate: the cheapest capacity pool of the settings."""
 LONG = {"program": {"args": {"steps": 400, "step-delay": 0.05, "checkpoint-every": 10}}}
 JOBS: dict[str, dict[str, Any]] = {
     "clean": {},
@@ -37,23 +37,23 @@ JOBS: dict[str, dict[str, Any]] = {
     "killed": LONG,
     "fails": {"program": {"args": {"step-delay": 0.05, "fail-at": 25}}, "cluster": {"workers": 1}},
 }
-"""What is laid over the quick job."""
+"""Changes to the quick job by the name of the world."""
 LAUNCHED = {"latest": "gpu", "instance_types": ["g6.xlarge"], "market": "on_demand", "hours": 1}
 AS_HERE = {
     "boot": (1.0, 2.0), "register": (0.1, 0.2), "agent": (0.5, 1.0), "fetch": (0.1, 0.3), "order": (0.1, 0.3),
     "prepare": (0.1, 0.2), "program": (0.1, 0.2), "peer_gone": (3.0, 3.5), "upload": (0.1, 0.3), "results": (0.1, 0.2),
     "shut_down": (0.1, 0.5),
 }  # fmt: skip
-"""How long things take on a host of the local cloud, whose programs wait for no peer."""
-STRIKES_SECONDS = 1.0
-"""What `localcloud fault` takes, in which the chief says of its checkpoint that it is whole."""
-PATROLS_FIRST = timedelta(seconds=90)
-"""Until it has read the region's prices, as it has where a yard was deployed minutes ago."""
+"""Durations on a host of the local cloud, whose programs wait for no peer."""
+FAULT_SECONDS = 1.0
+"""The duration of `localcloud fault`, in which the chief reports its checkpoint."""
+FIRST_PASSES = timedelta(seconds=90)
+"""The time until patrol has read the prices, as in a yard that was deployed minutes ago."""
 SNAPSHOT_NAME = "kept"
 
 
 def tell() -> dict[str, list[dict[str, Any]]]:
-    """What everybody could see of the runs of each world."""
+    """Return the observable results of the runs in each world."""
     done = subprocess.run(
         [sys.executable, "-m", __spec__.name], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -98,7 +98,7 @@ def train(name: str, template: Any) -> list[dict[str, Any]]:
 
 
 def images(template: Any) -> list[dict[str, Any]]:
-    """A host is launched, then imaged."""
+    """Launch a host, then make an image of it."""
     yard = a_yard(template)
     told: list[dict[str, Any]] = []
     for workflow, given in (("dev-host", LAUNCHED), ("snapshot", {"name": SNAPSHOT_NAME})):
@@ -120,12 +120,12 @@ def a_yard(template: Any) -> Yard:
     yard = Yard(World(1), template)
     yard.machines.delays = Delays(**AS_HERE)
     yard.ssm.settings = Settings(register=(0.1, 0.2))
-    yard.world.run(yard.world.now + PATROLS_FIRST)
+    yard.world.run(yard.world.now + FIRST_PASSES)
     return yard
 
 
 def as_simulated(job: dict[str, Any]) -> dict[str, Any]:
-    """The same job in the words of a simulated program."""
+    """Convert a job to the arguments of a simulated program."""
     words = {"step-delay": "step-seconds", "fail-at": "error-at", "checkpoint-every": ""}
     given = job["program"]["args"]
     args = {words.get(word, word): value for word, value in given.items() if words.get(word, word)}
@@ -135,15 +135,15 @@ def as_simulated(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def once_saved(yard: Yard, do: Callable[[str], None]) -> None:
-    """`do` with the worker's instance when there is a checkpoint in the bucket."""
+    """Call `do` with the worker's instance after the first checkpoint is in the bucket."""
 
     def look() -> None:
         for run in yard.runs():
             if yard.document(f"runs/{run.name}/checkpoints/latest.json"):
                 worker = yard.clusters(run.name)[1].hosts_with_role(Role.WORKER)[0].instance
-                yard.after(STRIKES_SECONDS, functools.partial(do, worker), "somebody strikes")
+                yard.after(FAULT_SECONDS, functools.partial(do, worker), "the fault is injected")
                 return
-        yard.after(0.3, look, "somebody looks for a checkpoint")
+        yard.after(0.3, look, "look for a checkpoint")
 
     look()
 
@@ -157,7 +157,7 @@ def strike(yard: Yard, name: str, host: str) -> None:
 
 
 def run_until_over(yard: Yard) -> None:
-    """And a moment longer, for what is on its way."""
+    """Run until all runs have ended, and 10 s longer for late events."""
     world = yard.world
     world.run(world.now + timedelta(hours=3), stop=lambda: bool(yard.runs()) and yard.all_over())
     assert yard.runs(), "nothing was started"
@@ -190,7 +190,7 @@ def seen(yard: Yard, run: Execution, before: Mapping[Any, int]) -> dict[str, Any
 
 
 def is_document(key: str) -> bool:
-    """One whose content is compared."""
+    """Return True for a key whose content is compared."""
     return key.rpartition("/")[2] in ("summary.json", "cluster.json", "plan.json")
 
 

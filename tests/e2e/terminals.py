@@ -1,4 +1,4 @@
-"""Terminals on hosts, through the command."""
+"""Open terminals on hosts by the command."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from contextlib import suppress
 from typing import Any
 
 from tests.e2e.patience import PATIENCE
-from tests.e2e.persons import words
 from tests.e2e.runs import Runs
+from tests.e2e.users import words
 
-SITS, PROMPT = ("ssm-user", "$ ") if os.geteuid() == 0 else ("root", "# ")
-"""Who sits at a host, and what is asked there: one of an ordinary user's local cloud has root alone."""
+ACCOUNT, PROMPT = ("ssm-user", "$ ") if os.geteuid() == 0 else ("root", "# ")
+"""The account and the prompt of a session. Without root, hosts of a local cloud have only the account root."""
 
 
 class Terminal:
-    """A person's, with the command in it."""
+    """A terminal of a user that runs the command."""
 
     def __init__(self, environment: Mapping[str, str], *given: str) -> None:
         self.pid, self.keys = pty.fork()
@@ -49,7 +49,7 @@ class Terminal:
         return not termios.tcgetattr(self.keys)[3] & termios.ICANON
 
     def ended(self) -> int:
-        """Its exit code; what it still says is read."""
+        """Return the exit code after reading the remaining output."""
         ends = time.monotonic() + PATIENCE
         while time.monotonic() < ends:
             with suppress(OSError):
@@ -59,7 +59,7 @@ class Terminal:
             if pid:
                 os.close(self.keys)
                 return os.waitstatus_to_exitcode(code)
-        raise AssertionError(f"it goes on: {self.seen}")
+        raise AssertionError(f"the command does not end: {self.seen}")
 
 
 def active(runs: Runs, host: str) -> list[Any]:

@@ -1,6 +1,6 @@
-"""Least privilege, tried: with one permission gone a run fails, and the reason names that permission.
+"""Without one permission a run fails, and its reason names the permission.
 
-A sample, one for each way in which a denial comes to light; `make permissions` takes every one away.
+This is a sample with one permission for each way of detection; `make permissions` removes all of them.
 """
 
 import pytest
@@ -9,7 +9,7 @@ from tests.e2e.runs import Runs
 
 NEEDED = [
     ("TrainLaunchRole", "iam:PassRole"),  # an error within a 200 answer
-    ("HostRole", "events:PutEvents"),  # a host that cannot tell: its last words are in the bucket
+    ("HostRole", "events:PutEvents"),  # the host cannot send signals; its report is in the bucket
 ]
 
 
@@ -26,7 +26,7 @@ def test_a_missing_permission_fails_the_run_and_is_named(runs: Runs, role: str, 
 
 
 def test_a_run_that_may_not_end_its_hosts_says_so_loudly(runs: Runs) -> None:
-    """The hosts' own leases are the second path; the operator need not wait for them."""
+    """The leases of the hosts are the second path, but the operator gets a command at once."""
     with runs.without("ReleaseRole", "ec2:TerminateInstances"):
         run = runs.run(runs.job("without-release", cluster={"workers": 1}, program={"args": {"steps": 5}}))
     assert run.execution.status == "FAILED", run.why()

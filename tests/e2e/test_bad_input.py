@@ -1,4 +1,4 @@
-"""Bad input of every kind: answered with a reason that names what is wrong, and nothing is launched."""
+"""Bad input of each kind is refused with a reason that names the fault, and no host is launched."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ WARNED = [
 
 @pytest.fixture(scope="module")
 def refused(runs: Runs) -> dict[str, Run]:
-    """Every bad input, given at once; the runs when they are over."""
+    """Submit all bad inputs at once, and return their runs after they have ended."""
     runs.yard.bucket.put("programs/not-a.tar.gz", b"this is no archive")
     started = {bad.name: start(runs, bad) for bad in BAD}
     return {name: runs.finish(run) for name, run in started.items()}
 
 
 def start(runs: Runs, bad: Bad) -> Run:
-    """The run that the bad input started."""
+    """Start the run of a bad input."""
     if bad.given is not None:
         return runs.yard.start("train", bad.given(runs))
     job = bad.body if bad.body is not None else runs.job(bad.name, **(bad.changes or {}))
@@ -110,7 +110,7 @@ def test_an_image_parameter_that_points_nowhere_is_a_reason(runs: Runs) -> None:
 
 
 def test_no_quota_is_a_reason(runs: Runs) -> None:
-    """The shipped facts give no P5 spot quota."""
+    """The default settings of the local cloud have no spot quota for P5."""
     run = runs.run(runs.job("no-quota", hardware={"instance_types": ["p5.48xlarge"]}))
     assert run.execution.status == "FAILED"
     assert "quota" in run.execution.cause.lower(), run.execution.cause

@@ -1,6 +1,6 @@
-"""Bakes as a user meets them: an image, or one clear reason, the current image as it was and nothing left.
+"""A bake makes an image, or ends with one reason, an unchanged current image and no remains.
 
-The recipes here start from the yard's own image, which has most of what a bake installs: that saves its minutes.
+The recipes start from the yard's own image, which already contains most packages; this saves minutes.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from trainyard.client.jobs.submission import begin
 
 @pytest.fixture(autouse=True)
 def pointers_stay(runs: Runs) -> Iterator[None]:
-    """Whatever a test did, the next one begins from the same current image."""
+    """Check that a test leaves the current image unchanged."""
     before = runs.yard.image()
     yield
     assert runs.yard.image() == before
@@ -36,7 +36,7 @@ def bake(runs: Runs, **payload: Any) -> Run:
 
 
 def made_by(runs: Runs, run: str) -> list[str]:
-    """Images and snapshots that carry the bake's tag."""
+    """Return the images and snapshots with the tag of a bake."""
     ec2 = runs.yard.session.client("ec2")
     filters = [{"Name": "tag:trainyard:run", "Values": [run]}]
     images = ec2.describe_images(Owners=["self"], Filters=filters)["Images"]
@@ -45,7 +45,7 @@ def made_by(runs: Runs, run: str) -> list[str]:
 
 
 def builder_of(runs: Runs, run: Run, attempt: int = 1) -> str:
-    """The builder, once it has it."""
+    """Wait for the builder of an attempt, and return it."""
 
     def hosts() -> list[str]:
         row = run.rows.attempts.get(attempt)
@@ -59,12 +59,12 @@ def until_state(runs: Runs, run: Run, state: str) -> None:
 
 
 def names(run: Run) -> list[str]:
-    """Of the states it has entered."""
+    """Return the names of the states that an execution has entered."""
     return [state.name for state in run.states]
 
 
 def failed(run: Run, error: str) -> str:
-    """The reason of a bake that ended as documented and left nothing."""
+    """Return the reason of a bake that failed as documented, without an image."""
     assert run.execution.status == "FAILED", run.why()
     assert (run.execution.error, run.summary["error"]) == (error, error), run.why()
     assert run.summary["image"] is None
@@ -116,7 +116,7 @@ def test_a_failed_test_fails_the_bake_and_another_bake_meanwhile_is_refused(runs
 
 def test_a_bake_goes_on_without_builders_and_events_that_are_lost_and_can_be_taken_back(runs: Runs) -> None:
     before = runs.yard.image()
-    # patrol, which would say what was lost, is away: the bake's own looks must do
+    # without patrol, which reports lost events, the bake must find them by its own checks
     with without_rules(runs, "EveryMinute"):
         run = start(runs, recipe=recipe(runs, "goes-on", commands=["echo kept > /opt/kept"]))
         until_state(runs, run, "Install")

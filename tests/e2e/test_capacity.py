@@ -1,4 +1,4 @@
-"""Pools that have no room: the next one is used, and the user can read why."""
+"""A full capacity pool: the next one is used, and the user can read the reason."""
 
 from tests.e2e.runs import Runs
 

@@ -1,4 +1,4 @@
-"""The command on a deployed yard: one person's day, in her own shell."""
+"""The command on a deployed yard: the working day of one user."""
 
 import json
 import subprocess
@@ -46,7 +46,7 @@ limits: {hours: 1, dollars: 5, wait_minutes: 5}
 
 
 class Shell:
-    """A folder with a job, and the command in it."""
+    """A folder with a job, and the command in this folder."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
@@ -65,13 +65,13 @@ class Shell:
         return process.returncode, out, err
 
     def says(self, *words: str) -> str:
-        """What it answers where all is well."""
+        """Run the command, which must succeed, and return its output."""
         code, out, err = self.done(*words)
         assert code == 0, f"{words}: {err}"
         return out
 
     def knows(self, *words: str) -> Any:
-        """The same as JSON."""
+        """Run the command, which must succeed, and return its JSON."""
         return json.loads(self.says(*words, "-o", "json"))
 
 
@@ -92,21 +92,21 @@ def until(true: Callable[[], Any]) -> Any:
 
 
 def test_a_day_with_the_command(shell: Shell) -> None:
-    # A run, from its id on, to its model; what has not changed is sent once.
+    # A run from its ID to its model; unchanged files are sent once.
     first = shell.says("submit", "job.yaml").splitlines()
     run = first[0]
     assert run.startswith("mine-")
     assert any("succeeded" in line for line in first)
-    assert any("| step 3 with 3 points and lr 0.5" in line for line in first)  # what the program prints
+    assert any("| step 3 with 3 points and lr 0.5" in line for line in first)  # the output of the program
     begun = shell.started(
         "submit", "job.yaml", "-d", "--set", "args.steps=6000", "--set", "args.lr=.1", "-o", "json"
     )
     out, _ = begun.communicate(timeout=PATIENCE)
     other = json.loads(out)
     assert other["sent"] == []
-    assert shell.knows("why", "mine")["run"] == other["run"]  # also before the yard has admitted it
+    assert shell.knows("why", "mine")["run"] == other["run"]  # even before the yard has admitted it
 
-    # It is followed while it goes on, by whoever asks for it in whichever way.
+    # A running run can be followed in several ways.
     following = shell.started("logs", other["run"], "-f", "--role", "chief")
     assert following.stdout
     lines = (line for line in following.stdout if "step 3 with" in line)
@@ -121,7 +121,7 @@ def test_a_day_with_the_command(shell: Shell) -> None:
     )
     assert f"{other['run']} is running" in shell.says("why", other["run"])
 
-    # Two are compared; the model is fetched, and not again.
+    # Compare two runs. The model is downloaded once.
     compared = shell.knows("diff", run, other["run"])
     assert compared["differences"] == {"program.args.steps": [30, 6000], "program.args.lr": [0.5, 0.1]}
     assert (shell.folder / shell.says("get", run).strip() / "weights.txt").read_text() == "1 2 3"
@@ -131,7 +131,7 @@ def test_a_day_with_the_command(shell: Shell) -> None:
     assert shell.done("logs", run, "--attempt", "4")[0] == 4
     assert shell.done("tb", run)[0] in (3, 4)  # without TensorBoard, or without events
 
-    # Neither a run that goes on nor one that has finished is resumed.
+    # A running run and a finished run cannot be resumed.
     code, _, err = shell.done("resume", other["run"])
     assert (code, "still running" in err) == (3, True)
     code, _, err = shell.done("resume", run)
@@ -144,7 +144,7 @@ def test_a_day_with_the_command(shell: Shell) -> None:
     assert shell.knows("yard", "status")["runs"] == [other["run"]]
     assert [each["standing"] for each in shell.knows("image", "ls")].count("current") == 1
 
-    # One that is stopped saves first, and another goes on from there.
+    # A stopped run saves first, and another run continues from its checkpoint.
     assert shell.knows("stop", other["run"])["kind"] == "stopped"
     assert shell.knows("ls", "-n", "1")[0]["outcome"] == "stopped"
     resumed = shell.says("resume", other["run"], "--set", "args.steps=20", "-d").splitlines()[0]
@@ -155,7 +155,7 @@ def test_a_day_with_the_command(shell: Shell) -> None:
     until(lambda: shell.knows("show", again)["summary"])
     assert shell.says("logs", again, "-q").count("step 1 with") == 1
 
-    # Errors: a line each, and the exit code that says which sort.
+    # Errors are one line, with an exit code for each kind.
     code, _, err = shell.done("why", "mine-")
     assert (code, run in err, other["run"] in err) == (4, True, True)
     assert shell.done("show", "nobody")[0] == 4

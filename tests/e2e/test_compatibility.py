@@ -1,4 +1,4 @@
-"""Hosts start from the image that was planned, on types that it works on; for the others the plan says why not."""
+"""Hosts start from the planned image on compatible types; the plan names the reason for all other types."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ SMALL: dict[str, Any] = {"cluster": {"workers": 1}, "program": {"args": {"steps"
 
 
 def image_of(runs: Runs, ami: str) -> dict[str, str]:
-    """Its tags, without their prefix."""
+    """Return the tags of an image without their prefix."""
     (image,) = runs.yard.session.client("ec2").describe_images(ImageIds=[ami])["Images"]
     return {tag["Key"].removeprefix("trainyard:"): tag["Value"] for tag in image["Tags"]}
 
@@ -62,7 +62,7 @@ def test_a_job_starts_from_the_image_that_it_names(runs: Runs, called: str) -> N
     name = baked if called == "id" else image_of(runs, baked)[called]
     run = runs.run(runs.job(f"named-by-{called}", hardware={"image": name}, **SMALL))
     assert run.succeeded, run.why()
-    if called != "family":  # of which there may be a newer one
+    if called != "family":  # a family may have a newer image
         assert started_from(run) == {baked}
     assert started_from(run) == {run.json("plan.json")["image"]}
 
@@ -90,7 +90,7 @@ def test_a_base_image_of_amazon_is_no_image_of_the_yard(runs: Runs) -> None:
 
 
 def test_a_run_keeps_its_image_when_the_current_one_changes(runs: Runs) -> None:
-    """What a bake does in the middle of a run: the host after an interruption is as the one before it."""
+    """Change the current image as a bake does. After an interruption the next host starts from the old image."""
     ssm, planned = runs.yard.session.client("ssm"), runs.yard.image()
     job = runs.job("keeps-its-image", cluster={"workers": 1}, program={"args": quick.LONG_AT_FIRST})
     run = runs.in_mid_training(job)

@@ -1,4 +1,4 @@
-"""The same stories on the deployed local cloud and in the simulator: states, calls, rows, keys, timelines are alike."""
+"""Compare runs on the local cloud and in the simulator: states, calls, rows, keys and timelines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.e2e import simulated
+from tests.e2e.observed import Seen, is_background
 from tests.e2e.runs import Runs
-from tests.e2e.seen import Seen, is_background
 from tests.e2e.simulated import FIRST, JOBS, LAUNCHED, SNAPSHOT_NAME, is_document
 from tests.e2e.watch import ec2
 from tests.support.calls import calls, less
@@ -66,10 +66,10 @@ def images(runs: Runs) -> Told:
         return made[-1]
 
     def snapshot() -> Run:
-        """Its program goes on before there is an image, as on AWS, where that takes minutes."""
+        """Delay the image, so that the program continues before it exists, as on AWS."""
         runs.cloud.fault("image-slow", "600")
         run = runs.yard.start("snapshot", {"instance": host, "name": SNAPSHOT_NAME})
-        runs.until("the program goes on", lambda: "resumed" in [entry.event for entry in run.timeline])
+        runs.until("the program continues", lambda: "resumed" in [entry.event for entry in run.timeline])
         runs.cloud.fault("image-slow", "0")
         return runs.finish(run)
 
@@ -88,7 +88,7 @@ REAL: Mapping[str, Callable[[Runs], Told]] = {
 
 
 def watched(runs: Runs, do: Callable[[], Run]) -> dict[str, Any]:
-    """What everybody can see of the run."""
+    """Return the observable results of a run."""
     runs.until_prices()
     before = settled(runs)
     run = do()
@@ -108,7 +108,7 @@ def watched(runs: Runs, do: Callable[[], Run]) -> dict[str, Any]:
 
 
 def settled(runs: Runs) -> dict[str, dict[str, int]]:
-    """All calls, once what the end of a run or a bake has set going is over, too."""
+    """Return the counts of all calls after the last effects of a run or bake have ended."""
     while True:
         before = calls(runs.yard)
         time.sleep(QUIET_SECONDS)
@@ -118,45 +118,45 @@ def settled(runs: Runs) -> dict[str, dict[str, int]]:
             return after
 
 
-# ------------------------------------------------------------------------------------------------------- both alike
+# ------------------------------------------------------------------------------------------------------- comparison
 
 
 @dataclass(frozen=True)
-class Stays:
-    """A difference that is none of the product's, by what the test says of it."""
+class Accepted:
+    """A difference with a cause outside of the product."""
 
     pattern: str
     reason: str
 
-    def is_it(self, line: str) -> bool:
+    def matches(self, line: str) -> bool:
         return re.search(self.pattern, line) is not None
 
 
-STAYS = (
-    Stays(
+ACCEPTED = (
+    Accepted(
         r"keys: only in the simulator: tensorboard/\*|summary\.json where tensorboard: str",
         "the simulated program stands for one of TensorFlow, which writes events; the quick program writes none",
     ),
-    Stays(
+    Accepted(
         r"in the simulator: summary\.json resume restores\[\] (batch|epoch|global_batch_size): number",
-        "what a program says of where it resumed is its own: the quick program says step and verified alone",
+        "each program reports its own restore: the quick program reports only step and verified",
     ),
-    Stays(
-        r"timeline of worker-1: only (on|in) the .*: stopped \(attempt 1\): told to leave \[(step)?\]",
-        "TensorFlow's workers report their steps, as the simulated ones do; of the quick program the chief alone does",
+    Accepted(
+        r"timeline of worker-1: only (on|in) the .*: stopped \(attempt 1\): asked to leave \[(step)?\]",
+        "TensorFlow's workers report their steps, as simulated ones do; in the quick program only the chief does",
     ),
-    Stays(
-        r"interrupted: (timeline of worker-1: only .*: stopped \(attempt 2\): told to leave \[\]|rows: only .*: host#: "
-        r"address, attempt=1, .*, stopped=[12], stopped_at, )",
-        "a worker that is at its last steps as the run ends is told to leave: chance, and its row has the attempt",
+    Accepted(
+        r"interrupted: (timeline of worker-1: only .*: stopped \(attempt 2\): asked to leave \[\]|"
+        r"rows: only .*: host#: address, attempt=1, .*, stopped=[12], stopped_at, )",
+        "a worker at its last steps when the run ends may be asked to leave by chance; its row has the attempt",
     ),
-    Stays(
+    Accepted(
         r"(clean|refused): keys: .* attempts/1/words/worker-1|(interrupted|killed): keys: .* attempts/2/words/worker-1",
-        "a worker that finishes says nothing; one that is at its last steps as the run ends is told to leave: chance",
+        "a worker that finishes reports nothing; a worker at its last steps when the run ends may be asked to leave",
     ),
-    Stays(
+    Accepted(
         r"interrupted: keys: only (in|on) the .*: attempts/1/leaving/worker-1\.json",
-        "a host that AWS takes looks for orders every five seconds, until its program has left: chance",
+        "an interrupted host reads its orders every five seconds until its program has left, so it may miss one",
     ),
 )
 
@@ -175,5 +175,5 @@ def test_the_simulator_does_as_the_local_cloud(runs: Runs, worlds: dict[str, Tol
         for real, ours in zip(told, worlds[name], strict=True)
         for each in Seen.of(real).differences(Seen.of(ours))
     ]
-    differences = [line for line in lines if not any(known.is_it(line) for known in STAYS)]
+    differences = [line for line in lines if not any(known.matches(line) for known in ACCEPTED)]
     assert not differences, "\n".join(differences)

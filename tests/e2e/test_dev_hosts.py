@@ -1,4 +1,4 @@
-"""A dev host of one person: up, denied to others, down and back with its files, in another zone too, and gone."""
+"""The life of a dev host: up, denied to other users, down, back with its files also in another zone, deleted."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.e2e.patience import PATIENCE
-from tests.e2e.persons import done, person
 from tests.e2e.runs import Runs
+from tests.e2e.users import done, person
 from tests.e2e.watch import ec2
 from trainyard.client.dev import hosts
 

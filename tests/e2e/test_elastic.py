@@ -1,4 +1,4 @@
-"""A run of min and max workers, from what there is to what there may be: real hosts, a real program."""
+"""A run with min and max workers grows and shrinks with real hosts and a real program."""
 
 from tests.e2e.runs import Runs
 from trainyard.client import Run
@@ -6,7 +6,7 @@ from trainyard.protocol.cluster import Cluster
 from trainyard.values import serialization
 
 LONG = {"steps": 40_000, "step-delay": 0.05, "checkpoint-every": 20}
-"""Longer than half an hour, so that more hosts are worth asking for; the test stops it."""
+"""Arguments of a program that runs for over half an hour, so that more hosts are worth it. The test stops it."""
 
 
 def workers_of(run: Run, attempt: int) -> int:
@@ -16,7 +16,7 @@ def workers_of(run: Run, attempt: int) -> int:
 
 
 def is_due(runs: Runs, run: Run) -> None:
-    """As if ten minutes had passed since more hosts were asked for."""
+    """Make the next request for more hosts due at once."""
     table = runs.yard.session.resource("dynamodb").Table(runs.yard.table)
     table.update_item(
         Key={"pk": f"run#{run.id}", "sk": "run"},

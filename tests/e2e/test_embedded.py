@@ -1,4 +1,4 @@
-"""A yard that an app of somebody's own holds (examples/embedded), beside another one in the same account."""
+"""A yard in a user's own CDK app (examples/embedded), beside another yard in the same account."""
 
 from tests.e2e import beside
 from tests.e2e.runs import Runs

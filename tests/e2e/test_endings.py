@@ -1,4 +1,4 @@
-"""How runs really ended: interrupted though their program ended with 0, killed by themselves, succeeded, but ..."""
+"""Unusual ends of programs: exit code 0 after an interruption, a kill by itself, processes that still run."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def test_one_that_a_person_stops_has_been_stopped(runs: Runs) -> None:
 
 
 ENDINGS = [
-    # the argument, a part of the reason
+    # the argument and a part of the reason
     ("kills itself", "ended by SIGKILL, which neither this host's agent nor the kernel"),
     ("alarm", "ended by SIGALRM, an alarm that it had set itself; its last line: step 1"),
     ("split", "its last line: --split must be train or test"),

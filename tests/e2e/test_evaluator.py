@@ -1,14 +1,14 @@
-"""An evaluator on a host without a GPU, beside workers that come and go."""
+"""An evaluator on a host without a GPU, beside workers that are lost and replaced."""
 
 from tests.e2e.runs import Runs
 from trainyard.client import Run
 
 LONG = {"steps": 40_000, "step-delay": 0.05, "checkpoint-every": 20}
-"""The test stops it."""
+"""Arguments of a program that the test stops."""
 
 
 def roles_of(run: Run, attempt: int) -> dict[str, str]:
-    """The instance of each role and index of an attempt; nothing before it began."""
+    """Return the instances of an attempt by role and index; empty before its start."""
     cluster = run.json(f"attempts/{attempt}/cluster.json")
     return {f"{host['role']} {host['index']}": host["instance"] for host in cluster.get("hosts", ())}
 

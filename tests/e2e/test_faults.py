@@ -1,4 +1,4 @@
-"""Faults of hosts that are still there: a program killed or stopped, a host frozen or cut off. Nothing is lost."""
+"""Faults on hosts that EC2 lists as running: a program is killed or stopped, a host is frozen or disconnected."""
 
 import resource
 from collections.abc import Callable
@@ -18,22 +18,22 @@ STEPS = EPOCHS * PER_EPOCH
 ARGUMENTS = {"epochs": EPOCHS, "global-batch-size": 64, "checkpoint-every": 20, "step-delay": 0.1}
 SERVED = ROOT / "examples" / "mnist-parameter-server.yaml"
 
-Strike = Callable[[Runs, str], object]
-"""What goes wrong on this host."""
+Injection = Callable[[Runs, str], object]
+"""A fault on a host."""
 
 
-def signal(name: str, module: str) -> Strike:
-    """A person on the host signals the program."""
+def signal(name: str, module: str) -> Injection:
+    """Return an injection that sends a signal to a program."""
 
     return lambda runs, host: runs.signal(host, name, module)
 
 
-def fault(word: str) -> Strike:
+def fault(word: str) -> Injection:
     return lambda runs, host: runs.cloud.fault(word, host)
 
 
 def digits(runs: Runs, name: str) -> dict[str, Any]:
-    """A job of the digits program on two workers."""
+    """Return a job of the digits program on two workers."""
     folder = f"s3://{runs.yard.bucket.name}/{DIGITS.prefix}"
     job = runs.job(
         name,
@@ -45,12 +45,12 @@ def digits(runs: Runs, name: str) -> dict[str, Any]:
 
 
 def fingerprint(run: Run) -> str:
-    """Of all variables, the optimizer's too, at the last step."""
+    """Return the fingerprint of all variables at the last step, including the optimizer's."""
     return str(run.json(f"checkpoints/{STEPS:08d}/{STEPS:08d}/trainyard-facts.json")["fingerprint"])
 
 
-def it_went_on(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Two attempts, and the proof that the second went on from a checkpoint of the first."""
+def check_continued(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Check that the second attempt continued from a checkpoint of the first, and return both."""
     assert run.succeeded, run.why()
     assert len(run.summary["attempts"]) == 2, run.why()
     first, second = run.summary["attempts"]
@@ -86,7 +86,7 @@ def test_a_data_loader_that_the_kernel_kills_for_memory_ends_neither_program_nor
 
 @pytest.fixture(scope="module")
 def uninterrupted(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The fingerprint of a run that nothing happened to."""
+    """Return the fingerprint of a run without a fault."""
     runs.yard.bucket.put_folder(DIGITS.made_in(tmp_path_factory.mktemp("data")), DIGITS.prefix)
     run = runs.run(digits(runs, "undisturbed"))
     assert run.succeeded, run.why()
@@ -94,24 +94,24 @@ def uninterrupted(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 DIGITS_PROGRAM = "training.programs.digits"
-STRIKES = [
-    # name, what is struck, the fault, how the attempt ends, whether the host is replaced
+INJECTIONS = [
+    # name, role, injection, ending of the attempt, True if the host is replaced
     ("killed", "worker", signal("KILL", DIGITS_PROGRAM), "interrupted", False),
     ("cut-off", "worker", fault("cut"), "lost", True),
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "role", "strike", "ending", "replaced"), STRIKES, ids=[row[0] for row in STRIKES]
+    ("name", "role", "strike", "ending", "replaced"), INJECTIONS, ids=[row[0] for row in INJECTIONS]
 )
 def test_no_bit_of_the_weights_is_lost(
-    runs: Runs, uninterrupted: str, name: str, role: str, strike: Strike, ending: str, replaced: bool
+    runs: Runs, uninterrupted: str, name: str, role: str, strike: Injection, ending: str, replaced: bool
 ) -> None:
     run = runs.in_mid_training(digits(runs, f"digits-{name}"))
     host = runs.host_of(run, role)
     strike(runs, host)
     runs.finish(run)
-    first, second = it_went_on(run)
+    first, second = check_continued(run)
     assert first["ending"] == ending
     assert (host not in second["hosts"]) is replaced
     assert len(set(first["hosts"]) & set(second["hosts"])) == (1 if replaced else 2)
@@ -119,8 +119,8 @@ def test_no_bit_of_the_weights_is_lost(
 
 
 def test_a_host_that_systems_manager_never_learns_of_trains_and_leaves_when_it_is_told_to(runs: Runs) -> None:
-    """Its peer is taken back: it is asked to save and leave, and goes on in the next attempt. Nothing runs twice."""
-    # news of a host's start counts for nothing once the attempt is over: the second one lasts as well
+    """Its peer is interrupted. The host saves and leaves, and continues in the next attempt. No program runs twice."""
+    # a late start signal is ignored after the end of an attempt, so the second attempt must be long, too
     arguments = quick.LONG_AT_FIRST | {"step-delay": 0.05}
     run = runs.start(runs.job("unregistered", program={"args": arguments}))
     gang = runs.until("a gang", lambda: len(up := hosts_of(runs, run)) == 2 and up)
@@ -128,7 +128,7 @@ def test_a_host_that_systems_manager_never_learns_of_trains_and_leaves_when_it_i
     runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
     runs.cloud.fault("interrupt", gang[1])
     runs.finish(run)
-    first, second = it_went_on(run)
+    first, second = check_continued(run)
     assert first["ending"] == "interrupted"
     assert gang[0] in second["hosts"]
     assert gang[1] not in second["hosts"]
@@ -152,7 +152,7 @@ def test_a_gang_with_parameter_servers_goes_on(runs: Runs, tmp_path: Path, role:
     runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
     signal(word, "training.programs.mnist")(runs, runs.host_of(run, role))
     runs.finish(run)
-    first, second = it_went_on(run)
+    first, second = check_continued(run)
     assert first["ending"] == "interrupted"
     assert second["hosts"] == first["hosts"]
     assert run.json("metrics.json")["accuracy"] >= 0.95

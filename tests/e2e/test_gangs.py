@@ -1,4 +1,4 @@
-"""Parameter servers on hosts without a GPU: two gangs, launched, kept and ended as one."""
+"""Parameter servers on hosts without a GPU: two gangs that are launched, kept and terminated together."""
 
 from typing import Any
 
@@ -16,19 +16,19 @@ SERVED: dict[str, Any] = {
 
 
 def in_mid_training(runs: Runs, name: str) -> Run:
-    """With a long way to go."""
+    """Start a long run and return it during its training."""
     program = {"module": "serve", "args": quick.LONG_AT_FIRST}
     return runs.in_mid_training(runs.job(name, **(SERVED | {"program": program})))
 
 
 def hosts_of(run: Run, gang: int) -> list[dict[str, Any]]:
-    """The instances of one gang, those that are gone too."""
+    """Return the instances of a gang, including terminated ones."""
     tag = {"Key": "trainyard:gang", "Value": str(gang)}
     return [one for one in run.yard.instances(run.id) if tag in one["Tags"]]
 
 
 def roles_of(run: Run, attempt: int) -> dict[str, str]:
-    """Role and index of an attempt by instance."""
+    """Return role and index of each instance in an attempt."""
     hosts = run.json(f"attempts/{attempt}/cluster.json")["hosts"]
     return {host["instance"]: f"{host['role']} {host['index']}" for host in hosts}
 

@@ -1,4 +1,4 @@
-"""Somebody on a host holds it: by the command, from Python, though its run is over and its lease has ended."""
+"""A user on a host holds it by the command and from Python, even after the end of its run and its lease."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A program with all that its run may do, and root with all that its host may do, against another run of the yard; a
-program against its own host: nothing comes of it."""
+"""Attacks on another run of the yard by a program and by root of a host, and by a program on its own host, all fail."""
 
 import os
 import re
@@ -20,7 +19,7 @@ PORT = 7777
 
 
 def test_another_runs_program_neither_ends_nor_fakes_nor_tells_a_run_anything(runs: Runs) -> None:
-    steps = {"args": quick.UNTIL_TOLD}
+    steps = {"args": quick.UNTIL_RELEASED}
     victim = runs.in_mid_training(
         runs.job("victim", program=steps, cluster={"workers": 1, "strategy": "single"})
     )
@@ -56,10 +55,13 @@ def test_another_runs_program_neither_ends_nor_fakes_nor_tells_a_run_anything(ru
             "UnauthorizedOperation",
         }
     assert {key: victim.text(key) for key in before} == before
-    runs.go_on(victim)
+    runs.let_finish(victim)
     runs.finish(victim)
     assert victim.succeeded, victim.why()
-    assert (victim.summary["steps"]["done"], len(victim.summary["hosts"])) == (quick.UNTIL_TOLD["steps"], 1)
+    assert (victim.summary["steps"]["done"], len(victim.summary["hosts"])) == (
+        quick.UNTIL_RELEASED["steps"],
+        1,
+    )
     assert victim.summary["hosts"][0]["instance"] == host
     signals = [event.event for event in victim.timeline if event.source == "host"]
     assert signals.count("finished") == 1
@@ -73,7 +75,7 @@ def test_another_runs_program_neither_ends_nor_fakes_nor_tells_a_run_anything(ru
 
 
 def acting_elsewhere(runs: Runs, given: Mapping[str, str]) -> Any:
-    """S3 with credentials that have left their host."""
+    """Return a client of S3 with credentials that were copied from a host."""
     session = runs.yard.session
     return boto3.client(
         "s3",
@@ -86,8 +88,8 @@ def acting_elsewhere(runs: Runs, given: Mapping[str, str]) -> Any:
 
 
 def by_root_of_another_host(runs: Runs, args: dict[str, str]) -> str:
-    """What the same attacks by whoever has become root on a host come to: by that host's own role."""
-    steps, alone = {"args": quick.UNTIL_TOLD}, {"workers": 1, "strategy": "single"}
+    """Run the same attacks as root of a host, with the role of that host, and return the log."""
+    steps, alone = {"args": quick.UNTIL_RELEASED}, {"workers": 1, "strategy": "single"}
     other = runs.in_mid_training(runs.job("other", program=steps, cluster=alone))
     given = args | {"who": "host", "own": other.id}
     command = ["/opt/trainyard/venv/bin/python", "/srv/hostile.py"]
@@ -96,15 +98,15 @@ def by_root_of_another_host(runs: Runs, args: dict[str, str]) -> str:
     said = runs.on(
         runs.host_of(other, "chief"), write, f"cd / && AWS_DEFAULT_REGION=$AWS_REGION {shlex.join(command)}"
     )
-    runs.go_on(other)
+    runs.let_finish(other)
     runs.finish(other)
     assert other.succeeded, other.why()
     return said
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="hosts of an ordinary user's local cloud know one account only")
+@pytest.mark.skipif(os.geteuid() != 0, reason="hosts of an ordinary user's local cloud have one account only")
 def test_a_program_cannot_touch_its_agent_its_host_or_a_neighbours_ports(runs: Runs) -> None:
-    steps = {"args": quick.UNTIL_TOLD}
+    steps = {"args": quick.UNTIL_RELEASED}
     alone = {"cluster": {"workers": 1, "strategy": "single"}}
     neighbour = runs.in_mid_training(runs.job("neighbour", program=steps, **alone))
     host = runs.host_of(neighbour, "chief")
@@ -125,7 +127,7 @@ def test_a_program_cannot_touch_its_agent_its_host_or_a_neighbours_ports(runs: R
     assert [key for key in run.keys if key.startswith(("model/", "tensorboard", "checkpoints/"))] == [
         "model/mine.txt"
     ], "what a link leads to that root alone reads stays there"
-    runs.go_on(neighbour)
+    runs.let_finish(neighbour)
     runs.finish(neighbour)
     assert neighbour.succeeded, neighbour.why()
     assert len(neighbour.summary["hosts"]) == 1

@@ -1,4 +1,4 @@
-"""Hosts become images and images become hosts: with their files, in any zone, and never at the cost of a run."""
+"""Make images of hosts, and launch hosts from them with their files in any zone, without harm to a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tags(runs: Runs, image: str) -> dict[str, str]:
 
 
 def made_by(runs: Runs, execution: str) -> list[dict[str, Any]]:
-    """Images and snapshots of this execution."""
+    """Return the images and snapshots of an execution."""
     mine = [{"Name": "tag:trainyard:execution", "Values": [execution]}]
     images: list[dict[str, Any]] = ec2(runs).describe_images(Owners=["self"], Filters=mine)["Images"]
     disks: list[dict[str, Any]] = ec2(runs).describe_snapshots(OwnerIds=["self"], Filters=mine)["Snapshots"]
@@ -38,7 +38,7 @@ def made_by(runs: Runs, execution: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def a_host(runs: Runs, **asked: Any) -> Iterator[dict[str, Any]]:
-    """One from the current image, gone at the end; what its launch said of it."""
+    """Launch a host from the current image, yield the summary of the launch, and terminate the host."""
     made = launch(runs, **({"image": runs.yard.image()} | asked))
     assert made.succeeded, made.why()
     try:
@@ -90,7 +90,7 @@ def test_a_host_comes_back_with_its_files_in_another_zone_and_trains_again(runs:
 
 
 def test_a_run_is_imaged_while_it_trains_and_does_not_notice(runs: Runs) -> None:
-    run = runs.start(runs.job("imaged", **ALONE, program={"args": quick.UNTIL_TOLD}))
+    run = runs.start(runs.job("imaged", **ALONE, program={"args": quick.UNTIL_RELEASED}))
     runs.until("it trains", lambda: runs.checkpoint_of(run) >= 10)
     for asked in ({"quiesce": "reboot"}, {"then": "terminate"}):
         no = snapshot(runs, run=run.id, **asked)
@@ -104,7 +104,7 @@ def test_a_run_is_imaged_while_it_trains_and_does_not_notice(runs: Runs) -> None
     runs.until("it was told to go on", lambda: "resumed" in [event.event for event in taken.timeline])
     assert run.execution.status == "RUNNING", "the snapshot came while it trained"
     assert int(tags(runs, taken.summary["image"])["trainyard:step"]) >= 10
-    runs.go_on(run)
+    runs.let_finish(run)
     ended = runs.finish(run)
     assert ended.succeeded, ended.why()
     assert ended.summary["restarts"] == 0
@@ -222,13 +222,13 @@ def test_a_host_that_is_lost_before_it_can_be_reached_is_followed_by_one_of_anot
 
 
 def test_a_name_that_another_workflow_has_used_harms_no_run(runs: Runs) -> None:
-    run = runs.start(runs.job("first-come", **ALONE, program={"args": quick.UNTIL_TOLD}))
+    run = runs.start(runs.job("first-come", **ALONE, program={"args": quick.UNTIL_RELEASED}))
     runs.until("it trains", lambda: runs.checkpoint_of(run) >= 10)
     for workflow in ("snapshot", "dev-host", "bake"):
         no = runs.yard.start(workflow, {"run": run.id}, run.id).wait(PATIENCE).execution
         assert no.status == "FAILED"
         assert f"The run {run.id} belongs to another execution" in no.cause
-    runs.go_on(run)
+    runs.let_finish(run)
     ended = runs.finish(run)
     assert ended.succeeded, ended.why()
     assert ended.summary["restarts"] == 0

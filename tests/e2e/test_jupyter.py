@@ -1,6 +1,6 @@
-"""JupyterLab of a dev host in Chromium, through the forward that `trainyard dev jupyter` holds.
+"""JupyterLab of a dev host in Chromium, through the connection of `trainyard dev jupyter`.
 
-TRAINYARD_PICTURES=folder leaves a picture of it there (docs/pictures has one).
+TRAINYARD_PICTURES=folder saves a picture (for docs/pictures).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.e2e.browser import Browser, driven
 from tests.e2e.patience import PATIENCE
-from tests.e2e.persons import done, person, words
 from tests.e2e.runs import Runs
-from tests.e2e.terminals import SITS, active
+from tests.e2e.terminals import ACCOUNT, active
+from tests.e2e.users import done, person, words
 from tests.e2e.watch import ec2, set_tags, shell, until_it_is
 from trainyard.client.dev import hosts
 
@@ -46,7 +46,7 @@ print(getpass.getuser(), "trained it:", history["loss"][-1] < history["loss"][0]
 
 @contextmanager
 def desk(runs: Runs, owner: Mapping[str, str]) -> Iterator[str]:
-    """Somebody's dev host."""
+    """Yield the dev host of a user."""
     code, _, err = done(owner, "dev", "up", NAME, "--type", "g6.xlarge", "--hours", "2")
     assert code == 0, err
     host = hosts.find(runs.yard, NAME).instance
@@ -59,7 +59,7 @@ def desk(runs: Runs, owner: Mapping[str, str]) -> Iterator[str]:
 
 
 class Held:
-    """The command, as it holds the way to a page."""
+    """The command that connects to the page."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -77,18 +77,18 @@ class Held:
             self._lines.put(line)
 
     def ended(self) -> int:
-        """By Ctrl-C: its exit code."""
+        """Send Ctrl-C and return the exit code."""
         self._process.send_signal(signal.SIGINT)
-        with self._process:  # which closes what it said
+        with self._process:  # closes its output
             self._reader.join(PATIENCE)
             return self._process.wait(PATIENCE)
 
     def said(self) -> str:
-        """The next that it has to say."""
+        """Return the next line of output."""
         return self._lines.get(timeout=PATIENCE)
 
     def status(self, path: str, **headers: str) -> int:
-        """Of a request by the way that is held."""
+        """Return the status of a request through the connection."""
         parts = urlsplit(self.address)
         try:
             with urlopen(Request(f"http://{parts.netloc}{path}", headers=headers), timeout=30) as answer:
@@ -131,11 +131,11 @@ def a_cell_trains_a_model(jupyter: Held, folder: Path) -> None:
             "a cell to type into",
             lambda: "cm-content" in str(driver.switch_to.active_element.get_attribute("class")),
         )
-        # the indicator beside the cells says idle before there is a kernel, and a cell that is run then is passed over
+        # the indicator beside the cells shows idle before the kernel exists, and a cell that is run then is skipped
         page.until_text("Python 3 (TensorFlow) | Idle", "#jp-main-statusbar")
         page.type(TRAINS)
         page.type(Keys.SHIFT + Keys.ENTER)
-        page.until_text(f"{SITS} trained it: True", ".jp-Cell-outputArea")
+        page.until_text(f"{ACCOUNT} trained it: True", ".jp-Cell-outputArea")
         assert "Epoch 8/8" in page.text(".jp-Cell-outputArea")
         if pictures := os.environ.get("TRAINYARD_PICTURES"):
             driver.save_screenshot(str(Path(pictures, "dev-jupyter.png")))
@@ -145,7 +145,7 @@ def a_cell_trains_a_model(jupyter: Held, folder: Path) -> None:
 def nobody_is_in_without_the_token(runs: Runs, desk: str, jupyter: Held) -> None:
     assert jupyter.status("/api/kernels") == 403
     assert jupyter.status("/api/kernels", Authorization=f"token {jupyter.token}") == 200
-    assert shell(runs, desk, "stat -c '%a %U' /run/trainyard-jupyter/token") == f"600 {SITS}"
+    assert shell(runs, desk, "stat -c '%a %U' /run/trainyard-jupyter/token") == f"600 {ACCOUNT}"
     assert shell(runs, desk, f"ls {HOME}/*.ipynb") == f"{HOME}/Untitled.ipynb"
 
 
@@ -168,7 +168,7 @@ def one_that_always_dies_says_why(runs: Runs, desk: str, environment: Mapping[st
     shell(runs, desk, f"{broken} && systemctl restart {UNIT}")
     does_not_answer = f"JupyterLab of {NAME} does not answer"
     err = does_not_answer
-    while does_not_answer in err:  # its third end is for good, and late on a busy machine
+    while does_not_answer in err:  # after its third end it stays down, later on a busy machine
         code, _, err = done(environment, "dev", "jupyter", NAME, "--port", "0")
         assert code == 3, err
     assert f"JupyterLab of {NAME} ends whenever it is started" in err
@@ -179,7 +179,7 @@ def one_that_always_dies_says_why(runs: Runs, desk: str, environment: Mapping[st
 
 
 def tensorboard_ends_with_the_command(runs: Runs, desk: str, environment: Mapping[str, str]) -> None:
-    shell(runs, desk, f"mkdir -p {HOME}/fit/train && chown -R {SITS} {HOME}/fit")
+    shell(runs, desk, f"mkdir -p {HOME}/fit/train && chown -R {ACCOUNT} {HOME}/fit")
     with held(environment, "tensorboard", NAME, "--logdir", "fit") as board:
         assert board.status("/data/environment") == 200
         assert shell(runs, desk, "pgrep -f -- '--logdir [f]it'")
@@ -199,8 +199,8 @@ PUTS = (
 )
 
 
-def what_is_typed_there_is_its_owners(runs: Runs, desk: str, environment: Mapping[str, str]) -> None:
-    """A job of files that lie there, one that is stopped from there; nothing in another's name, nothing of hosts."""
+def commands_there_act_for_the_owner(runs: Runs, desk: str, environment: Mapping[str, str]) -> None:
+    """Submit a job of files on the host, and stop one from there; other names and hosts are denied."""
 
     def typed(line: str) -> tuple[int, str, str]:
         return done(environment, "dev", "shell", NAME, "--", f"cd ~/work && {line}")
@@ -246,7 +246,7 @@ def test_a_notebook_on_a_dev_host(runs: Runs, tmp_path: Path) -> None:
             killed_it_is_started_again(runs, host, jupyter)
             a_session_that_is_ended_is_followed_by_another(runs, host, jupyter)
         runs.until("no session is left", lambda: not active(runs, host))
-        what_is_typed_there_is_its_owners(runs, host, erin)
+        commands_there_act_for_the_owner(runs, host, erin)
         one_that_always_dies_says_why(runs, host, erin)
         tensorboard_ends_with_the_command(runs, host, erin)
         with socket.socket() as taken:

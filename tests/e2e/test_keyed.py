@@ -1,4 +1,4 @@
-"""A yard under a customer's KMS key: what it keeps is encrypted with it, and no role lacks it on a run's way."""
+"""A yard under a customer's KMS key: its data are encrypted with the key, and each role may use it."""
 
 import json
 
@@ -22,12 +22,12 @@ def test_a_run_trains_and_leaves_all_it_keeps_under_the_key(runs: Runs) -> None:
     key = new_key(runs)
     keyed = beside.deployed(runs, "Keyed", "-c", "yard=Keyed", "-c", f"kms_key={key}")
     s3, ec2 = (keyed.yard.session.client(service) for service in ("s3", "ec2"))
-    run = keyed.in_mid_training(keyed.job("keyed", program={"args": quick.UNTIL_TOLD}))
+    run = keyed.in_mid_training(keyed.job("keyed", program={"args": quick.UNTIL_RELEASED}))
     for host in keyed.yard.instances(run.id):
         (disk,) = host["BlockDeviceMappings"]
         (volume,) = ec2.describe_volumes(VolumeIds=[disk["Ebs"]["VolumeId"]])["Volumes"]
         assert (volume["Encrypted"], volume["KmsKeyId"]) == (True, key)
-    keyed.go_on(run)
+    keyed.let_finish(run)
     keyed.finish(run)
     assert run.succeeded, run.why()
     for name in ("summary.json", "model/", "attempts/1/logs/"):
@@ -49,7 +49,7 @@ def test_a_key_that_ec2_is_not_let_use_ends_the_run_with_that_reason(runs: Runs)
 
 
 def new_key(runs: Runs) -> str:
-    """With the policy of docs/runbook.md."""
+    """Create a key with the policy of docs/runbook.md."""
     session = runs.yard.session
     account = session.client("sts").get_caller_identity()["Account"]
     own = {

@@ -1,4 +1,4 @@
-"""Notebooks become runs: submitted as a person would, executed on hosts, with their outputs in the bucket."""
+"""Submit notebooks as a user does; hosts execute them, and the bucket has their outputs."""
 
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def test_a_notebook_trains_on_a_host_and_one_with_a_cell_that_fails_ends_with_it
 
 
 def cells_of(run: Run) -> list[dict[str, Any]]:
-    """Of the notebook that it left."""
+    """Return the cells of the executed notebook."""
     (name,) = (key for key in run.keys if key.startswith("notebook/"))
     cells: list[dict[str, Any]] = run.json(name)["cells"]
     return cells

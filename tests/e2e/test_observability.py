@@ -1,4 +1,4 @@
-"""What an operator finds of a run: a metric, an alarm, and its lines in the logs of all functions."""
+"""An operator finds a metric, an alarm, and the log lines of all functions for a run."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from tests.e2e.runs import Runs
 
 
 def lines(runs: Runs) -> Iterator[dict[str, Any]]:
-    """Of all functions of training, in JSON: Lambda's own are not."""
+    """Yield the JSON log lines of all training functions; Lambda's own lines are not JSON."""
     logs, prefix = runs.yard.session.client("logs"), f"/{runs.yard.name.lower()}/functions/train-"
     for group in logs.describe_log_groups(logGroupNamePrefix=prefix)["logGroups"]:
         pages = logs.get_paginator("filter_log_events").paginate(logGroupName=group["logGroupName"])

@@ -1,4 +1,4 @@
-"""A run whose program and data lie in a bucket that is not the yard's."""
+"""A run whose program and data are in another bucket."""
 
 import pytest
 
@@ -12,7 +12,7 @@ PROGRAM, DATA = f"s3://{OTHER_BUCKET}/digits/steps.tar.gz", f"s3://{OTHER_BUCKET
 
 @pytest.fixture
 def elsewhere(runs: Runs) -> None:
-    """Somebody's bucket, of which the yard may read a folder."""
+    """Create another bucket. The yard may read one of its folders."""
     s3 = runs.yard.session.client("s3")
     s3.create_bucket(Bucket=OTHER_BUCKET)
     s3.put_object(Bucket=OTHER_BUCKET, Key="digits/steps.tar.gz", Body=packed(quick.PROGRAMS))

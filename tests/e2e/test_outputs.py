@@ -1,4 +1,4 @@
-"""A program that keeps everything in its working folder: it continues after an interruption and in another run."""
+"""A program with all its files in the working folder continues after an interruption and in another run."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ def a_job(runs: Runs, *, steps: int, pause: float, **changes: Any) -> dict[str, 
 
 
 def begun(run: Run, attempt: int = 1) -> tuple[int, str]:
-    """Return the step at which an attempt began and the file by which the program knew it."""
+    """Return the first step of an attempt, and the file from which the program read it."""
     found = CONTINUES.search(run.log(attempt=attempt))
     assert found, run.log(attempt=attempt)
     return int(found[1]), found[2]
@@ -60,7 +60,7 @@ def test_a_program_continues_with_its_outputs_and_the_user_gets_every_file(
     assert 0 < losses[-1] < losses[0], "TensorBoard's events below the working folder make the curve"
     assert run.fetch_events(tmp_path / "tb") == 2, "one file an attempt, as TensorBoard reads them"
 
-    # Another run, which resumes it, has no checkpoint to begin with but these outputs.
+    # Another run that resumes this one has no checkpoint, only these outputs.
     resumed = runs.run(a_job(runs, steps=second + 20, pause=0.0, checkpoints={"resume": run.id}))
     assert resumed.succeeded, resumed.why()
     assert begun(resumed)[0] >= step

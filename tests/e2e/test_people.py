@@ -1,4 +1,4 @@
-"""The yard's policies for people, attached to people, who do what each says and nothing more."""
+"""The yard's policies for users allow exactly the documented actions."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ POLICIES = {"viewer": ("Viewer",), "user": ("User",), "operator": ("User", "Oper
 
 @pytest.fixture(scope="module")
 def people(runs: Runs) -> Iterator[dict[str, Yard]]:
-    """The yard as each of them finds it, with keys of their own."""
+    """Return the yard as each level finds it, with its own keys."""
     session = runs.yard.session
     iam, stacks = session.client("iam"), session.client("cloudformation")
     (stack,) = stacks.describe_stacks(StackName="Trainyard-People")["Stacks"]

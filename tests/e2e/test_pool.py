@@ -1,4 +1,4 @@
-"""Two runs, one after the other: the second has the first one's hosts, warm, and nothing of what that has left."""
+"""The second of two runs gets the warm hosts of the first one without its remains."""
 
 import os
 from datetime import UTC, datetime
@@ -14,12 +14,12 @@ from trainyard.client.inventory import hosts as inventory
 TWO = {"strategy": "multi_worker", "workers": 2}
 FEW = {"few": "s3://BUCKET/data/few/"}
 needs_root = pytest.mark.skipif(
-    os.geteuid() != 0, reason="hosts of an ordinary user's local cloud know one account only"
+    os.geteuid() != 0, reason="hosts of an ordinary user's local cloud have one account only"
 )
 
 
 def warm(runs: Runs) -> list[str]:
-    """The hosts that wait for a run, once both are wiped."""
+    """Return the wiped hosts in the warm pool."""
     rows = runs.yard.session.resource("dynamodb").Table(runs.yard.table)
     found = rows.query(KeyConditionExpression="pk = :pool", ExpressionAttributeValues={":pool": "pool"})[
         "Items"
@@ -32,7 +32,7 @@ def hosts_of(run: Run) -> list[str]:
 
 
 def start_of(run: Run) -> datetime:
-    """When its chief's program began."""
+    """Return the time at which the chief's program began."""
     began: str = run.summary["attempts"][0]["started"]
     return datetime.fromisoformat(began)
 

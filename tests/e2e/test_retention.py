@@ -1,4 +1,4 @@
-"""Old images go, the right ones stay, the report says why; what EC2 refuses is told and tried again."""
+"""Retire deletes only old images, reports each reason, and tries refused deletions again."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -22,13 +22,13 @@ def shelf(runs: Runs) -> Iterator[Shelf]:
 
 
 def keeping(runs: Runs, images: int, days: int) -> AbstractContextManager[None]:
-    """As `cdk deploy -c keep_images=... -c keep_days=...`; days of 0 make every image an old one."""
+    """Set keep_images and keep_days as a deployment does. With 0 days, each image is old."""
     return runs.with_settings("trainyard-retire", KEEP_IMAGES=str(images), KEEP_DAYS=str(days))
 
 
 @contextmanager
 def previous(runs: Runs, image: str) -> Iterator[None]:
-    """That image is the one that a rollback goes back to."""
+    """Make an image the previous one, to which a rollback returns."""
     ssm = runs.yard.session.client("ssm")
     before = ssm.get_parameter(Name=PREVIOUS)["Parameter"]["Value"]
     ssm.put_parameter(Name=PREVIOUS, Value=image, Overwrite=True)
@@ -39,7 +39,7 @@ def previous(runs: Runs, image: str) -> Iterator[None]:
 
 
 def reported(runs: Runs, shelf: Shelf) -> dict[str, tuple[str, str]]:
-    """Fate and reason of the images of this shelf, by what they are called."""
+    """Return fate and reason of each image of a shelf by its name."""
     report = runs.yard.bucket.json("images/report.json") or {}
     rows = {row["id"]: (row["fate"], row["reason"]) for row in (*report["images"], *report["snapshots"])}
     return {called: rows[image] for called, image in shelf.made.items() if image in rows}
@@ -135,7 +135,7 @@ def test_an_input_with_faults_retires_nothing(runs: Runs, payload: dict[str, Any
 
 
 def test_the_role_of_retire_reaches_only_what_carries_the_yards_tag(runs: Runs, shelf: Shelf) -> None:
-    """Its deployed policies, tried by somebody who has nothing else."""
+    """Act with a role that has only the deployed policies."""
     shelf.image("mine", GPU)
     shelf.image("foreign", GPU, yard="other")
     (foreign,) = shelf.ec2.describe_images(ImageIds=[shelf.made["foreign"]])["Images"]
@@ -159,7 +159,7 @@ def test_the_role_of_retire_reaches_only_what_carries_the_yards_tag(runs: Runs, 
 
 @contextmanager
 def acting_as(runs: Runs, role: str) -> Iterator[Any]:
-    """EC2 as a role of its own sees it that has this role's inline policies."""
+    """Yield a client of EC2 for a new role with the inline policies of `role`."""
     session = runs.yard.session
     iam, sts = session.client("iam"), session.client("sts")
     account = sts.get_caller_identity()["Account"]

@@ -1,4 +1,4 @@
-"""Whole runs: a job file goes in, and what a user finds afterwards is what was promised."""
+"""Whole runs from the job file to the documented results."""
 
 import json
 from typing import Any
@@ -60,7 +60,7 @@ def test_hosts_without_a_gpu_train_as_others_do(runs: Runs) -> None:
 
 
 def test_a_command_with_its_words_runs_in_the_zone_and_on_the_disk_that_the_job_names(runs: Runs) -> None:
-    """On hosts without a GPU."""
+    """Run a command with arguments on hosts without a GPU."""
     line = 'exec python -m steps --steps "$1" --step-delay 0.02'
     program = {"module": None, "command": ["sh", "-c", line, "steps"], "args": [60]}
     hardware = {"instance_types": ["m7i.large"], "zones": ["us-east-1b"], "disk_gib": 150}

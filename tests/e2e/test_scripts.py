@@ -1,4 +1,4 @@
-"""Programs that know nothing of Trainyard (tests/e2e/scripts), run as they are."""
+"""Run unmodified programs (tests/e2e/scripts) that do not use Trainyard."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from trainyard.client.jobs.source import packed
 
 LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
 SLOW_AT_FIRST: dict[str, Any] = {"pause": 5.0, "attempt": "${attempt}"}
-"""The first attempt takes minutes, however late its interruption comes on a busy machine; the second none of them."""
+"""Arguments whose first attempt takes minutes, long enough for a late interruption, and whose second is fast."""
 
 
 def test_a_tutorial_on_several_workers_trains_unmodified(runs: Runs) -> None:
@@ -90,7 +90,7 @@ def test_a_keras_script_goes_on_where_its_own_backup_was(runs: Runs) -> None:
 
 
 def test_a_keras_script_that_tensorboard_watches_has_a_curve_and_progress(runs: Runs) -> None:
-    """Keras' events count epochs; the lines that it prints count steps. The job's pattern counts as it says."""
+    """Keras' events count epochs and its printed lines steps; the job's pattern overrides both."""
     watched = script(runs, "keras_tensorboard", args={"logs": "${tensorboard}", "epochs": 6})
     printed = script(runs, "keras_tensorboard", args={"epochs": 6})
     printed["program"]["progress"] = (
@@ -130,8 +130,10 @@ runtime.finish(0)
 
 
 def test_a_program_may_call_its_own_modules_as_ours_are_called(runs: Runs, tmp_path: Path) -> None:
-    """Without __init__.py: a package of ours anywhere on the path would come before theirs. (With one, and beside
-    requirements: tests/contract/agent/test_names.py.)"""
+    """The folders have no __init__.py, so a package of Trainyard on the path would hide them.
+
+    tests/contract/agent/test_names.py covers packages and requirements.
+    """
     folders, modules = ("training", "host", "runtime", "lambdas"), ("data", "utils", "programs")
     for folder in folders:
         (tmp_path / folder).mkdir()

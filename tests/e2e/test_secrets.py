@@ -1,4 +1,4 @@
-"""A secret of Parameter Store: used by a program, and found nowhere else."""
+"""A program uses a secret of Parameter Store, whose value appears nowhere else."""
 
 import hashlib
 import json
@@ -55,7 +55,7 @@ def test_a_job_whose_secret_is_not_there_is_refused_with_the_command(runs: Runs)
 
 
 def files_with_it(folder: Path) -> list[str]:
-    """Of a host's or an image's own layer of disk."""
+    """Return the files with the value in the disk layer of a host or an image."""
     assert folder.is_dir()
     found = subprocess.run(
         ["grep", "-rlF", "--devices=skip", VALUE, str(folder)], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""People on a host of a deployed yard: who gets in, what goes through, and that patrol sees them."""
+"""Sessions of users on a host: access, data in both directions, and patrol's verdict."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 
 from scripts.local_yard import ROOT
 from tests.e2e.patience import PATIENCE
-from tests.e2e.persons import done, person, words
 from tests.e2e.runs import Runs
-from tests.e2e.terminals import PROMPT, SITS, Terminal, active
+from tests.e2e.terminals import ACCOUNT, PROMPT, Terminal, active
+from tests.e2e.users import done, person, words
 from tests.e2e.watch import (
-    SOON,
+    SHORT_POLICY,
     act_on,
     ec2,
     launched,
@@ -34,7 +34,7 @@ SERVER = "systemd-run --unit pages -- python3 -m http.server 8123 --bind 127.0.0
 
 @pytest.fixture
 def notebook(runs: Runs) -> Iterator[str]:
-    """A host that somebody sits at."""
+    """Launch a host for sessions."""
     made = launched(
         runs, image=runs.yard.image(), instance_types=["g6.xlarge"], market="on_demand", hours=2
     ).summary
@@ -54,7 +54,7 @@ def people_on_a_host(runs: Runs, notebook: str) -> None:
         assert window.is_raw
         window.resize(33, 111)
         window.type("id -un; stty size; cat /proc/$$/comm\r")
-        window.until(f"{SITS}\r\n33 111\r\nbash")
+        window.until(f"{ACCOUNT}\r\n33 111\r\nbash")
         window.type("sh -c \"echo star''ted; exec sleep 1000\"\r")
         window.until("started")
         window.type("\x03")
@@ -169,7 +169,7 @@ def patrol_leaves_a_host_alone_on_which_somebody_is(runs: Runs, notebook: str) -
     with person(runs, "operator", "carol") as carol:
         window = Terminal(carol, "shell", notebook)
         window.until(PROMPT)
-        set_tags(runs, notebook, **SOON)
+        set_tags(runs, notebook, **SHORT_POLICY)
         seen = len(passes(runs))
         runs.until("patrol looks for longer than its window", lambda: len(passes(runs)) >= seen + 4)
         assert state(runs, notebook) == "running"
@@ -184,7 +184,7 @@ def patrol_leaves_a_host_alone_on_which_somebody_is(runs: Runs, notebook: str) -
 
 
 def test_people_on_a_host(runs: Runs, notebook: str) -> None:
-    """One after another: the host is theirs, and is stopped at last."""
+    """Run the scenarios one after another on one host, which patrol stops at the end."""
     people_on_a_host(runs, notebook)
     two_people_do_not_take_each_others_sessions(runs, notebook)
     patrol_leaves_a_host_alone_on_which_somebody_is(runs, notebook)

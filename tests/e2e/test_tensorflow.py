@@ -1,4 +1,4 @@
-"""The real thing: distributed TensorFlow on two hosts, interrupted on its way."""
+"""Distributed TensorFlow on two hosts, with an interruption."""
 
 from pathlib import Path
 

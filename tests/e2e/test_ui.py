@@ -1,4 +1,4 @@
-"""The page `trainyard ui` in Chromium, on a deployed yard: runs followed by who only looks."""
+"""The page of `trainyard ui` in Chromium on a deployed yard."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ def window(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bro
 
 @pytest.fixture
 def page(window: Browser) -> Iterator[Browser]:
-    """Whatever it shows, it has no fault, and nothing of it is from elsewhere."""
+    """Yield the page, and check that it loaded only its own resources and reported no error."""
     yield window
     assert window.same_page
     assert window.origins <= {window.root}
@@ -30,7 +30,7 @@ def page(window: Browser) -> Iterator[Browser]:
 
 def test_a_run_is_followed_from_its_submission_to_its_end(runs: Runs, page: Browser) -> None:
     page.open("/")
-    run = runs.start(runs.job("followed", program={"args": quick.UNTIL_TOLD}, labels={"team": "vision"}))
+    run = runs.start(runs.job("followed", program={"args": quick.UNTIL_RELEASED}, labels={"team": "vision"}))
     page.until_text(run.id, "#rows")
     page.type("/")
     page.type("team=vision")
@@ -45,7 +45,7 @@ def test_a_run_is_followed_from_its_submission_to_its_end(runs: Runs, page: Brow
     for words in ("chief 0", "worker 1", "g6.xlarge", "spot", "running"):
         page.until_text(words, "#hosts")
     assert "launched" in page.text("#pools")
-    runs.go_on(run)
+    runs.let_finish(run)
     page.until_text("succeeded", "#head .chip")
     page.until_text("finished at step 200", "#log")
     page.until_text("model/", "#left")
@@ -133,7 +133,7 @@ def test_the_command_ends_as_ctrl_c_does(runs: Runs, tmp_path: Path) -> None:
 
 
 def status_of(address: str) -> int:
-    """What a program without the token is answered with."""
+    """Return the status that a program without the token gets."""
     try:
         with urlopen(address) as answer:
             return int(answer.status)

@@ -1,4 +1,4 @@
-"""A newer Trainyard over a yard at work: a run that goes on meets the new functions in the old state machine."""
+"""Upgrade a yard during a run, whose old state machine calls the new functions."""
 
 import json
 import shutil
@@ -12,11 +12,11 @@ from trainyard import __version__
 
 VERSION = "0.2.99"
 BUILT = ("build/layer", "build/layer.sha256")
-"""What of the yard's packages is the same in both."""
+"""The packages of the yard that are equal in both versions."""
 
 
 def newer(folder: Path) -> Path:
-    """The sources of a later version, in which every function, a state machine and a document have changed."""
+    """Copy the sources as a later version with changes in all functions, a state machine and an SSM document."""
     for name in (*SOURCES, "scripts", "requirements.txt", *BUILT):
         source, copy = ROOT / name, folder / name
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def test_a_run_in_flight_survives_an_upgrade_and_a_loss_after_it(runs: Runs, tmp
         runs.job("upgraded", cluster={"strategy": "single", "workers": 1}, program={"args": {"steps": 120}})
     )
     (host,) = (each["InstanceId"] for each in runs.yard.instances(run.id))
-    runs.signal(host, "STOP", "steps")  # however long the deployment takes, the run is not over then
+    runs.signal(host, "STOP", "steps")  # so that the run does not end during the deployment
     (runs.cloud.state / "deployed").unlink()
     done = subprocess.run(
         ["scripts/deploy", *CHOICES],

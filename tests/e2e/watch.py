@@ -1,4 +1,4 @@
-"""Look at single hosts and at patrol as a user would, and take things away behind the yard's back."""
+"""Observe hosts and patrol as a user does, and delete rows, objects and rules of a yard."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.e2e.runs import Runs
 from trainyard.client import Run
 from trainyard.values import serialization
 
-SOON = {"window_minutes": 2, "grace_minutes": 0.1}
-"""A policy by which a host is idle after two minutes."""
+SHORT_POLICY = {"window_minutes": 2, "grace_minutes": 0.1}
+"""With this policy, a host is idle after two minutes."""
 ONE = {"strategy": "single", "workers": 1}
 ON_DEMAND = {"instance_types": ["g6.xlarge"], "market": "on_demand"}
 GONE = ("shutting-down", "terminated")
-UNCLEARED = ("RunBroken", "TrainCutShort", "DevHostCutShort", "BakeCutShort")
-"""The rules by which an execution that was cut short ends its hosts and is concluded."""
-EVER = datetime.fromtimestamp(0, UTC)
+CLEANUP_RULES = ("RunBroken", "TrainCutShort", "DevHostCutShort", "BakeCutShort")
+"""The rules that terminate the hosts of an aborted execution and conclude its run."""
+EPOCH = datetime.fromtimestamp(0, UTC)
 LONG_AGO = "2026-01-01T00:00:00.000Z"
 
 
@@ -40,7 +40,7 @@ def hosts_of(run: Run) -> list[str]:
 
 
 def host_of(run: Run) -> str:
-    """The host of a run of one: that of its last attempt."""
+    """Return the host of the last attempt of a run with one host."""
     newest = max(run.yard.instances(run.id), key=lambda each: each["LaunchTime"])
     return str(newest["InstanceId"])
 
@@ -64,24 +64,24 @@ def tag(runs: Runs, instance: str, key: str) -> str:
 
 
 def set_tags(runs: Runs, instance: str, **tags: object) -> None:
-    """Tags of the yard, by their names without `trainyard:`; policy's keys as they are."""
+    """Write tags of the yard, named without `trainyard:`, and keys of the policy."""
     names = {key: f"policy-{key}" if "_" in key else key for key in tags}
     written = [{"Key": f"trainyard:{names[key]}", "Value": str(value)} for key, value in tags.items()]
     ec2(runs).create_tags(Resources=[instance], Tags=written)
 
 
 def pinged(runs: Runs, instance: str) -> datetime:
-    """When its agent has told Systems Manager last that it is there: once it has booted, then now and then."""
+    """Return the time of the last ping of the Systems Manager agent, or EPOCH before the first."""
     chosen = [{"Key": "InstanceIds", "Values": [instance]}]
     ssm = runs.yard.session.client("ssm")
     known = ssm.describe_instance_information(Filters=chosen)["InstanceInformationList"]
-    return known[0]["LastPingDateTime"] if known and known[0]["PingStatus"] == "Online" else EVER
+    return known[0]["LastPingDateTime"] if known and known[0]["PingStatus"] == "Online" else EPOCH
 
 
 def shell(runs: Runs, instance: str, line: str) -> str:
-    """What the command prints on the host, once Systems Manager knows it."""
+    """Run a shell line on a host by Run Command, when the host is registered, and return its output."""
     ssm = runs.yard.session.client("ssm")
-    runs.until(f"{instance} is online", lambda: pinged(runs, instance) > EVER)
+    runs.until(f"{instance} is online", lambda: pinged(runs, instance) > EPOCH)
     sent = ssm.send_command(
         DocumentName="AWS-RunShellScript", InstanceIds=[instance], Parameters={"commands": [line]}
     )["Command"]["CommandId"]
@@ -91,18 +91,18 @@ def shell(runs: Runs, instance: str, line: str) -> str:
         over = found and found[0]["Status"] in ("Success", "Failed", "TimedOut", "Cancelled")
         return dict(found[0]) if over else None
 
-    said = runs.until(f"{line} has ended on {instance}", answer)
-    assert said["Status"] == "Success", said
-    return str(said["CommandPlugins"][0]["Output"]).strip()
+    ended = runs.until(f"{line} has ended on {instance}", answer)
+    assert ended["Status"] == "Success", ended
+    return str(ended["CommandPlugins"][0]["Output"]).strip()
 
 
 def launch(runs: Runs, **asked: Any) -> Run:
-    """The launch workflow, over."""
+    """Run the workflow dev-host to its end."""
     return runs.finish(runs.yard.start("dev-host", asked))
 
 
 def launched(runs: Runs, **asked: Any) -> Run:
-    """A host of it, beside a dozen other launches."""
+    """Launch a host, and fail if this fails."""
     made = launch(runs, **asked)
     assert made.succeeded, made.why()
     return made
@@ -110,7 +110,7 @@ def launched(runs: Runs, **asked: Any) -> Run:
 
 # --------------------------------------------------------------------------------------------------------- patrol
 def verdicts(runs: Runs, instance: str) -> list[dict[str, Any]]:
-    """What the ledger says of this host, in order."""
+    """Return the verdicts on a host in the ledger, in order."""
     pages = (
         table_of(runs)
         .meta.client.get_paginator("scan")
@@ -133,7 +133,7 @@ def until_judged(runs: Runs, instances: list[str], word: str) -> None:
 
 
 def act_on(runs: Runs, instance: str) -> dict[str, Any]:
-    """The verdict that patrol has acted on last. It writes its verdicts down once it has acted on all of them."""
+    """Return the last verdict that patrol carried out. Patrol writes verdicts after it has acted on all of them."""
     acts = runs.until(
         f"patrol's act on {instance} in the ledger",
         lambda: [each for each in verdicts(runs, instance) if each.get("outcome") == "done"],
@@ -142,7 +142,7 @@ def act_on(runs: Runs, instance: str) -> dict[str, Any]:
 
 
 def passes(runs: Runs) -> list[datetime]:
-    """When patrol has looked, from its log."""
+    """Return the times of patrol's passes from its log."""
     return sorted(
         serialization.parse_timestamp(said["patrol"]["at"])
         for said in patrol_log(runs)
@@ -150,8 +150,8 @@ def passes(runs: Runs) -> list[datetime]:
     )
 
 
-def patrol_log(runs: Runs, since: datetime = EVER) -> list[dict[str, Any]]:
-    """What patrol itself has logged; its metrics are lines without a message."""
+def patrol_log(runs: Runs, since: datetime = EPOCH) -> list[dict[str, Any]]:
+    """Return patrol's log lines except metrics, which have no message."""
     pages = (
         runs.yard.session.client("logs")
         .get_paginator("filter_log_events")
@@ -163,7 +163,7 @@ def patrol_log(runs: Runs, since: datetime = EVER) -> list[dict[str, Any]]:
 
 
 def patrols_until_its_end(runs: Runs, instance: str, since: datetime | None = None) -> int:
-    """How many times patrol had looked, since then or since the launch, when it ended the host."""
+    """Count the passes between `since` or the launch and the end of the host."""
     begun = since or host(runs, instance)["LaunchTime"]
     ended = serialization.parse_timestamp(act_on(runs, instance)["at"])
     return sum(begun < at <= ended for at in passes(runs))
@@ -171,7 +171,7 @@ def patrols_until_its_end(runs: Runs, instance: str, since: datetime | None = No
 
 @contextmanager
 def without_rules(runs: Runs, *names: str, bus: str = "default") -> Iterator[None]:
-    """These rules disabled, by the beginnings of their logical names."""
+    """Disable rules whose names contain these logical names."""
     events = runs.yard.session.client("events")
     found = [
         rule["Name"]
@@ -190,14 +190,14 @@ def without_rules(runs: Runs, *names: str, bus: str = "default") -> Iterator[Non
 
 # ----------------------------------------------------------------------------------------------------------- runs
 def begun(runs: Runs, job: dict[str, Any]) -> Run:
-    """A run of this job that trains and has said so."""
+    """Start a job and return its run after the first progress."""
     run = runs.start(job)
     runs.until(f"{run.id} reports", lambda: run.progress)
     return run
 
 
 def delete_rows(runs: Runs, run: Run, which: Callable[[str], bool]) -> None:
-    """Rows of the run, by their sort keys."""
+    """Delete rows of a run whose sort keys match."""
     keys = [row["sk"] for row in runs.yard.partition(f"run#{run.id}") if which(row["sk"])]
     assert keys
     for key in keys:
@@ -213,13 +213,13 @@ def delete_prefix(runs: Runs, prefix: str) -> None:
 
 
 def table_of(runs: Runs) -> Any:
-    """The ledger for single writes, which DynamoDB refuses while a transaction of the yard has the same row."""
+    """Return the ledger's table. Single writes are repeated while a transaction of the yard has the same row."""
     table = runs.yard.session.resource("dynamodb").Table(runs.yard.table)
     table.meta.client.meta.events.register("needs-retry.dynamodb", _met_a_transaction)
     return table
 
 
 def _met_a_transaction(response: tuple[Any, dict[str, Any]] | None, **_: Any) -> float | None:
-    """Seconds until botocore tries again; None where its own rules decide."""
+    """Return the seconds until a retry, or None to leave the decision to botocore."""
     code = response[1].get("Error", {}).get("Code") if response else None
     return 0.05 if code == "TransactionConflictException" else None

@@ -37,7 +37,7 @@ AS_SHIPPED: dict[Path, tuple[str, str]] = {
 
 
 @pytest.fixture(autouse=True)
-def nothing_lives_on(runs: Runs) -> Iterator[None]:
+def no_host_remains(runs: Runs) -> Iterator[None]:
     yield
     paths.end_hosts(runs)
 

@@ -1,4 +1,4 @@
-"""Jobs of the quick program (tests/support/programs/steps.py): a run of one shows what Trainyard does and costs."""
+"""Jobs of the quick program (tests/support/programs/steps.py)."""
 
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,11 @@ from trainyard.client.jobs.source import packed
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 PROGRAM_KEY = "programs/steps.tar.gz"
 LONG_AT_FIRST: dict[str, Any] = {"steps": 400, "first-delay": 0.2, "step-delay": None, "checkpoint-every": 10}
-"""Arguments of a program whose first attempt takes 80 seconds, and the next ones none: for what ends the first one."""
+"""Arguments of a program whose first attempt takes 80 s and whose later attempts end at once."""
 
-GO_ON = "/run/go-on"
-UNTIL_TOLD: dict[str, Any] = {"steps": 200, "waits-for": GO_ON}
-"""Arguments of a program that ends once somebody has put that file on the chief's host, and not before."""
+RELEASE_FILE = "/run/go-on"
+UNTIL_RELEASED: dict[str, Any] = {"steps": 200, "waits-for": RELEASE_FILE}
+"""Arguments of a program that ends when this file appears on the chief's host."""
 
 
 def prepare(yard: Yard) -> None:
@@ -23,7 +23,7 @@ def prepare(yard: Yard) -> None:
 
 
 def job(name: str, **changes: Any) -> dict[str, Any]:
-    """A small job: two hosts, the quick program; `changes` are laid over it. Admission fills in BUCKET."""
+    """Return a small job of the quick program on two hosts, with `changes` merged in. Admission fills in BUCKET."""
     base = {
         "name": name,
         "program": {
@@ -40,7 +40,7 @@ def job(name: str, **changes: Any) -> dict[str, Any]:
 
 
 def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """`below` with the values of `above`; None takes a key away."""
+    """Return `below` with the values of `above`; None removes a key."""
     result = dict(below)
     for key, value in above.items():
         if value is None:

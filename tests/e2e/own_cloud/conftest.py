@@ -1,8 +1,8 @@
-"""Stories that have a cloud of their own, and no use for the session's yard."""
+"""Tests with a local cloud of their own."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def nothing_lives_on() -> None:
-    """Its hosts go with its cloud."""
+def no_host_remains() -> None:
+    """Replace the check of the session's yard: these hosts end with their cloud."""

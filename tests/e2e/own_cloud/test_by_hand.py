@@ -1,5 +1,7 @@
-"""`cdk bootstrap` and `cdk deploy --all` by hand, in an account where nothing was ever launched and that has no quota
-for any GPU, leave a whole yard, whose image is being baked on a type without one."""
+"""`cdk bootstrap` and `cdk deploy --all` by hand create a complete yard in a new account without a GPU quota.
+
+The first bake runs on a type without a GPU.
+"""
 
 import json
 import subprocess
@@ -28,7 +30,7 @@ def account(tmp_path: Path) -> Iterator[Cloud]:
 
 
 def cdk(cloud: Cloud, *arguments: str) -> str:
-    """What it printed. The account is asked for its zones, and none of this repository's context is kept."""
+    """Return the output of cdk, which reads the zones from the account and writes nothing to the repository."""
     done = subprocess.run(
         ["cdk", *arguments, "--output", str(cloud.state / "cdk.out")],
         cwd=ROOT,
@@ -45,13 +47,13 @@ def test_two_commands_leave_a_yard_whose_image_is_being_baked(account: Cloud) ->
     cdk(account, "bootstrap")
     outputs = account.state / "outputs.json"
     cdk(account, "deploy", "--all", "--outputs-file", str(outputs), *NOTHING_ASKED)
-    said = json.loads(outputs.read_text())["Trainyard-Training"]["Prepared"]
+    prepared = json.loads(outputs.read_text())["Trainyard-Training"]["Prepared"]
     session = account.session()
     roles = session.client("iam").list_roles(PathPrefix="/aws-service-role/")["Roles"]
     assert {role["RoleName"] for role in roles} == {"AWSServiceRoleForEC2Spot", "AWSServiceRoleForEC2Fleet"}
     bakes = executions(account)
     (bake,) = bakes
-    assert f"the bake {bake} began" in said
+    assert f"the bake {bake} began" in prepared
 
     cdk(account, "deploy", "--all", *NOTHING_ASKED)
     assert executions(account) == bakes, "nothing had changed"

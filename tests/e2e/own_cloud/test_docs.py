@@ -1,5 +1,6 @@
-"""The pages are followed to the letter, from top to bottom, by somebody with a clone and nothing else; on the yard that
-this leaves a notebook is run, and a GitHub workflow. A block with a mark (tests/blocks.py) is not.
+"""Run all pages of the docs from top to bottom in a fresh clone, then a notebook and a GitHub workflow on that yard.
+
+Blocks with a mark (tests/blocks.py) are skipped.
 """
 
 import os
@@ -34,19 +35,22 @@ LEFT_OUT = shutil.ignore_patterns(
     "__pycache__",
     ".*_cache",
 )
-WAY_THERE = 'export PATH="$PWD/.tools/bin:$PWD/.venv/bin:$PATH"\neval "$(trainyard local env)"\n'
-"""What a new shell of the clone needs, as the first page says."""
+SHELL_SETUP = 'export PATH="$PWD/.tools/bin:$PWD/.venv/bin:$PATH"\neval "$(trainyard local env)"\n'
+"""The commands that the first page gives for a new shell."""
 
 
 @dataclass(frozen=True)
 class Person:
-    """With a clone in which `make setup` was run. The state of her local cloud has a yard and an image already, which
-    the first page then finds: to make both takes minutes, and other stories do."""
+    """A user with a clone after `make setup`.
+
+    The state of the local cloud already contains a yard and an image, because creating both takes minutes and other
+    tests cover it.
+    """
 
     clone: Path
 
     def follows(self, page: str, first: str = "") -> str:
-        """Run every block of the page in one shell; answers what it has printed."""
+        """Run all blocks of a page in one shell and return their output."""
         blocks = [block for block in blocks_of(page) if not block.mark]
         program = self.clone / "page.py"
         program.write_text("\n".join(block.text for block in blocks if block.language == "python"))
@@ -84,7 +88,7 @@ class Person:
 
     @property
     def cloud(self) -> Cloud:
-        """Hers, wherever it listens."""
+        """Return the local cloud of the clone, at any port."""
         return Cloud(self.clone / ".localcloud", 0)
 
     def yard(self) -> Yard:
@@ -106,7 +110,7 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
 
 
 def set_up(clone: Path) -> None:
-    """What `make setup` leaves: links to this checkout's, and a command of the clone's own."""
+    """Create the results of `make setup`: links to this checkout, and a command of the clone."""
     for name in (".tools", ".venv-host"):
         (clone / name).symlink_to(ROOT / name)
     (clone / ".venv" / "bin").mkdir(parents=True)
@@ -129,23 +133,22 @@ def set_up(clone: Path) -> None:
         clone / "Makefile",
         *made,
     ):
-        os.utime(made_from, (0, 0))  # so that make finds it up to date
+        os.utime(made_from, (0, 0))  # so that make does not rebuild it
 
 
 @pytest.fixture(scope="module")
 def started(person: Person) -> Person:
-    """Who has followed the first page, and has her cloud up again."""
-    said = person.follows(FIRST)
-    assert "succeeded" in said
+    """Follow the first page, then start the local cloud again."""
+    assert "succeeded" in person.follows(FIRST)
     assert list((person.clone / "line" / "model").iterdir())
-    person.types(f"{WAY_THERE.splitlines()[0]}\ntrainyard local up")
+    person.types(f"{SHELL_SETUP.splitlines()[0]}\ntrainyard local up")
     return person
 
 
 @pytest.mark.parametrize("page", OTHERS)
 def test_a_page_can_be_followed(page: str, started: Person) -> None:
     folder = "mkdir ../readme && cd ../readme" if page == "README.md" else "cd line"
-    started.follows(page, f"{WAY_THERE}{folder}")
+    started.follows(page, f"{SHELL_SETUP}{folder}")
 
 
 def test_the_notebook_can_be_run(started: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -167,14 +170,14 @@ def test_the_notebook_can_be_run(started: Person, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(scope="module")
 def runner(started: Person, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder for what is temporary of a runner on which the action has installed what it needs."""
+    """Return the temporary folder of a runner on which the action has installed its packages."""
     temp = tmp_path_factory.mktemp("runner")
     a_step(started, temp, "first").install()
     return temp
 
 
 def a_step(started: Person, runner: Path, name: str, **inputs: str) -> Step:
-    """Of a workflow in whose workspace the first page's job is."""
+    """Return a step of a workflow in the folder of the first page's job."""
     environment = {**started.environment, **started.cloud.environment(), "GITHUB_ACTIONS": "true"}
     given = {"job": "job.yaml", **inputs}
     return Step(started.clone, started.clone / "line", runner / name, environment, given)
@@ -184,10 +187,10 @@ def test_a_workflow_gets_its_model_and_what_it_cost(started: Person, runner: Pat
     step = a_step(started, runner, "good", model="ci $(touch injected)", labels="commit=abc\nby=ci")
     code, log = step.run()
     assert code == 0, log
-    said = step.outputs()
-    assert said["state"] == "succeeded"
-    assert float(said["dollars"]) > 0
-    assert said["run"] in step.summary()
+    outputs = step.outputs()
+    assert outputs["state"] == "succeeded"
+    assert float(outputs["dollars"]) > 0
+    assert outputs["run"] in step.summary()
     assert list((started.clone / "line" / "ci $(touch injected)").iterdir())
     assert not (started.clone / "line" / "injected").exists()
 
@@ -218,7 +221,7 @@ def test_a_cancelled_workflow_stops_its_run_or_leaves_it(
         run = step.until_output("run")
         time.sleep(2)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=10)  # GitHub kills then
+        out, _ = process.communicate(timeout=10)  # GitHub kills the step after this time
     finally:
         process.kill()
     assert process.returncode == 130, out
@@ -231,4 +234,4 @@ def test_the_last_page_takes_the_yard_away(started: Person) -> None:
     yard = started.yard()
     for each in yard.list(limit=200):
         yard.run(each.id, each.kind).wait(PATIENCE)
-    started.follows(LAST, WAY_THERE)
+    started.follows(LAST, SHELL_SETUP)

@@ -1,6 +1,6 @@
-"""A step of a GitHub workflow that uses action.yml, as the runner carries it out: its scripts, environment and files.
+"""Run a step of a GitHub workflow that uses action.yml as the runner does: with its scripts, environment and files.
 
-What GitHub itself does (checkout, actions/setup-python, the log's page) is not here.
+GitHub's own parts (checkout, actions/setup-python, the page of the log) are not simulated.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
 
 @dataclass
 class Step:
-    """`workspace` is where the workflow's own files are, `action` where the action's are."""
+    """A step that uses the action."""
 
     action: Path
+    """The folder of the action."""
     workspace: Path
+    """The folder of the workflow's files."""
     temp: Path
     environment: Mapping[str, str]
     inputs: Mapping[str, str]
@@ -38,27 +40,27 @@ class Step:
         self.temp.mkdir(parents=True, exist_ok=True)
         defaults = {name: str(each.get("default", "")) for name, each in self.described["inputs"].items()}
         self.inputs = defaults | dict(self.inputs)
-        self.steps["python"] = {"outputs": {"python-path": sys.executable}}  # what setup-python answers
+        self.steps["python"] = {"outputs": {"python-path": sys.executable}}  # the output of setup-python
 
     def install(self) -> None:
-        """Everything before the last script."""
+        """Run all scripts before the last one."""
         for step in self._scripts()[:-1]:
             process = self._begun(step)
             out, _ = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0, out
 
     def begin(self) -> subprocess.Popen[str]:
-        """The last script, under way."""
+        """Start the last script."""
         return self._begun(self._scripts()[-1])
 
     def run(self) -> tuple[int, str]:
-        """The last script, to its end; its exit code, and its log."""
+        """Run the last script and return its exit code and log."""
         process = self.begin()
         out, _ = process.communicate(timeout=PATIENCE)
         return process.returncode, out
 
     def outputs(self) -> dict[str, str]:
-        """As `steps.ID.outputs` has them."""
+        """Return `steps.ID.outputs`."""
         file = self.temp / "train.outputs"
         found, lines = {}, iter(file.read_text().splitlines() if file.exists() else ())
         for line in lines:
@@ -98,7 +100,7 @@ class Step:
         )  # fmt: skip
 
     def _filled(self, text: str) -> str:
-        """With every expression's value."""
+        """Return the text with all expressions replaced."""
         known = {
             "inputs": self.inputs,
             "steps": self.steps,

@@ -1,4 +1,4 @@
-"""A run at its cap while patrol is off, and how it is gone on with."""
+"""A run that reaches its cap without patrol, and a run that continues it."""
 
 import pytest
 
@@ -9,19 +9,19 @@ from trainyard.client import Run
 
 @pytest.fixture(scope="module")
 def capped(runs: Runs) -> Run:
-    """Its hour is over after two minutes, long before its program is."""
+    """Run a job whose hours are used up after two minutes, long before its program ends."""
     job = runs.job("capped", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.03})
     with without_rules(runs, "EveryMinute"):
         return runs.run(job)
 
 
 def step_at_its_cap(run: Run) -> int:
-    """The step that its last checkpoint has."""
+    """Return the step of the last checkpoint."""
     return int(run.json("checkpoints/latest.json")["step"])
 
 
 def test_a_run_stops_at_its_cap_without_patrol(capped: Run) -> None:
-    """The host finds out by itself."""
+    """The host itself enforces the cap."""
     assert capped.execution.error == "LimitReached", capped.why()
     assert "stopped at its cap of 0.03 hours (limits.hours) after step" in capped.summary["reason"]
     assert f"resume with checkpoints.resume: {capped.id}" in capped.summary["reason"]

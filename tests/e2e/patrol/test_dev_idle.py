@@ -1,7 +1,7 @@
-"""Who is at a dev host, on a deployed yard: one that is left alone is stopped after its page has said so, no other.
+"""Only an unused dev host is stopped, after its page has shown a warning.
 
-Four hosts at once, since most of it is waiting, with a window of two minutes. Their GPUs count from 90 percent on: they
-are the processes of this computer, and JupyterLab's too.
+The test uses four hosts at once, because most of it is waiting, with a window of two minutes. GPUs count as busy from
+90 %: the local cloud measures the processes of this computer, including JupyterLab.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from selenium.webdriver.common.by import By
 
 from tests.e2e.browser import Browser, driven
 from tests.e2e.patience import PATIENCE
-from tests.e2e.persons import person, words
 from tests.e2e.runs import Runs
 from tests.e2e.terminals import PROMPT, Terminal
+from tests.e2e.users import person, words
 from tests.e2e.watch import (
     LONG_AGO,
-    SOON,
+    SHORT_POLICY,
     act_on,
     ec2,
     launched,
@@ -41,7 +41,7 @@ from trainyard.client import Yard
 from trainyard.values import serialization
 
 NAMES = ("left", "runs", "types", "talked")
-WINDOW = {**SOON, "idle_percent": 90}
+WINDOW = {**SHORT_POLICY, "idle_percent": 90}
 BANNER = "#trainyard-idle"
 AT_JUPYTER = """\
 import json, sys
@@ -74,7 +74,7 @@ ioloop.IOLoop.current().run_sync(lambda: say(f"/terminals/websocket/{name}", ["s
 
 @pytest.fixture
 def hosts(runs: Runs) -> Iterator[dict[str, str]]:
-    """Dev hosts by their names, with JupyterLab, which are held until it is their turn."""
+    """Launch dev hosts with JupyterLab, with a hold until the test needs them."""
     own = [Runs(runs.cloud, Yard.find(session=runs.cloud.session())) for _ in NAMES]
     with ThreadPoolExecutor(len(NAMES)) as pool:
         found = dict(zip(NAMES, pool.map(dev_host, own, NAMES), strict=True))
@@ -99,18 +99,18 @@ def dev_host(runs: Runs, name: str) -> str:
 
 
 def does(runs: Runs, host: str, what: str) -> None:
-    """By JupyterLab's own server, with no page open."""
+    """Run a program through JupyterLab's server, without an open page."""
     program = base64.b64encode((AT_JUPYTER + what).encode()).decode()
     shell(runs, host, f"echo {program} | base64 -d | /opt/trainyard/jupyter/bin/python -")
 
 
-def let_go(runs: Runs, host: str) -> None:
-    """From now on its use decides."""
+def end_hold(runs: Runs, host: str) -> None:
+    """End the hold of a host, so that its use decides."""
     set_tags(runs, host, hold=LONG_AGO)
 
 
 def opened(environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    """The command that holds the way to the page, which ends with the host."""
+    """Start the command that connects to the page, which ends with the host."""
     return subprocess.Popen(
         words("dev", "jupyter", "left", "--no-browser", "-o", "json", "--port", "0"),
         env=dict(environment),
@@ -124,17 +124,17 @@ def held_until(runs: Runs, host: str) -> datetime:
     return serialization.parse_timestamp(said) if said else datetime.fromtimestamp(0, UTC)
 
 
-def left_alone(runs: Runs, hosts: dict[str, str], page: Browser) -> None:
-    """It warns, is kept by the key, warns before the hold is over, and is stopped with the page still open."""
+def check_unused_host(runs: Runs, hosts: dict[str, str], page: Browser) -> None:
+    """Check the warning on the page, its button, the second warning, and the stop behind the open page."""
     mine = hosts["left"]
-    let_go(runs, mine)
+    end_hold(runs, mine)
     page.until("the warning", lambda: "This dev host is not in use" in page.text(BANNER))
     page.driver.find_element(By.CSS_SELECTOR, f"{BANNER} button").click()
-    page.until("it goes", lambda: page.text(BANNER) == "")
+    page.until("the banner disappears", lambda: page.text(BANNER) == "")
     now = datetime.now(UTC)
     assert timedelta(minutes=118) < held_until(runs, mine) - now < timedelta(minutes=122)
-    for each in ("runs", "types", "talked"):  # what their start has computed is out of the window
-        let_go(runs, hosts[each])
+    for each in ("runs", "types", "talked"):  # the computation of their start is outside of the window
+        end_hold(runs, hosts[each])
     set_tags(runs, mine, hold=serialization.timestamp(now + timedelta(minutes=2)))
     page.until_text("stopped", BANNER)
     until_it_is(runs, mine, "stopped")
@@ -144,9 +144,11 @@ def left_alone(runs: Runs, hosts: dict[str, str], page: Browser) -> None:
     assert "has a session on it but for a forward of a port" in last["reason"]
 
 
-def is_kept(runs: Runs, host: str, word: str, use: int) -> None:
-    """By what its agent tells of it. The reason that is written is that of the first look, at which another process of
-    this computer may have made its GPU busy."""
+def check_kept(runs: Runs, host: str, word: str, use: int) -> None:
+    """Check the verdict and the agent's metric.
+
+    The reason is not compared, because another process of this computer may have kept the GPU busy.
+    """
     assert state(runs, host) == "running"
     last = verdicts(runs, host)[-1]
     assert last["verdict"] == word, last
@@ -154,7 +156,7 @@ def is_kept(runs: Runs, host: str, word: str, use: int) -> None:
 
 
 def in_use(runs: Runs, host: str) -> float:
-    """The metric's last value."""
+    """Return the last value of the metric."""
     metric = {"Namespace": NAMESPACE, "MetricName": METRIC}
     found = runs.yard.session.client("cloudwatch").get_metric_data(
         MetricDataQueries=[
@@ -190,10 +192,10 @@ def test_a_dev_host_is_stopped_when_nobody_is_at_it_and_not_before(
         page.all(card)[0].click()
         idle = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
         page.until("a notebook with its kernel", lambda: page.all(idle))
-        left_alone(runs, hosts, page)
-        is_kept(runs, hosts["runs"], "keep-busy", 1)
-        is_kept(runs, hosts["types"], "keep-busy", 2)
-        is_kept(runs, hosts["talked"], "keep", 0)
+        check_unused_host(runs, hosts, page)
+        check_kept(runs, hosts["runs"], "keep-busy", 1)
+        check_kept(runs, hosts["types"], "keep-busy", 2)
+        check_kept(runs, hosts["talked"], "keep", 0)
         assert way.wait(PATIENCE) == 3
         sits.type("exit\r")
         assert sits.ended() == 0

@@ -1,7 +1,7 @@
-"""Patrol on a deployed yard, once a minute as on AWS. Time is compressed by policy, never by another clock.
+"""Patrol on a deployed yard, once a minute as on AWS, with a policy in minutes instead of half hours.
 
-Each story is told on the same yard at the same time as all others, since most of it is waiting. The rules by which an
-execution that was cut short ends its hosts are off meanwhile: what ends hosts here is patrol, or the run itself.
+All scenarios run at the same time on one yard, because most of them wait. The rules that terminate the hosts of an
+aborted execution are disabled, so that only patrol or the run itself terminates hosts.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,10 +14,10 @@ import pytest
 
 from tests.e2e.runs import Runs
 from tests.e2e.watch import (
+    CLEANUP_RULES,
     ON_DEMAND,
     ONE,
-    SOON,
-    UNCLEARED,
+    SHORT_POLICY,
     act_on,
     begun,
     delete_prefix,
@@ -48,17 +48,17 @@ NOTE = "/root/note"
 LONG = {"args": {"steps": 6000}}
 A_MINUTE = {"args": {"steps": 1200, "step-delay": 0.05}}
 A_FIFTH = "while :; do i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; sleep 0.8; done"
-"""Computes for a fifth of its time: the same work in the same process, so what it waits for a processor counts too."""
+"""Computes for a fifth of the time, in one process, so that waiting for a processor counts, too."""
 
 
 def start(runs: Runs, host: str) -> None:
-    """It is not idle before somebody has got to it, however long this machine takes to boot it."""
+    """Start a host with a long window, so that a slow boot does not make it idle."""
     set_tags(runs, host, window_minutes=60)
     ec2(runs).start_instances(InstanceIds=[host])
 
 
 def a_host_that_computes_is_kept_an_idle_one_stopped_and_archived_and_its_files_stay(runs: Runs) -> None:
-    job = runs.job("ladder", cluster=ONE, hardware=ON_DEMAND, after={"hosts": "stop"}, policy=SOON)
+    job = runs.job("ladder", cluster=ONE, hardware=ON_DEMAND, after={"hosts": "stop"}, policy=SHORT_POLICY)
     run = runs.run(job)
     assert run.succeeded, run.why()
     kept = host_of(run)
@@ -67,7 +67,7 @@ def a_host_that_computes_is_kept_an_idle_one_stopped_and_archived_and_its_files_
     start(runs, kept)
     busy = f"nohup sh -c '{A_FIFTH}' >/dev/null 2>&1 & echo $! > /root/busy"
     shell(runs, kept, f"echo mine > {NOTE}; {busy}")
-    set_tags(runs, kept, **SOON)
+    set_tags(runs, kept, **SHORT_POLICY)
     seen = len(passes(runs))
     until_judged(runs, [kept], "keep-busy")
     runs.until("patrol looks three times", lambda: len(passes(runs)) >= seen + 3)
@@ -101,7 +101,7 @@ def a_host_that_computes_is_kept_an_idle_one_stopped_and_archived_and_its_files_
 
 
 def a_spot_gang_that_no_run_explains_ends_at_the_third_patrol(runs: Runs) -> None:
-    """More hosts than one pass may act on without a second look: orphans have had theirs."""
+    """Five hosts exceed the limit of one pass, which does not apply to orphans."""
     tags = {"trainyard:yard": "trainyard", "trainyard:run": "ghost-1", "trainyard:attempt": "1"}
     made = ec2(runs).run_instances(
         ImageId=runs.yard.image(),
@@ -123,7 +123,7 @@ def a_spot_gang_that_no_run_explains_ends_at_the_third_patrol(runs: Runs) -> Non
 
 
 def an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs) -> None:
-    run = begun(runs, runs.job("unheard", program=LONG, policy=SOON))
+    run = begun(runs, runs.job("unheard", program=LONG, policy=SHORT_POLICY))
     hosts = hosts_of(run)
     stopped = datetime.now(UTC)
     runs.yard.session.client("stepfunctions").stop_execution(executionArn=run.arn)
@@ -135,7 +135,7 @@ def an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs
 
 
 def a_run_stops_at_its_cap_without_its_host_agent(runs: Runs) -> None:
-    """Frozen as it is, the host neither hears nor does anything: patrol ends the run."""
+    """The frozen host receives no order, so patrol ends the run."""
     job = runs.job("frozen", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.08})
     run = begun(runs, job)
     runs.cloud.fault("freeze", host_of(run))
@@ -145,30 +145,32 @@ def a_run_stops_at_its_cap_without_its_host_agent(runs: Runs) -> None:
 
 
 def a_forgotten_host_of_a_launch_is_stopped_hours_before_its_lease_ends(runs: Runs) -> None:
-    """A notebook that nobody asked to hold."""
+    """The launch has no hold."""
     made = launched(
         runs, image=runs.yard.image(), instance_types=["g6.xlarge"], market="on_demand", hours=12
     ).summary
     notebook = made["instance"]
     assert made["held"] is None
-    set_tags(runs, notebook, **SOON)
+    set_tags(runs, notebook, **SHORT_POLICY)
     until_it_is(runs, notebook, "stopped")
     stopped = act_on(runs, notebook)
     assert stopped["verdict"] == "stop-idle"
     assert "no GPU of it was above" in stopped["reason"]
     assert "an hour, stopped $" in stopped["reason"]
     ready = serialization.parse_timestamp(tag(runs, notebook, "trainyard:ready"))
-    assert serialization.parse_timestamp(stopped["at"]) - ready >= timedelta(minutes=SOON["window_minutes"])
+    assert serialization.parse_timestamp(stopped["at"]) - ready >= timedelta(
+        minutes=SHORT_POLICY["window_minutes"]
+    )
     ec2(runs).terminate_instances(InstanceIds=[notebook])
 
 
 def an_idle_host_of_a_launch_that_is_to_be_held_goes_when_the_hold_is_over(runs: Runs) -> None:
-    """Its hold is longer than its window, so that it is idle long before."""
+    """The hold is longer than the window, so the host is idle long before the hold ends."""
     made = launched(
         runs, image=runs.yard.image(), instance_types=["g6.xlarge"], market="spot", hold_hours=0.09
     ).summary
     notebook, hold_ends = made["instance"], serialization.parse_timestamp(made["held"])
-    set_tags(runs, notebook, **SOON, idle_spot="terminate")
+    set_tags(runs, notebook, **SHORT_POLICY, idle_spot="terminate")
     until_gone(runs, [notebook])
     ended = act_on(runs, notebook)
     assert ended["verdict"] == "terminate-idle"
@@ -177,7 +179,7 @@ def an_idle_host_of_a_launch_that_is_to_be_held_goes_when_the_hold_is_over(runs:
 
 
 def a_host_whose_metrics_stop_is_warned_about_by_name_and_kept(runs: Runs) -> None:
-    """Its window is longer than its launch could take: else what it sent until then were a whole one, and idle."""
+    """The window is longer than the launch, so that the metrics of the launch never fill a window."""
     made = launched(
         runs, image=runs.yard.image(), instance_types=["g6.xlarge"], market="on_demand", hours=1
     ).summary
@@ -193,7 +195,7 @@ def a_host_whose_metrics_stop_is_warned_about_by_name_and_kept(runs: Runs) -> No
 
 
 def a_run_that_waits_for_capacity_keeps_its_idle_hosts(runs: Runs) -> None:
-    """The workflow releases survivors whose pool is full, so the host is one that came by itself."""
+    """The workflow releases remaining hosts if their capacity pool is full, so the test launches a host by hand."""
     runs.cloud.fault("refuse", "g5.xlarge", "*", "*")
     job = runs.job("waits", hardware={"instance_types": ["g5.xlarge"]}, limits={"wait_minutes": 30})
     run = runs.start(job)
@@ -212,7 +214,7 @@ def a_run_that_waits_for_capacity_keeps_its_idle_hosts(runs: Runs) -> None:
         ],
     )
     survivor = made["Instances"][0]["InstanceId"]
-    set_tags(runs, survivor, **SOON)
+    set_tags(runs, survivor, **SHORT_POLICY)
     seen = len(passes(runs))
     runs.until("patrol looks four times", lambda: len(passes(runs)) >= seen + 4)
     assert state(runs, survivor) == "running"
@@ -223,7 +225,7 @@ def a_run_that_waits_for_capacity_keeps_its_idle_hosts(runs: Runs) -> None:
     assert patrols_until_its_end(runs, survivor, stopped) <= 4
 
 
-# ------------------------------------------------------------------------------- what a run needs, taken away from it
+# ------------------------------------------------------------------------------------------ deleted rows and objects
 def it_ended_for_lack_of_its_rows(runs: Runs, run: Run, of: str) -> None:
     runs.finish(run)
     assert run.execution.error == "Misconfigured", run.why()
@@ -251,7 +253,7 @@ def a_run_whose_host_is_deleted_ends_and_says_so(runs: Runs) -> None:
 
 
 def a_run_of_which_no_row_is_left_ends_and_says_so(runs: Runs) -> None:
-    """Its token is gone too: nothing can answer it before its time is up."""
+    """The task token is deleted, too, so the state waits until its deadline."""
     job = runs.job("no-rows", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.08})
     run = begun(runs, job)
     delete_rows(runs, run, lambda key: True)
@@ -259,7 +261,7 @@ def a_run_of_which_no_row_is_left_ends_and_says_so(runs: Runs) -> None:
 
 
 def a_run_whose_folder_is_deleted_goes_on_to_its_end(runs: Runs) -> None:
-    """What it needs it has read; what it makes it makes anew."""
+    """The host has read its inputs, and writes its results again."""
     run = begun(runs, runs.job("no-folder", cluster=ONE, program=A_MINUTE))
     runs.until("a checkpoint", lambda: runs.checkpoint_of(run))
     delete_prefix(runs, f"runs/{run.id}/")
@@ -304,28 +306,28 @@ STORIES: tuple[Story, ...] = (
 
 @pytest.fixture(scope="module")
 def began(runs: Runs) -> datetime:
-    """Before the first story. The yard may have been made, and its cloud stopped, long before."""
+    """Return the time before the first scenario. The yard may be much older."""
     return datetime.now(UTC)
 
 
 @pytest.fixture(scope="module")
 def told(request: pytest.FixtureRequest, runs: Runs, began: datetime) -> Iterator[dict[Story, Future[None]]]:
-    """Every story that was chosen, begun; each with clients of its own, since a session is one thread's."""
-    chosen = [story for story in STORIES if any(_tells(item, story) for item in request.session.items)]
+    """Start all selected scenarios, each with its own clients, because a session belongs to one thread."""
+    chosen = [story for story in STORIES if any(_is_test_of(item, story) for item in request.session.items)]
     own = [Runs(runs.cloud, Yard.find(session=runs.cloud.session())) for _ in chosen]
-    with without_rules(runs, *UNCLEARED), ThreadPoolExecutor(len(chosen)) as pool:
+    with without_rules(runs, *CLEANUP_RULES), ThreadPoolExecutor(len(chosen)) as pool:
         yield {story: pool.submit(story, mine) for story, mine in zip(chosen, own, strict=True)}
     runs.cloud.fault("clear")
     assert runs.living() == []
 
 
-def _tells(item: pytest.Item, story: Story) -> bool:
+def _is_test_of(item: pytest.Item, story: Story) -> bool:
     return item.name == f"{test_on_one_yard.__name__}[{story.__name__}]"
 
 
 @pytest.fixture(autouse=True)
-def nothing_lives_on() -> None:
-    """Other stories go on when one has ended: the last of them sees to it."""
+def no_host_remains() -> None:
+    """Skip the check after each scenario, because others still run; `told` checks at the end."""
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
@@ -336,7 +338,7 @@ def test_on_one_yard(story: Story, told: dict[Story, Future[None]]) -> None:
 def test_patrol_has_looked_every_minute_and_never_failed(
     runs: Runs, told: dict[Story, Future[None]], began: datetime
 ) -> None:
-    """Every minute as a rule: beside other work a machine may be late with one of them."""
+    """The median counts, because a busy machine may be late with one pass."""
     wait(told.values())
     looked = [each for each in passes(runs) if each > began]
     assert [said["message"] for said in patrol_log(runs, looked[0]) if said["level"] == "ERROR"] == []

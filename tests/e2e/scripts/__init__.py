@@ -1,1 +1,1 @@
-"""Programs as people bring them: none of them knows of Trainyard. test_scripts.py packs and runs them."""
+"""Programs of users that do not use Trainyard. test_scripts.py packs and runs them."""

@@ -1,5 +1,7 @@
-"""A program that attacks the kernel of its host, what runs there, and with its run's credentials the yard, in other
-ways than escaping.py and hostile.py. It says what came of each try."""
+"""Attack the host's kernel and processes, and the yard with the run's credentials, and print each outcome.
+
+escaping.py and hostile.py contain other attacks.
+"""
 
 import argparse
 import ctypes
@@ -60,7 +62,7 @@ def system(name: str, *given: object) -> int:
 
 
 def agent() -> int:
-    """The process of the host agent; init where none can be seen."""
+    """Return the process of the host agent, or init if it is not visible."""
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and b"training.host\0run" in (entry / "cmdline").read_bytes():
@@ -83,8 +85,8 @@ def into_a_group(group: Path) -> None:
     (group / "cgroup.procs").write_text(str(os.getpid()))
 
 
-def taken_file() -> None:
-    """A descriptor of the agent's."""
+def take_descriptor() -> None:
+    """Copy a file descriptor of the agent."""
     system("pidfd_getfd", system("pidfd_open", agent(), 0), 3, 0)
 
 
@@ -96,19 +98,19 @@ def memory_of_agent() -> None:
 
 
 def locked(path: Path) -> None:
-    """So that the agent waits for the lock, or takes itself for the second one."""
+    """Lock a file so that the agent waits, or concludes that another agent runs."""
     with path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def file_by_handle() -> None:
-    """The root of the disk, past all folders that are closed."""
+    """Open the root of the disk, bypassing closed folders."""
     handle = struct.pack("<IiII", 8, 1, 2, 0)
     system("open_by_handle_at", -100, ctypes.create_string_buffer(handle), os.O_RDONLY)
 
 
 def setuid_file() -> None:
-    """A program that makes whoever starts it root."""
+    """Create a program with the setuid bit of root."""
     path = MODEL / "root"
     path.write_bytes(Path("/bin/true").read_bytes())
     try:
@@ -118,13 +120,13 @@ def setuid_file() -> None:
 
 
 def link_to(target: Path) -> None:
-    """A second name for a file of root's, where the agent uploads."""
+    """Link a file of root into a folder that the agent uploads."""
     os.link(target, MODEL / "hard")
     (MODEL / "hard").unlink()
 
 
 def all_signals() -> None:
-    """The keeper's is left out, whose end ends the program."""
+    """Signal the agent, but not the keeper, whose end ends the program."""
     os.kill(agent(), 0)
 
 
@@ -148,7 +150,7 @@ def on_host() -> Iterator[tuple[str, Attack]]:
     ):
         yield f"write {path}", partial(open, path, "r+b")
     yield "the kernel first to be killed", lambda: Path("/proc/self/oom_score_adj").write_text("-1000")
-    yield "a descriptor of the agent", taken_file
+    yield "a descriptor of the agent", take_descriptor
     yield "memory of the agent in one call", memory_of_agent
     yield "where the agent works", Path(f"/proc/{pid}/cwd").readlink
     yield "the agent's system calls", Path(f"/proc/{pid}/syscall").read_text
@@ -219,7 +221,7 @@ def on_host() -> Iterator[tuple[str, Attack]]:
 
 
 def with_credentials() -> Iterator[tuple[str, Attack]]:
-    """In the names of things that only look like the run's own."""
+    """Yield attacks on keys that only resemble the run's own."""
     session = boto3.Session()
     s3, bucket, own, victim = session.client("s3"), flags.bucket, f"runs/{flags.own}", f"runs/{flags.victim}"
     key = f"{own}/model/mine.txt"
@@ -277,7 +279,7 @@ MODEL.mkdir(parents=True, exist_ok=True)
 for attacks in (on_host, with_credentials):
     for name, attack in attacks():
         print(f"attack: {name}: {outcome(attack)}", flush=True)
-# What a log and a folder of results may hold: nothing of it moves the agent, root or another run.
+# Unusual files in the log and the results must not affect the agent, root or another run.
 os.mkfifo(MODEL / "pipe")
 with socket.socket(socket.AF_UNIX) as left:
     left.bind(str(MODEL / "socket"))

@@ -1,4 +1,4 @@
-"""As the tutorials on parameter servers have it: a server on workers and ps, a coordinator on the chief, a loop."""
+"""The tutorial on parameter servers: a server on workers and ps, a coordinator on the chief, a loop."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Ends as its first argument says."""
+"""End in the way that the first argument names."""
 
 import os
 import signal

@@ -1,5 +1,4 @@
-"""A program that attacks the host it runs on: its agent, root, the metadata service, a neighbour's port. It says what
-came of each try."""
+"""Attack the host: its agent, root, the metadata service, and another host's port. Print each outcome."""
 
 import argparse
 import ctypes
@@ -24,7 +23,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def processes_of_root() -> dict[str, int]:
-    """The agent, the program's keeper, init: whom the program may see."""
+    """Return the processes of root that are visible: the agent, the keeper of the program, init."""
     found = {"its keeper": os.getppid(), "init": 1}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

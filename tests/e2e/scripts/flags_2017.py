@@ -1,4 +1,4 @@
-"""As in 2017, but for its import: hosts as flags, a Server, between-graph replication, chief by task index."""
+"""A script of 2017 with a new import: hosts as flags, a Server, between-graph replication, chief by task index."""
 
 import argparse
 import os

@@ -1,5 +1,4 @@
-"""A program that attacks another run of its yard, as its run; root on its host, as that host. It says what came of
-each try."""
+"""Attack another run of the yard, with the credentials of the run or, as root, of the host. Print each outcome."""
 
 import argparse
 import json
@@ -25,7 +24,7 @@ flags = parser.parse_args()
 
 
 def host_session() -> boto3.Session:
-    """What the instance's own role gives to whoever asks the metadata service."""
+    """Return a session with the credentials of the metadata service."""
     there = InstanceMetadataProvider(InstanceMetadataFetcher(env={}))
     own = botocore.session.Session()
     own.get_component("credential_provider").insert_before("env", there)
@@ -148,7 +147,7 @@ def outcome(attack: Attack) -> str:
 
 for name, attack in attacks():
     print(f"attack: {name}: {outcome(attack)}", flush=True)
-# What IAM cannot refuse: a host's own voice, in which it speaks of others.
+# IAM cannot refuse these: signals in the host's own name about other runs.
 for word, facts in {
     "credentials": {},
     "finished": {"step": 1},

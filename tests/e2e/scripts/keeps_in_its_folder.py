@@ -1,4 +1,4 @@
-"""Keeps its state, a log and TensorBoard's events in its working folder, and names none of Trainyard's folders."""
+"""Write state, a log and TensorBoard's events to the working folder, without Trainyard's folders."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""A Keras script for one machine, with Keras's own way of going on after an interruption."""
+"""A Keras script for one machine that continues after an interruption by Keras' own callback."""
 
 import argparse
 import time

@@ -1,4 +1,4 @@
-"""A Keras tutorial's script: fit, with TensorBoard watching."""
+"""A script of a Keras tutorial: fit with a TensorBoard callback."""
 
 import argparse
 

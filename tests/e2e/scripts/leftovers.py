@@ -1,4 +1,4 @@
-"""A program that leaves on its host whatever an account may leave there, or says what it finds of that kind."""
+"""Leave files, processes and other remains on the host, or print the remains of an earlier program."""
 
 import argparse
 import ctypes

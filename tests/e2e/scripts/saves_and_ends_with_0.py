@@ -1,4 +1,4 @@
-"""Saves when it gets SIGTERM and ends with 0, as most people write it."""
+"""Save after SIGTERM and end with 0, like most scripts."""
 
 import os
 import signal

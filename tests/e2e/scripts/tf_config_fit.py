@@ -1,4 +1,4 @@
-"""As the tutorials on several workers have it: TF_CONFIG, MultiWorkerMirroredStrategy, compile and fit."""
+"""The tutorial on several workers: TF_CONFIG, MultiWorkerMirroredStrategy, compile and fit."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Uses a secret as a client of some service would, and keeps it to itself."""
+"""Use a secret as a client of a service does, without printing it."""
 
 import hashlib
 import os

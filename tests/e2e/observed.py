@@ -1,4 +1,4 @@
-"""A run in lines: as everybody can see it, without ids and instants, so that those of two clouds can be compared."""
+"""Describe a run in lines without IDs and times, so that runs on two clouds can be compared."""
 
 from __future__ import annotations
 
@@ -28,23 +28,22 @@ SUBSTITUTES = [
     (re.compile(r"The program's last lines:.*", re.DOTALL), "The program's last lines: ..."),
     (re.compile(r"^(checkpoints/STEP|model|tensorboard)/.*"), r"\1/*"),
 ]
-TOLD_TO_LEAVE = ("asked", "peer", "interrupted")
-"""Which of these a host says first when the gang is to leave is chance."""
+STOP_REASONS = ("asked", "peer", "interrupted")
+"""Reasons to stop. Chance decides which of them a host reports first when the gang must leave."""
 ROLE = re.compile(r"(?:^|-)([A-Za-z]+?)[0-9A-Fa-f]{8}(?:-|$)")
 
 # ------------------------------------------------------------------------------------------------- what is not compared
 
-NOT_OF_THE_RUN = re.compile(r"patrol|^root$|^arn:|^cdk-", re.IGNORECASE)
-"""Callers who would have asked without it: patrol, once a minute; people; the deployment."""
-PLATFORMS_OWN = re.compile(
+INDEPENDENT_CALLERS = re.compile(r"patrol|^root$|^arn:|^cdk-", re.IGNORECASE)
+"""Callers that are independent of the run: patrol, users, and the deployment."""
+PLATFORM_CALLS = re.compile(
     r"^(logs|lambda|sts|xray|ssmmessages|ec2messages|kms):|^ssm:UpdateInstanceInformation$"
 )
-"""What Lambda, Step Functions and the agents of AWS ask of their own accord: no call of the product's."""
-AS_OFTEN_AS_IT_LASTS = ("Signal", "Host", "SignalRun", "DevHostAwaitHost")
-"""Roles whose calls are as many as a run says progress, saves checkpoints, brings its log away: signal's, the
-host's own and that of its run; and who looks every few seconds whether a host is there."""
-PROGRAMS_OWN = re.compile(r" job program args (?!steps)")
-"""Arguments of the program: the simulated one has words of its own."""
+"""Calls that Lambda, Step Functions and the agents of AWS make by themselves."""
+POLLING_ROLES = ("Signal", "Host", "SignalRun", "DevHostAwaitHost")
+"""Roles whose number of calls depends on the duration of a run: they report progress, save, upload logs, or poll."""
+PROGRAM_ARGUMENTS = re.compile(r" job program args (?!steps)")
+"""Arguments of the program. The simulated program has other ones."""
 VARIES: Mapping[str, tuple[str, ...]] = {
     "attempt": (
         "launched",
@@ -68,19 +67,21 @@ VARIES: Mapping[str, tuple[str, ...]] = {
         "saved_dollars",
     ),
 }  # fmt: skip
-"""Attributes by row whose values are instants, ids, or what training has come to by then: compared by name alone."""
-WHILE_IT_WORKS = "/working/"
-"""What hosts leave in there depends on how long their programs take: they look once a minute."""
+"""Attributes whose values are times, IDs, or the progress of the training; only their names are compared."""
+WORKING = "/working/"
+"""Objects below this folder depend on the duration of programs, because hosts write them once a minute."""
 IN_VALUES = ("tail", "step")
-"""What varies within a value."""
+"""Keys within a value whose values vary."""
 REPEATS = ("checkpointed", "ready")
-"""What a host says again while a thing lasts: once is as good as twice. That it is ready for an
-attempt in which it has no part is left out: whether it gets that far before it ends is chance."""
+"""Signals that a host repeats; repetitions are ignored.
+
+`ready` for an attempt without the host is ignored, too, because chance decides whether the host still sends it.
+"""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A line that one of the two has alone."""
+    """A line that only one of the two clouds has."""
 
     aspect: str
     where: str
@@ -92,7 +93,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Seen:
-    """Lines by aspect. Those of `calls`, `rows`, `keys` and `documents` have no order."""
+    """Lines by aspect. The aspects `calls`, `rows`, `keys` and `documents` are sorted."""
 
     aspects: Mapping[str, list[str]]
 
@@ -103,14 +104,14 @@ class Seen:
             "states": [*told["states"], f"{told['status']} {told['error']}".strip()],
             "calls": sorted(_calls(told["calls"])),
             "rows": sorted(_row(row, names) for row in told["rows"]),
-            "keys": sorted({names.of_key(key) for key in told["keys"] if WHILE_IT_WORKS not in key}),
+            "keys": sorted({names.of_key(key) for key in told["keys"] if WORKING not in key}),
             "documents": sorted({line for name, content in told["documents"].items()
                                  for line in _paths(names.plain(name), content)}),
         }  # fmt: skip
         return cls(aspects | _timelines(told["timeline"], names))
 
     def differences(self, simulated: Seen) -> list[Difference]:
-        """In the order of the aspects; an empty aspect is one that the other has not."""
+        """Return the differences in the order of the aspects. A missing aspect is empty."""
         found: list[Difference] = []
         for aspect in [*self.aspects, *(each for each in simulated.aspects if each not in self.aspects)]:
             here, there = self.aspects.get(aspect, []), simulated.aspects.get(aspect, [])
@@ -123,8 +124,11 @@ class Seen:
 
 
 class Names:
-    """Plain names for what each cloud names by chance. A host is called by its place in that attempt, else by that in
-    its first one: which of two hosts becomes the chief follows from their ids."""
+    """Names that replace random IDs.
+
+    A host has the name of its role in the attempt, otherwise in its first attempt. IDs decide which host becomes the
+    chief.
+    """
 
     def __init__(self, told: Mapping[str, Any]) -> None:
         self._run = str(told["run"])
@@ -136,12 +140,12 @@ class Names:
                 places = {host["instance"]: f"{host['role']}-{host['index']}" for host in document["hosts"]}
                 self._places[attempt] = places
                 for instance, name in places.items():
-                    self._first.setdefault(instance, name if attempt == 1 else "a newcomer")
+                    self._first.setdefault(instance, name if attempt == 1 else "a joining host")
 
     def plain(self, text: str, attempt: int | None = None) -> str:
         for instance, name in (self._first | self._places.get(attempt or 0, {})).items():
             text = text.replace(instance, name)
-        text = re.sub(r"\bAROA\w+:", "", text)  # the id of its role, before a host
+        text = re.sub(r"\bAROA\w+:", "", text)  # the ID of the role in the source of a signal
         text = re.sub(r"\bi-[0-9a-f]{8,17}\b", "HOST", text).replace(self._run, "RUN")
         for pattern, name in SUBSTITUTES:
             text = pattern.sub(name, text)
@@ -156,24 +160,24 @@ class Names:
 
 
 def is_background(caller: str) -> bool:
-    """Whether it asks whatever this run does."""
-    return NOT_OF_THE_RUN.search(caller) is not None
+    """Return True for a caller that is independent of the run."""
+    return INDEPENDENT_CALLERS.search(caller) is not None
 
 
 def _calls(calls: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Without those that met another one, or a rate: botocore asks again by itself."""
+    """Yield the calls except throttled and conflicting ones, which botocore repeats."""
     totals: Counter[tuple[str, str]] = Counter()
     for caller, counts in calls.items():
         if not is_background(caller):
             for action, times in counts.items():
                 totals[_role(caller), action] += times
     for (role, action), times in totals.items():
-        if not (PLATFORMS_OWN.search(action) or action.endswith(AGAIN)):
-            yield f"{role} {action}" + ("" if role in AS_OFTEN_AS_IT_LASTS else f" x {times}")
+        if not (PLATFORM_CALLS.search(action) or action.endswith(AGAIN)):
+            yield f"{role} {action}" + ("" if role in POLLING_ROLES else f" x {times}")
 
 
 def _role(caller: str) -> str:
-    """`TrainLaunch` of `Trainyard-Training-TrainLaunchRoleAFDFF371-GYWT5IBYHDDI`."""
+    """Return `TrainLaunch` for `Trainyard-Training-TrainLaunchRoleAFDFF371-GYWT5IBYHDDI`."""
     found = ROLE.search(caller)
     return (found[1] if found else caller).removesuffix("Role")
 
@@ -191,7 +195,7 @@ def _row(row: Mapping[str, Any], names: Names) -> str:
 
 
 def _timelines(rows: Iterable[Mapping[str, Any]], names: Names) -> dict[str, list[str]]:
-    """By source, and of hosts by host: between two sources the order is chance."""
+    """Return the lines by source and by host, because the order between two sources is random."""
     lines: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: str(row["sk"])):
         attempt, instance = int(row["attempt"] or 0), str(row["instance"])
@@ -207,16 +211,16 @@ def _timelines(rows: Iterable[Mapping[str, Any]], names: Names) -> dict[str, lis
 def _event(row: Mapping[str, Any], names: Names) -> str:
     attempt = "" if row["attempt"] is None else f" (attempt {int(row['attempt'])})"
     reason = names.plain(str(row["reason"] or ""))
-    if row["event"] == "stopped" and reason in TOLD_TO_LEAVE:
-        reason = "told to leave"
+    if row["event"] == "stopped" and reason in STOP_REASONS:
+        reason = "asked to leave"
     if row["event"] in ("released", "retired"):
         reason = "; ".join(sorted(reason.split("; ")))
     return f"{row['event']}{attempt}: {reason} [{', '.join(sorted(row['detail'] or {}))}]"
 
 
 def _paths(path: str, content: Any) -> Iterator[str]:
-    """Every place in a document, with the sort of value that it has there."""
-    if PROGRAMS_OWN.search(path):
+    """Yield each path in a JSON object with the type of its value."""
+    if PROGRAM_ARGUMENTS.search(path):
         return
     if isinstance(content, dict):
         for key, value in content.items():
@@ -238,7 +242,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """DynamoDB's numbers as JSON has them, JSON in a text as what it says."""
+    """Convert DynamoDB's numbers to JSON numbers, and parse JSON in texts."""
     if isinstance(value, Mapping):
         return {str(key): key.upper() if key in IN_VALUES else _plain(each) for key, each in value.items()}
     if isinstance(value, str) and value.startswith("{"):

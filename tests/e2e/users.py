@@ -1,4 +1,4 @@
-"""People with the yard's policies, and what the command answers them."""
+"""Users with the yard's policies, and the command under their credentials."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.e2e.patience import PATIENCE
 from tests.e2e.runs import Runs
 
 POLICIES = {"viewer": ("Viewer",), "user": ("User", "Dev"), "operator": ("User", "Dev", "Operator")}
-"""As `trainyard yard grant` attaches them."""
+"""The policies that `trainyard yard grant` attaches."""
 
 
 @contextmanager
 def person(runs: Runs, who: str, name: str) -> Iterator[Mapping[str, str]]:
-    """The variables of somebody with these policies, who has a key of their own."""
+    """Create a user with these policies and an access key, and yield the environment for the command."""
     session = runs.yard.session
     iam, stacks = session.client("iam"), session.client("cloudformation")
     (stack,) = stacks.describe_stacks(StackName="Trainyard-People")["Stacks"]
