@@ -77,11 +77,11 @@ def _results(oracle: Oracle, chosen: Sequence[str]) -> list[Result]:
 
 def _shrink(known: dict[str, str], results: Sequence[Result]) -> None:
     """Remove corrected misses from the file. Nothing is ever added here."""
-    mended = {each.key for each in results if each.verdict not in RED} & set(known)
-    if mended:
-        print(f"no misses any more: {', '.join(sorted(mended))}")
+    corrected = {each.key for each in results if each.verdict not in RED} & set(known)
+    if corrected:
+        print(f"no misses any more: {', '.join(sorted(corrected))}")
         head = "".join(line for line in KNOWN.read_text().splitlines(keepends=True) if line.startswith("#"))
-        left = {key: why for key, why in known.items() if key not in mended}
+        left = {key: why for key, why in known.items() if key not in corrected}
         KNOWN.write_text(head + (yaml.safe_dump(left, width=120, sort_keys=True) if left else "{}\n"))
 
 

@@ -47,13 +47,13 @@ UNFINISHED = re.compile("_+(tbd|TBD)_+|%[A-Za-z_]+%")
 FILLED = re.compile(
     r'(?<="Resource": ")(_+(tbd|TBD)_+|arn:aws:lambda:your-[^"]+)(?=")|(?<="FunctionName": ")_+(tbd|TBD)_+'
 )
-"""Those for which the ARN of a function is put here, too."""
+"""Parts of a template that are replaced by the ARN of a function."""
 FUNCTION = re.compile(r"<?lambda_function(_\d)?_name(:\d)?>?")
 """The name of a function, in an input."""
 UNKNOWN = re.compile('"(date|timestamp|datetime)"|<[^<>]+>')
 """Words that the recordings put in the place of a part of the input."""
 SECONDS, AT_ONCE = 90.0, 8
-CALLER = Caller("somebody", "root")
+CALLER = Caller("user", "root")
 TRUST = {
     "Version": "2012-10-17",
     "Statement": [
@@ -168,7 +168,7 @@ def _cases(oracle: Oracle) -> Iterator[Case]:
 def _definition(
     recording: Recording, events: list[dict[str, Any]], templates: Mapping[Path, Any]
 ) -> dict[str, Any] | None:
-    """Find the machine of a recording: by its test's name, else the only one of its folder with the same states."""
+    """Find the machine of a recording by the name of its test, or the only one in its folder with the same states."""
     name, _, parameter = recording.test.removeprefix("test_").partition("[")
     parameter = parameter.removesuffix("]")
     names = {each.lower() for each in (name, parameter) if each}
@@ -206,7 +206,7 @@ def _fits(template: Any, events: list[dict[str, Any]]) -> bool:
 
 
 def _with_parameter(template: dict[str, Any], parameter: str) -> dict[str, Any]:
-    """Put the path that a test is named after in the place of the only path of its machine."""
+    """Replace the only path of a machine by the path in the name of its test."""
     text = json.dumps(template)
     paths = re.findall(r'"\$\.[^"]*"', text)
     if re.match(r"\$[.\[]", parameter) and len(paths) == 1:
@@ -219,7 +219,7 @@ def _with_parameter(template: dict[str, Any], parameter: str) -> dict[str, Any]:
 
 
 def _simulated(case: Case) -> Result:
-    """Compare how the execution ends in the simulator, which tells no history event by event."""
+    """Compare the end of the execution in the simulator, which has no history of events."""
 
     def result(verdict: Verdict, said: str = "") -> Result:
         return Result("histories", "stepfunctions", "simulator", case.name, verdict, said)

@@ -20,7 +20,7 @@ ANY_VALUE = frozenset(
         "entered-time",
     }
 )
-"""Words that the recordings put in the place of what differs each time."""
+"""Placeholders of the recordings for values that differ each time."""
 ACCOUNTS = re.compile(r"\b\d{12}\b|\b(?:us|eu|ap)-[a-z]+-\d\b")
 
 
@@ -50,7 +50,7 @@ def differences(recorded: Any, ours: Any, cosmetic: Collection[str] = (), path: 
 
 
 def same_words(recorded: str, ours: str) -> bool:
-    """Return True if the texts differ in nothing but names and ids."""
+    """Return True if the texts differ only in names and IDs."""
     return _is_like(recorded, ours)
 
 
@@ -73,7 +73,7 @@ def _is_like(recorded: str, ours: Any) -> bool:
 
 
 def _decoded(text: str) -> Any:
-    """The JSON in a text: recordings hold inputs and outputs decoded."""
+    """Decode JSON in a text, because recordings contain decoded inputs and outputs."""
     try:
         return json.loads(text)
     except ValueError:

@@ -18,7 +18,7 @@ from tests.contract.refused import Refused, filled, named_by, table
 
 Answer = tuple[str, int | None, str]
 """Code, status and words; the code is empty where a call was accepted."""
-CALLER = Caller("somebody", "root")
+CALLER = Caller("user", "root")
 
 
 def run(oracle: Oracle, clients: Clients) -> Iterator[Result]:
@@ -67,7 +67,7 @@ def _no_function(*_: Any) -> None:
 
 
 def _no_event(*_: Any) -> None:
-    """Nothing listens here."""
+    """Ignore events."""
 
 
 def _recorded(oracle: Oracle) -> dict[str, Answer]:

@@ -1,8 +1,8 @@
-"""Other people's tests and modules against the local cloud: what of them passes, and why the rest does not.
+"""Run the tests of other projects against the local cloud, and report each failure with its reason.
 
 `make interoperability` runs moto's own tests of EC2 and Systems Manager in server mode, and a playbook for each of
-Ansible's EC2 modules, and writes docs/interoperability.md. It ends with 1 where something fails without a reason that
-`reasons.yaml` knows.
+Ansible's EC2 modules, and writes docs/interoperability.md. It exits with 1 if a failure has no reason in
+`reasons.yaml`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SUITES: dict[str, Callable[[Path, Cloud], list[Result]]] = {"moto": moto_suite.r
 
 @dataclass(frozen=True)
 class Reason:
-    """Why what matches `pattern` (its name, then what it says) fails."""
+    """The reason of all failures whose name and message match `pattern`."""
 
     name: str
     why: str
@@ -88,12 +88,12 @@ def _counts(results: Sequence[Result]) -> str:
 
 def _page(found: dict[str, list[Result]], reasons: Sequence[Reason]) -> str:
     lines: list[Any] = [
-        "# Other people's tests against the local cloud",
+        "# Tests of other projects against the local cloud",
         "",
-        "Written by `make interoperability`: moto's own tests of EC2 and Systems Manager, of the version that the",
-        "local cloud is made with, in server mode and on one account that is never reset; and a playbook for each of",
-        "Ansible's EC2 modules (`amazon.aws`): made twice, shown, removed twice, where the second time must change",
-        "nothing. What passes, and for each that does not, why.",
+        "`make interoperability` writes this page. It runs moto's own tests of EC2 and Systems Manager, of the version that the",
+        "local cloud uses, in server mode and on one account that is never reset. It also runs a playbook for each of",
+        "Ansible's EC2 modules (`amazon.aws`), which creates a resource twice, shows it, and removes it twice; the second time",
+        "must change nothing. The tables count the results, and name the reason of each failure.",
     ]
     for name, results in found.items():
         lines += [
@@ -109,7 +109,7 @@ def _page(found: dict[str, list[Result]], reasons: Sequence[Reason]) -> str:
 
 def _by_group(results: Sequence[Result]) -> list[str]:
     groups = sorted({each.group for each in results})
-    rows = ["| of | passed | failed | skipped |", "|---|---:|---:|---:|"]
+    rows = ["| module | passed | failed | skipped |", "|---|---:|---:|---:|"]
     for group in groups:
         counted = Counter(each.state for each in results if each.group == group)
         rows.append(f"| {group} | " + " | ".join(str(counted[state]) for state in State) + " |")
@@ -119,8 +119,8 @@ def _by_group(results: Sequence[Result]) -> list[str]:
 def _by_reason(results: Sequence[Result], reasons: Sequence[Reason]) -> list[str]:
     failed = [each for each in results if each.state is State.FAILED]
     counted = Counter(reason.name if (reason := _reason(each, reasons)) else "unexplained" for each in failed)
-    rows = ["| failed | why |", "|---:|---|"]
-    why = {each.name: each.why for each in reasons} | {"unexplained": "nobody knows yet"}
+    rows = ["| failed | reason |", "|---:|---|"]
+    why = {each.name: each.why for each in reasons} | {"unexplained": "unknown"}
     rows += [f"| {count} | {why[name]} |" for name, count in counted.most_common()]
     return rows
 

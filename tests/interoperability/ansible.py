@@ -1,4 +1,4 @@
-"""Ansible's EC2 modules, by a playbook for each of modules.yaml."""
+"""Run a playbook for each of Ansible's EC2 modules in modules.yaml."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GROUND: list[dict[str, Any]] = [
         "register": "subnet",
     },
 ]
-LAST_WORDS = 2000
+FAILURE_LENGTH = 2000
 PLAY_SECONDS = 600.0
 
 
@@ -67,11 +67,11 @@ def _played(
     playbook.with_suffix(".log").write_text(done.stdout + done.stderr)
     if done.returncode == 0:
         return Result(name, name, State.PASSED)
-    return Result(name, name, State.FAILED, _last_words(done.stdout) or done.stderr[-LAST_WORDS:])
+    return Result(name, name, State.FAILED, _failure(done.stdout) or done.stderr[-FAILURE_LENGTH:])
 
 
 def _tasks(name: str, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Made, made again, shown, removed, removed again."""
+    """Return tasks that create a resource twice, show it, and remove it twice."""
     module, info = f"{COLLECTION}.{name}", f"{COLLECTION}.{name}_info"
     shown = [
         {info: facts["info"], "register": "shown"},
@@ -97,16 +97,16 @@ def _tasks(name: str, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _last_words(told: str) -> str:
-    """What the failed task says."""
+def _failure(output: str) -> str:
+    """Return the message of the failed task."""
     try:
-        plays = json.loads(told[told.index("{") :])["plays"]
+        plays = json.loads(output[output.index("{") :])["plays"]
     except (ValueError, KeyError):
-        return told[-LAST_WORDS:]
+        return output[-FAILURE_LENGTH:]
     for task in (each for play in plays for each in play["tasks"]):
         answer = task["hosts"].get("localhost", {})
         if answer.get("failed"):
             said = answer.get("msg") or answer.get("exception") or ""
             what = answer.get("assertion", answer.get("evaluated_to", ""))
             return f"{task['task']['name']}: {said} {what}".strip()
-    return told[-LAST_WORDS:]
+    return output[-FAILURE_LENGTH:]

@@ -1,4 +1,4 @@
-"""Environments of their own for what is no part of the project."""
+"""Virtual environments for packages that are not part of the project."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def installed(folder: Path, *packages: str) -> Path:
-    """The `bin` of an environment in that folder with these packages; what is there is left."""
+    """Create an environment with these packages in a folder, unless it exists, and return its `bin`."""
     place = folder / "venv"
     programs = place / "bin"
     if not (place / "complete").exists():

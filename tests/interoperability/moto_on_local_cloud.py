@@ -1,7 +1,7 @@
-"""A plugin for pytest, within moto's own tests: they ask the local cloud, and leave no host behind.
+"""A pytest plugin that runs moto's own tests against the local cloud and terminates their hosts.
 
-moto's tests know the images and the keys of moto's server; here they are those of the account that the environment
-names. What a test leaves is the next one's company, as it would be in an account.
+Images and keys are those of the account in the environment, not of moto's server. Other resources of a test remain for
+the next tests, as in a real account.
 """
 
 import os

@@ -16,7 +16,7 @@ from tests.interoperability.result import Result, State
 
 SUITES = ("tests/test_ec2", "tests/test_ssm")
 NOT_OF_AWS = ("tests/test_ec2/test_server.py", "tests/test_ssm/test_server.py")
-"""Of moto's own web server."""
+"""Tests of moto's own web server."""
 BESIDE = ("pytest==9.2.0", "pytest-timeout==2.4.0", "freezegun==1.5.5")
 TEST_SECONDS = 60
 PLUGINS = Path(__file__).parent
@@ -45,7 +45,7 @@ def run(folder: Path, cloud: Cloud) -> list[Result]:
 
 
 def _source(folder: Path) -> Path:
-    """The folder of moto's source distribution, of the version that is installed."""
+    """Return the folder of the source distribution of the installed moto."""
     name = f"moto-{version('moto')}"
     if not (folder / name).exists():
         pip = [

@@ -1,4 +1,4 @@
-"""What came of one test of somebody else's."""
+"""The result of a test of another project."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,9 +12,11 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """`group`: the file or module that it is of. `said`: with what words it failed."""
+    """The result of one test."""
 
     group: str
+    """The file or module of the test."""
     name: str
     state: State
     said: str = ""
+    """The message of a failure."""

@@ -1,7 +1,7 @@
-"""Every permission of every role, taken away one by one: most of an hour, so only `make permissions` collects it.
+"""Remove each permission of each role in turn. This takes most of an hour, so only `make permissions` collects it.
 
-TRAINYARD_PERMISSIONS=pattern tries only grants like `TrainLaunchRole-ec2:CreateFleet`.
-TRAINYARD_E2E_STATE is that of tests/e2e.
+TRAINYARD_PERMISSIONS=pattern selects grants such as `TrainLaunchRole-ec2:CreateFleet`.
+TRAINYARD_E2E_STATE has the same meaning as in tests/e2e.
 """
 
 import os
@@ -26,7 +26,7 @@ PATROLS = "PatrolRole-"
 
 @cache
 def synthesised() -> Assembly:
-    """As shipped, with the zones and other buckets that are deployed: what is taken away is counted by them."""
+    """Synthesize with the zones and buckets of the deployed yard, so that statements have the same numbers."""
     return synthesise(ASSEMBLY, {"zones": ",".join(ZONES), "data_buckets": READS})
 
 
@@ -36,7 +36,7 @@ def assembly() -> Assembly:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`grant` is any that a run needs, `patrols_grant` one that only patrol does."""
+    """Parametrize `grant` with the grants of runs, and `patrols_grant` with patrol's."""
     for name, of_patrol in (("grant", False), ("patrols_grant", True)):
         if name in metafunc.fixturenames:
             wanted = os.environ.get("TRAINYARD_PERMISSIONS", "")

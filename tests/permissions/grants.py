@@ -1,4 +1,4 @@
-"""Every permission that the templates give a role of a run, and the yard without one of them."""
+"""The permissions in the templates, and a yard without one of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANAGED = "AmazonSSMManagedInstanceCore"
 
 @dataclass(frozen=True)
 class Grant:
-    """One action on one resource of one statement; `statement` counts within the inline policy `policy`."""
+    """One action on one resource. `statement` is the index of the statement in the inline policy `policy`."""
 
     stack: str
     role: str
@@ -32,7 +32,7 @@ class Grant:
 
 
 def grants(assembly: Assembly) -> list[Grant]:
-    """All of them, in the order of the templates; for instance roles also the policy that AWS wrote."""
+    """Return all grants in the order of the templates; instance roles also have AWS's managed policy."""
     found = []
     for role in assembly.resources("AWS::IAM::Role"):
         for policy, number, statement in _statements(assembly, role.name):
@@ -48,7 +48,7 @@ def grants(assembly: Assembly) -> list[Grant]:
 
 
 def _statements(assembly: Assembly, role: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """What the role is allowed: the name of the inline policy, the statement's place in it, the statement."""
+    """Yield each allowing statement of a role: the name of the policy, the index, the statement."""
     for policy in assembly.resources("AWS::IAM::Policy"):
         if {"Ref": role} in policy.properties["Roles"]:
             for number, statement in enumerate(policy.properties["PolicyDocument"]["Statement"]):
@@ -57,14 +57,14 @@ def _statements(assembly: Assembly, role: str) -> Iterator[tuple[str, int, dict[
 
 
 def _short(resource: str) -> str:
-    """What tells this resource from the others of its statement."""
+    """Return a short name of a resource that is unique in its statement."""
     resource = resource.replace("${aws:userid}", "itself")
     words = [word for word in re.split(r"[/*{}.]+", resource.rsplit(":", 1)[-1]) if word not in ("", "Arn")]
     return "-".join(_plain(word) for word in words) or "all"
 
 
 def _plain(word: str) -> str:
-    """`Bucket` of `ExportsOutputFnGetAttBucket83908E77Arn063C8555`; `LaunchFunction` of `LaunchFunctionB8D9A847`."""
+    """Remove CloudFormation's hashes: `ExportsOutputFnGetAttBucket83908E77Arn063C8555` becomes `Bucket`."""
     exported = re.fullmatch(
         r"ExportsOutput(?:FnGetAtt|Ref)(.+?)[0-9A-F]{8}(?:Arn|GroupId)?(?:[0-9A-F]{8})?", word
     )
@@ -72,7 +72,7 @@ def _plain(word: str) -> str:
 
 
 def physical(yard: Yard, stack: str, logical: str) -> str:
-    """The name that CloudFormation gave a resource."""
+    """Return the physical name of a resource."""
     detail = yard.session.client("cloudformation").describe_stack_resource(
         StackName=stack, LogicalResourceId=logical
     )
@@ -81,7 +81,7 @@ def physical(yard: Yard, stack: str, logical: str) -> str:
 
 @contextmanager
 def taken_away(yard: Yard, grant: Grant) -> Iterator[str]:
-    """The yard with all permissions but this one; the role's name."""
+    """Remove a permission from the yard and yield the name of its role."""
     role = physical(yard, grant.stack, grant.role)
     iam = yard.session.client("iam")
     if grant.action == MANAGED:
@@ -106,7 +106,7 @@ def taken_away(yard: Yard, grant: Grant) -> Iterator[str]:
 
 
 def less(statements: list[dict[str, Any]], grant: Grant) -> Iterator[dict[str, Any]]:
-    """The statement is split: its other actions keep all resources, its action keeps the other resources."""
+    """Split the statement: other actions keep all resources, and the action keeps the other resources."""
     for number, statement in enumerate(statements):
         if number != grant.statement:
             yield statement

@@ -1,6 +1,6 @@
-"""Runs that take every path a permission is for: most are for the straight one, the others for when things go wrong.
+"""Paths: each starts a run and leads it to the call that needs a permission.
 
-A path starts a run and does to it what leads it where the permission is needed. It answers what a user sees.
+Most permissions are needed on the straight path, the others after faults. A path returns the result that a user sees.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ POINTERS = ("/trainyard/image", "/trainyard/image/previous")
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 TYPE = "g6.xlarge"
 FETCHED_AT = {200: "g5.2xlarge", 300: "g5.12xlarge"}
-"""The type that is dear enough on demand for a disk of 100 GiB at so many MiB/s (core/capacity/initialization.py)."""
+"""Types whose on-demand price justifies this rate in MiB/s for 100 GiB (core/capacity/initialization.py)."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of it. `said` is the execution's cause; where no execution exists, what the lost event tells."""
+    """The result of a path."""
 
     status: str
-    said: str
+    cause: str
+    """The cause of the execution, or the lost event if no execution exists."""
     summary: dict[str, Any] = field(repr=False)
     run: str = ""
     log: str = field(default="", repr=False)
@@ -55,25 +56,25 @@ Path = Callable[[Runs, str], Seen]
 
 
 def straight(runs: Runs, name: str) -> Seen:
-    """One host, a few steps."""
+    """Train a few steps on one host."""
     return _seen(runs, runs.start(runs.job(name, **ONE)))
 
 
 def many_checkpoints(runs: Runs, name: str) -> Seen:
-    """Long enough for old checkpoints to be pruned."""
+    """Train long enough for old checkpoints to be deleted."""
     args = {"steps": 500, "step-delay": 0.02, "checkpoint-every": 10}
     return _seen(runs, runs.start(runs.job(name, cluster={"workers": 1}, program={"args": args})))
 
 
 def resumed(runs: Runs, name: str) -> Seen:
-    """A run that goes on from another's last checkpoint."""
+    """Continue from the last checkpoint of another run."""
     saves = {"cluster": {"workers": 1}, "program": {"args": {"steps": 5, "checkpoint-every": 2}}}
     before = runs.run(runs.job(f"{name[:30]}-before", **saves))
     return _seen(runs, runs.start(runs.job(name, **ONE, checkpoints={"resume": before.id})))
 
 
 def from_pool(runs: Runs, name: str) -> Seen:
-    """A run that takes the host which another has kept warm for it."""
+    """Claim the warm host of another run."""
     pool = {"keep": 1, "minutes": 10}
     runs.run(runs.job(f"{name[:30]}-before", **ONE, pool=pool))
     waiting = {"KeyConditionExpression": "pk = :pool", "ExpressionAttributeValues": {":pool": "pool"}}
@@ -84,7 +85,7 @@ def from_pool(runs: Runs, name: str) -> Seen:
 
 
 def from_elsewhere(runs: Runs, name: str) -> Seen:
-    """Its data lie in a bucket that is not the yard's."""
+    """Read data from another bucket."""
     s3 = runs.yard.session.client("s3")
     s3.create_bucket(Bucket=OTHER_BUCKET)
     s3.put_object(Bucket=OTHER_BUCKET, Key="digits/few/numbers.txt", Body=b"1\n2\n3\n")
@@ -92,7 +93,7 @@ def from_elsewhere(runs: Runs, name: str) -> Seen:
 
 
 def notebook_executed(runs: Runs, name: str) -> Seen:
-    """A notebook, which the run leaves executed."""
+    """Execute a notebook."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "few.ipynb")
         file.write_text(notebook("1 + 1"))
@@ -100,13 +101,13 @@ def notebook_executed(runs: Runs, name: str) -> Seen:
 
 
 def with_events(runs: Runs, name: str) -> Seen:
-    """The program writes events for TensorBoard."""
+    """Write events for TensorBoard."""
     program = {"args": {"steps": 5, "events": True}}
     return _seen(runs, runs.start(runs.job(name, cluster={"workers": 1}, program=program)))
 
 
 def with_secret(runs: Runs, name: str) -> Seen:
-    """The program is given a secret."""
+    """Pass a secret to the program."""
     ssm, secret = runs.yard.session.client("ssm"), "/trainyard/secrets/permissions"
     ssm.put_parameter(Name=secret, Type="SecureString", Value="kept to itself")
     program = {"secrets": {"WANDB_API_KEY": "permissions"}, "args": {"steps": 5}}
@@ -117,20 +118,20 @@ def with_secret(runs: Runs, name: str) -> Seen:
 
 
 def program_fails(runs: Runs, name: str) -> Seen:
-    """The program ends with an error of its own."""
+    """End with an error of the program."""
     job = runs.job(name, cluster={"workers": 1}, program={"args": {"steps": 50, "fail-at": 3}})
     return _seen(runs, runs.start(job))
 
 
 def host_killed(runs: Runs, name: str) -> Seen:
-    """One of two hosts vanishes in mid-training."""
+    """Lose one of two hosts during the training."""
     run = runs.in_mid_training(runs.job(name, program={"args": LONG}))
     runs.cloud.fault("kill", runs.host_of(run, "worker"))
     return _seen(runs, run)
 
 
 def host_unregistered(runs: Runs, name: str) -> Seen:
-    """Systems Manager does not know one of two hosts, which is asked to leave when the other vanishes."""
+    """Lose a host whose peer is not registered in Systems Manager, so that the peer must leave."""
     run = runs.start(runs.job(name, program={"args": LONG}))
     host = runs.until("a gang", lambda: len(up := living(runs, run.id)) == 2 and up)[0]
     runs.cloud.fault("unregister", host)
@@ -143,18 +144,18 @@ def host_unregistered(runs: Runs, name: str) -> Seen:
 
 
 def hosts_stopped(runs: Runs, name: str) -> Seen:
-    """On-demand hosts that the job keeps."""
+    """Keep on-demand hosts after the run."""
     job = runs.job(name, **ONE, after={"hosts": "stop"}, hardware={"market": "on_demand"})
     return _seen(runs, runs.start(job))
 
 
 def imaged(runs: Runs, name: str) -> Seen:
-    """The job asks for an image of its host."""
+    """Make an image of the host after the run."""
     return _seen(runs, runs.start(runs.job(name, **ONE, after={"image": "on_success"})))
 
 
 def image_of_run_fails(runs: Runs, name: str) -> Seen:
-    """The same, and EC2 cannot make it."""
+    """Make an image of the host after the run, which fails in EC2."""
     runs.cloud.fault("image-fail")
     try:
         return imaged(runs, name)
@@ -163,7 +164,7 @@ def image_of_run_fails(runs: Runs, name: str) -> Seen:
 
 
 def imaged_before(runs: Runs, name: str) -> Seen:
-    """As if an earlier call had made the image and its answer was lost: it is there when Capture asks for it."""
+    """Make the image before Capture requests it, as after a call whose answer was lost."""
     args = {"steps": 100, "step-delay": 0.05}
     job = runs.job(name, cluster={"workers": 1}, program={"args": args}, after={"image": "on_success"})
     run = runs.start(job)
@@ -176,7 +177,7 @@ def imaged_before(runs: Runs, name: str) -> Seen:
 
 
 IMAGED = (imaged, image_of_run_fails, imaged_before)
-"""What fails of these beside the training is the image's."""
+"""Paths whose image may fail without a failure of the run."""
 
 
 def await_hosts_late(runs: Runs, name: str) -> Seen:
@@ -188,7 +189,7 @@ def await_hosts_late(runs: Runs, name: str) -> Seen:
 
 
 def await_hosts_too_late(runs: Runs, name: str) -> Seen:
-    """The same, and the host is gone again when AwaitHosts looks."""
+    """Lambda throttles AwaitHosts until the host is lost."""
     with _throttled(runs, "train-await-hosts"):
         run = runs.start(runs.job(name, **ONE, limits={"restarts": 0}))
         host = runs.until("a host", lambda: _living(runs, run))[0]
@@ -198,7 +199,7 @@ def await_hosts_too_late(runs: Runs, name: str) -> Seen:
 
 
 def finish_unheard(runs: Runs, name: str) -> Seen:
-    """The only host hangs, and what it has left is a finish, too young for patrol: Train hears nobody for 150 s."""
+    """Freeze the only host. Its final report is too new for patrol, and Train gets no signal for 150 s."""
     run = runs.in_mid_training(runs.job(name, cluster={"workers": 1}, program={"args": LONG}))
     host = runs.host_of(run, "chief")
     runs.cloud.fault("freeze", host)
@@ -209,7 +210,7 @@ def finish_unheard(runs: Runs, name: str) -> Seen:
 
 
 def train_too_late(runs: Runs, name: str) -> Seen:
-    """A host is gone again when Train begins."""
+    """Lambda throttles Train until a host is lost."""
     with _throttled(runs, "train-train"):
         run = runs.start(runs.job(name, **ONE, limits={"restarts": 0}))
         runs.until("a whole gang", lambda: _rows(run, "attempt#", "gang_ready"))
@@ -219,7 +220,7 @@ def train_too_late(runs: Runs, name: str) -> Seen:
 
 
 def train_late(runs: Runs, name: str) -> Seen:
-    """Train's first answer was lost: the program has finished when it is called again."""
+    """Lambda throttles Train until the program has finished, as after a call whose answer was lost."""
     with _throttled(runs, "train-train"):
         run = runs.start(runs.job(name, **ONE))
         (attempt,) = runs.until("a whole gang", lambda: _rows(run, "attempt#", "gang_ready"))
@@ -229,7 +230,7 @@ def train_late(runs: Runs, name: str) -> Seen:
 
 
 def answer_lost(runs: Runs, name: str) -> Seen:
-    """CreateFleet's answer was lost: nobody knows what it launched."""
+    """Lose the answer of CreateFleet, so that the launched hosts are unknown."""
     runs.cloud.fault("refuse", "*", "*", "*")
     try:
         run = runs.start(runs.job(name, **ONE))
@@ -241,13 +242,13 @@ def answer_lost(runs: Runs, name: str) -> Seen:
 
 
 def default_quota(runs: Runs, name: str) -> Seen:
-    """A quota that the account never had raised: AWS knows only its default (0, so the run is refused)."""
+    """Use a quota that was never raised. AWS returns its default of 0, so the run is refused."""
     job = runs.job(name, **ONE, hardware={"instance_types": ["p5.4xlarge"], "max_dollars_per_hour": None})
     return _seen(runs, runs.start(job))
 
 
 def at_rate(rate: int) -> Path:
-    """Hosts whose disks are fetched at that rate: for each there are launch templates."""
+    """Return a path with disks initialized at a rate, which has its own launch templates."""
 
     def path(runs: Runs, name: str) -> Seen:
         hardware = {
@@ -262,7 +263,7 @@ def at_rate(rate: int) -> Path:
 
 
 def in_zone(zone: str) -> Path:
-    """The one zone that has room."""
+    """Return a path with capacity in one zone only."""
 
     def path(runs: Runs, name: str) -> Seen:
         for other in ZONES:
@@ -278,7 +279,7 @@ def in_zone(zone: str) -> Path:
 
 
 def upload_unheard(runs: Runs, name: str) -> Seen:
-    """No run can start: the function's error and the event are in the queue that has an alarm."""
+    """Upload a job whose run cannot start. The event is in the dead-letter queue, which has an alarm."""
     _drain(runs)
     runs.upload(runs.job(name, **ONE))
     message = runs.until("the event in the queue of lost events", lambda: _lost(runs))
@@ -286,7 +287,7 @@ def upload_unheard(runs: Runs, name: str) -> Seen:
 
 
 def recipe_unheard(runs: Runs, name: str) -> Seen:
-    """No bake can start: the same."""
+    """Upload a recipe whose bake cannot start. The event is in the dead-letter queue."""
     _drain(runs)
     begin(runs.yard.bucket, runs.yard.recipe, runs.yard.bucket.read(runs.yard.recipe) or b"")
     message = runs.until("the event in the queue of lost events", lambda: _lost(runs))
@@ -294,13 +295,13 @@ def recipe_unheard(runs: Runs, name: str) -> Seen:
 
 
 def bake(runs: Runs, name: str) -> Seen:
-    """A whole bake, from the yard's own image, which has most of it. Parameters and images are as before afterwards."""
+    """Bake from the yard's own image, which contains most packages, then restore parameters and images."""
     with _as_before(runs):
         return _seen(runs, _bake(runs, name), seconds=400)
 
 
 def bake_in_zone(zone: str) -> Path:
-    """The one zone that has room for a builder."""
+    """Return a path with capacity for a builder in one zone only."""
 
     def path(runs: Runs, name: str) -> Seen:
         for other in ZONES:
@@ -316,7 +317,7 @@ def bake_in_zone(zone: str) -> Path:
 
 
 def bake_at_rate(rate: int) -> Path:
-    """A builder whose disk is fetched at that rate."""
+    """Return a path with a builder whose disk is initialized at a rate."""
 
     def path(runs: Runs, name: str) -> Seen:
         builder = {"instance_types": [FETCHED_AT[rate]], "market": "on_demand"}
@@ -328,7 +329,7 @@ def bake_at_rate(rate: int) -> Path:
 
 
 def rolled_back(runs: Runs, name: str) -> Seen:
-    """The previous image becomes the current one again."""
+    """Return to the previous image."""
     with _as_before(runs):
         previous = {"Name": POINTERS[1], "Value": runs.yard.image(), "Type": "String", "Overwrite": True}
         runs.yard.session.client("ssm").put_parameter(**previous)
@@ -336,18 +337,17 @@ def rolled_back(runs: Runs, name: str) -> Seen:
 
 
 def bake_quick(runs: Runs, name: str) -> Seen:
-    """As if an earlier call had sent every document and its answer was lost. Nothing is really installed, so the image
-    that comes of it is taken away again."""
+    """Bake with commands that do nothing, as after calls whose answers were lost, then delete the image."""
     return _quick(runs, name, lambda run, builder: None)
 
 
 def bake_captured(runs: Runs, name: str) -> Seen:
-    """The same for Capture: the image is there when it asks for it."""
+    """Bake quickly, with an image that exists before Capture requests it."""
     return _quick(runs, name, lambda run, builder: _image(runs, builder, f"trainyard-baked-{run}-1"))
 
 
 def builder_lost(runs: Runs, name: str) -> Seen:
-    """The builder vanishes when it has begun, and another one follows and goes on with its log."""
+    """Lose a builder. Another one follows and continues its log."""
     with _as_before(runs):
         run = _bake(runs, name)
         runs.until(
@@ -360,7 +360,7 @@ def builder_lost(runs: Runs, name: str) -> Seen:
 
 
 def bake_answer_lost(runs: Runs, name: str) -> Seen:
-    """CreateFleet's answer was lost: nobody knows which builder it launched."""
+    """Lose the answer of CreateFleet, so that the launched builder is unknown."""
     runs.cloud.fault("refuse", "*", "*", "*")
     with _as_before(runs):
         try:
@@ -375,38 +375,38 @@ def bake_answer_lost(runs: Runs, name: str) -> Seen:
 
 
 def bake_default_quota(runs: Runs, name: str) -> Seen:
-    """A quota that the account never had raised, of a builder: the image is made on processors then."""
+    """Use a quota that was never raised for a builder, which then has no GPU."""
     with _as_before(runs):
         return _seen(runs, _bake(runs, name, builder={"instance_types": ["p5.4xlarge"]}), seconds=400)
 
 
 def own_test_fails(runs: Runs, name: str) -> Seen:
-    """What the recipe asks for is not there."""
+    """Fail a test of the recipe."""
     recipe = {"name": "permissions", "base": runs.yard.image(), "tests": ["false"]}
     run = runs.yard.start("bake", {"recipe": recipe, "force": True}, f"{name[:50]}-{time.time_ns()}")
     return _seen(runs, run, seconds=400)
 
 
 def bake_by_key(runs: Runs, name: str) -> Seen:
-    """The yard's own recipe, of which the current image is made: nothing is baked."""
+    """Request the recipe of the current image, so that nothing is baked."""
     return _seen(runs, runs.yard.start("bake", {}, f"{name[:50]}-{time.time_ns()}"))
 
 
 def bake_uploaded(runs: Runs, name: str) -> Seen:
-    """The same, because somebody uploaded it."""
+    """Upload the recipe of the current image, so that nothing is baked."""
     key = runs.yard.recipe
     uploaded = begin(runs.yard.bucket, key, runs.yard.bucket.read(key) or b"")
     return _seen(runs, runs.yard.run(uploaded.run, "bake").started())
 
 
 def bake_missing(runs: Runs, name: str) -> Seen:
-    """A recipe that is not there."""
+    """Request a recipe that does not exist."""
     payload = {"recipe_key": "images/nowhere.yaml"}
     return _seen(runs, runs.yard.start("bake", payload, f"{name[:50]}-{time.time_ns()}"))
 
 
 def bake_meanwhile(runs: Runs, name: str) -> Seen:
-    """A second bake, while the first goes on."""
+    """Start a second bake during the first."""
     first = _bake(runs, name)
     try:
         runs.until("the lock", lambda: _rows(first, "run", "recipe"))
@@ -417,12 +417,12 @@ def bake_meanwhile(runs: Runs, name: str) -> Seen:
 
 
 def image_fails(runs: Runs, name: str) -> Seen:
-    """EC2 cannot make the image, so what there is of it goes."""
+    """Bake quickly with an image that fails in EC2 and is deleted."""
     return _quick(runs, name, lambda run, builder: runs.cloud.fault("image-fail"))
 
 
 def install_fails(runs: Runs, name: str) -> Seen:
-    """The builder may not fetch the software."""
+    """Bake with a builder that may not download the software."""
     role, iam = _builder_role(runs), runs.yard.session.client("iam")
     (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
     document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
@@ -434,7 +434,7 @@ def install_fails(runs: Runs, name: str) -> Seen:
 
 
 def images_retired(runs: Runs, name: str) -> Seen:
-    """An image that never became one goes; that of a run that waits for capacity stays."""
+    """Retire a failed image, and keep the image of a run that waits for capacity."""
     with shelf_of(runs) as shelf:
         runs.cloud.fault("image-fail")
         shelf.image(f"{name}-broken", name)
@@ -446,13 +446,13 @@ def images_retired(runs: Runs, name: str) -> Seen:
 
 
 def snapshot_paused(runs: Runs, name: str) -> Seen:
-    """A host is paused, imaged and ended."""
+    """Pause a host, make an image, and terminate the host."""
     with _host(runs) as host:
         return _snapshot(runs, name, {"instance": host, "then": "terminate"})
 
 
 def snapshot_paused_before(runs: Runs, name: str) -> Seen:
-    """As if an earlier call had paused the host and its answer was lost."""
+    """Pause a host before the workflow does, as after a call whose answer was lost."""
     with _host(runs) as host:
         with _throttled(runs, "snapshot-quiesce"):
             run = runs.yard.start("snapshot", {"instance": host}, f"{name[:50]}-{time.time_ns()}")
@@ -463,27 +463,27 @@ def snapshot_paused_before(runs: Runs, name: str) -> Seen:
 
 
 def snapshot_stopped(runs: Runs, name: str) -> Seen:
-    """A host is stopped, imaged and started again."""
+    """Stop a host, make an image, and start the host again."""
     with _host(runs) as host:
         return _snapshot(runs, name, {"instance": host, "quiesce": "stop"})
 
 
 def snapshot_paused_fails(runs: Runs, name: str) -> Seen:
-    """The image of a paused host fails: it goes, and the host goes on."""
+    """Fail the image of a paused host. The image is deleted, and the host continues."""
     with _host(runs) as host:
         runs.cloud.fault("image-fail")
         return _snapshot(runs, name, {"instance": host})
 
 
 def snapshot_stopped_fails(runs: Runs, name: str) -> Seen:
-    """The same of a host that was stopped: it is started again."""
+    """Fail the image of a stopped host. The host is started again."""
     with _host(runs) as host:
         runs.cloud.fault("image-fail")
         return _snapshot(runs, name, {"instance": host, "quiesce": "stop"})
 
 
 def snapshot_of_run(runs: Runs, name: str) -> Seen:
-    """A snapshot of a run's chief, while it trains and before its first checkpoint."""
+    """Make a snapshot of the chief of a run that trains and has no checkpoint."""
     args = {"steps": 600, "step-delay": 0.05, "checkpoint-every": 1000}
     run = runs.start(runs.job(name, cluster={"workers": 1}, program={"args": args}))
     runs.until("a program that runs", lambda: _rows(run, "attempt#", "started"))
@@ -495,14 +495,14 @@ def snapshot_of_run(runs: Runs, name: str) -> Seen:
 
 
 def launched(runs: Runs, name: str) -> Seen:
-    """A host from the current image, ended once it is there."""
+    """Launch a host from the current image."""
     return _seen(runs, _launch(runs, name))
 
 
 def launched_from_nowhere(runs: Runs, name: str) -> Seen:
-    """Nothing says which type the image was made on."""
+    """Launch a host from an image without the type of its host."""
     with _host(runs) as host:
-        image = _image(runs, host, f"{name[:50]}-{time.time_ns()}", run="nobody")
+        image = _image(runs, host, f"{name[:50]}-{time.time_ns()}", run="unknown")
         try:
             return _seen(runs, runs.yard.start("dev-host", {"image": image}))
         finally:
@@ -510,7 +510,7 @@ def launched_from_nowhere(runs: Runs, name: str) -> Seen:
 
 
 def launched_again(runs: Runs, name: str) -> Seen:
-    """The first host is lost before it can be reached."""
+    """Lose the first host of a launch before it is registered."""
     run = _launch(runs, name)
     begun = runs.until("a host or an end", lambda: _living(runs, run) or run.execution.is_over)
     if isinstance(begun, list):
@@ -519,15 +519,15 @@ def launched_again(runs: Runs, name: str) -> Seen:
 
 
 def dev_host(runs: Runs, name: str) -> Seen:
-    """A person's own, which keeps its disk from the beginning."""
+    """Launch a dev host of a user, which keeps its disk."""
     return _seen(runs, requests.begin(runs.yard, name[:36].rstrip("-"), "up", {"instance_types": [TYPE]}))
 
 
-# ------------------------------------------------------------------------------------------------- which path
+# ------------------------------------------------------------------------------------------ paths by permission
 
 FROM_POOL = r"^TrainLaunchRole-(dynamodb:DeleteItem|ec2:CreateTags-instance-marked)"
 HAS_POOL = os.geteuid() == 0
-"""A host of an ordinary user's local cloud knows one account only, and is kept for nobody."""
+"""Without root, hosts of a local cloud have only one account, so they never enter the warm pool."""
 PATHS: tuple[tuple[str, Path], ...] = (
     *(((FROM_POOL, from_pool),) if HAS_POOL else ()),
     (rf"(SignalRun|TrainAdmit)Role-s3:(GetObject|ListBucket)-{OTHER_BUCKET}", from_elsewhere),
@@ -542,7 +542,7 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (
         r"SignalRole-(states:SendTaskHeartbeat|dynamodb:GetItem)",
         many_checkpoints,
-    ),  # both are for news on the way
+    ),  # both are for signals during the run
     (r"TrainAdmitRole-s3:GetObject-.*(checkpoints|job-json)", resumed),
     (r"SignalRole-states:SendTaskFailure", program_fails),
     (r"TrainWorkflowRole-.*RecoverFunction", program_fails),
@@ -566,7 +566,7 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"DevHostWorkflowRole-.*(DevHostRecover|Release)", launched_again),
     (r"DevHostAdmitRole-s3:ListBucket", launched_from_nowhere),
     (r"DevHostConcludeRole-ec2:ModifyInstanceAttribute", dev_host),
-    (r"^Launch", launched),
+    (r"^DevHost", launched),
     (r"TrainAwaitHostsRole-states:SendTaskSuccess", await_hosts_late),
     (r"TrainAwaitHostsRole-states:SendTaskFailure", await_hosts_too_late),
     (r"TrainAwaitHostsRole-s3", finish_unheard),
@@ -606,114 +606,110 @@ PATHS: tuple[tuple[str, Path], ...] = (
 )
 
 UNSEEN: tuple[tuple[str, str], ...] = (
-    *(
-        ()
-        if HAS_POOL
-        else ((FROM_POOL, "only a run that takes warm hosts asks for it; as root a path does"),)
-    ),
+    *(() if HAS_POOL else ((FROM_POOL, "only a run that claims warm hosts uses it; as root a path does"),)),
     (
         r"^ReleaseRole-(dynamodb:GetItem|ec2:CreateTags)",
-        "only a run that keeps its hosts for others asks for it: they end instead, and its timeline says why",
+        "only a run that leaves hosts to the warm pool uses it: they are terminated, and the timeline has the reason",
     ),
     (
         r"^SignalRole-dynamodb:DeleteItem",
-        "only a warm host that goes asks for it: its row stays until somebody looks, and the event is a lost one",
+        "only the end of a warm host uses it: its row remains until the next launch, and the event is a dead letter",
     ),
     (
         r"SnapshotCaptureRole-ec2:(DeregisterImage|DeleteSnapshot)",
-        "a snapshot asks for it when it was stopped in the very second in which EC2 began its image",
+        "a snapshot uses it only if it was stopped at the moment at which EC2 began its image",
     ),
     (
         r"BakeCaptureRole-ec2:(DeregisterImage|DeleteSnapshot)",
-        "a bake asks for it when it was stopped in the very second in which EC2 began its image",
+        "a bake uses it only if it was stopped at the moment at which EC2 began its image",
     ),
     (r"-logs:(CreateLogStream|PutLogEvents)-", "Lambda runs a function whose role may not write its log"),
     (
         r"WorkflowRole-logs:",
-        "Step Functions asks for it when the state machine is deployed; a run only loses its log",
+        "Step Functions checks it when the state machine is deployed; a run only loses its log",
     ),
-    (r"^RetireEventsRole-", "EventBridge asks for it once a day"),
+    (r"^RetireEventsRole-", "EventBridge uses it once a day"),
     (
         r"^PrepareRole-",
-        "a deployment asks for it, which never fails for it: its output Prepared names the action",
+        "a deployment uses it and never fails without it: its output Prepared names the action",
     ),
     (
         r"^HostRole-cloudwatch:",
-        "the run goes on: the host's agent names it in its log, and patrol, which knows nothing of its GPUs, warns",
+        "the run continues: the host's agent logs it, and patrol, without metrics of the GPUs, warns",
     ),
     (
         r"^HostRole-s3:PutObject-.*working",
-        "by it hosts tell each other that their programs work: missed where one of them waits for another, or hangs",
+        "hosts report to each other by it that their programs work: needed only if one waits for another, or hangs",
     ),
     (
         r"^HostRole-s3:PutObject-",
-        "a second way for what a host says by its events: missed when one of them is lost",
+        "a second way for signals of a host: needed only if an event is lost",
     ),
     (
         r"^BuilderRole-cloudwatch:(Put|Get)MetricData",
-        "on an image without GPUs there is nothing to publish; on one with GPUs the test gpu_metrics tells",
+        "an image without GPUs publishes nothing; with GPUs the test gpu_metrics fails",
     ),
-    (r"^SignalDevHostRole-", "people at a dev host ask for it, and their command names it"),
+    (r"^SignalDevHostRole-", "users of a dev host need it, and their command names it"),
     (
         r"^SignalRole-sts:AssumeRole-.*DevHost",
-        "a dev host asks for it: people there have no credentials, and the event is among the lost ones",
+        "a dev host needs it: users there have no credentials, and the event is a dead letter",
     ),
     (
         r"^SignalRole-ec2:",
-        "only a host that somebody holds asks for it: it is told that nobody did, and the event is among the lost ones",
+        "only a hold uses it: the command on the host fails, and the event is a dead letter",
     ),
     (
         r"^SignalRole-lambda:InvokeFunction",
-        "only a training of min and max workers that has a long way to go asks for it, ten minutes after it began",
+        "only a long run with min and max workers uses it, ten minutes after its start",
     ),
     (
         r"^SignalRole-states:StartExecution",
-        "a dev host that somebody asks for does not begin, which the command says; the event is among the lost ones",
+        "a requested dev host does not start, the command reports it, and the event is a dead letter",
     ),
     (
         r"^SignalRole-states:StopExecution",
-        "a run that is stopped while it has no hosts ends when it is about to ask for some; the event is a lost one",
+        "a run that is stopped while it has no hosts ends before its next launch request; the event is a dead letter",
     ),
     (
         r"Template100$",
-        "gangs of more than 25 hosts ask for disks at this rate: a region makes no more at 200",
+        "only gangs of more than 25 hosts use this rate: a region allows no more disks at 200",
     ),
     (
-        r"^(Launch|Snapshot)ConcludeRole-s3:ListBucket",
-        "only a launch or snapshot that was stopped before its first row asks for it",
+        r"^(DevHost|Snapshot)ConcludeRole-s3:ListBucket",
+        "only a launch or snapshot that was stopped before its first row uses it",
     ),
     (
         rf"^BuilderRole-{MANAGED}",
-        "a bake waits ten minutes for a builder that Systems Manager does not know (a fault of the simulator)",
+        "a bake waits ten minutes for a builder that is not registered (a fault of the simulator)",
     ),
     (
         r"LaunchRole-ssm:GetParameters-",
-        "the image is named in the request, and by the template only for who launches from it by hand",
+        "the request names the image; the template names it only for launches by hand",
     ),
     (
         r"^PatrolRole-pricing:GetProducts",
-        "no pass and no run fails: whatever says dollars says that they are another region's, since patrol may not ask",
+        "no pass and no run fails: prices are those of another region, and each text with dollars explains this",
     ),
     (
         r"-sqs:SendMessage-",
-        "Lambda asks for it when a function has failed three times and its event would be lost",
+        "Lambda uses it if a function has failed three times and its event would be lost",
     ),
 )
-"""What no run can notice, on AWS neither, and why it is granted all the same."""
+"""Permissions whose absence no run notices, also on AWS, and the reason for each grant."""
 
 
 def path_of(grant: Grant) -> Path:
-    """The path that needs this permission."""
+    """Return the path that needs a permission."""
     return next(path for pattern, path in PATHS if re.search(pattern, str(grant)))
 
 
 def unseen(grant: Grant) -> str | None:
-    """Why no run notices that the permission is gone; None for all that a run needs."""
+    """Return why no run notices the absence of a permission, or None if a run needs it."""
     return next((reason for pattern, reason in UNSEEN if re.search(pattern, str(grant))), None)
 
 
 def named(grant: Grant) -> str:
-    """The action that the reason must name."""
+    """Return the action that the reason of a run must name."""
     return "ssm:UpdateInstanceInformation" if grant.action == MANAGED else grant.action
 
 
@@ -722,7 +718,7 @@ def named(grant: Grant) -> str:
 
 @contextmanager
 def _host(runs: Runs) -> Iterator[str]:
-    """An on-demand host of the yard that trains nothing, gone at the end."""
+    """Yield an on-demand host that trains nothing, and terminate it."""
     run = runs.yard.start("dev-host", {"image": runs.yard.image(), "market": "on_demand"})
     host = str(runs.finish(run).summary["instance"])
     try:
@@ -733,7 +729,7 @@ def _host(runs: Runs) -> Iterator[str]:
 
 
 def _snapshot(runs: Runs, name: str, asked: dict[str, Any]) -> Seen:
-    """Ask for it; its image is gone afterwards."""
+    """Run a snapshot and delete its image."""
     return _ended(runs, runs.yard.start("snapshot", asked, f"{name[:50]}-{time.time_ns()}"))
 
 
@@ -746,7 +742,7 @@ def _ended(runs: Runs, run: Run) -> Seen:
 
 
 def _deregister(runs: Runs, image: str) -> None:
-    """Unless the yard has, meanwhile."""
+    """Deregister an image, unless the yard already has."""
     try:
         runs.yard.session.client("ec2").deregister_image(ImageId=image, DeleteAssociatedSnapshots=True)
     except ClientError as error:
@@ -773,13 +769,13 @@ def _living(runs: Runs, run: Run) -> list[str]:
 
 
 def living(runs: Runs, run: str) -> list[str]:
-    """The run's hosts that nobody has ended."""
+    """Return the hosts of a run that still run."""
     up = ("pending", "running")
     return [one["InstanceId"] for one in runs.yard.instances(run) if one["State"]["Name"] in up]
 
 
 def end_hosts(runs: Runs, seconds: float = 30) -> None:
-    """What the operator does who is told that hosts still run; also for those that a job keeps stopped."""
+    """Terminate all hosts, including stopped ones, as an operator does."""
     kept = [one for one in runs.yard.instances() if one["State"]["Name"] in (*ALIVE, "stopped")]
     if kept:
         ids = [one["InstanceId"] for one in kept]
@@ -809,7 +805,7 @@ def _waits(run: Run) -> bool:
 
 @contextmanager
 def _throttled(runs: Runs, word: str) -> Iterator[None]:
-    """The function gets no room to run, as in an account whose concurrency is used up."""
+    """Throttle a function, as in an account whose concurrency is used up."""
     functions, name = runs.yard.session.client("lambda"), f"trainyard-{word}"
     functions.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=0)
     try:
@@ -843,7 +839,7 @@ def _bake(runs: Runs, name: str, **more: Any) -> Run:
 
 @contextmanager
 def _as_before(runs: Runs) -> Iterator[None]:
-    """Image parameters and images are as before afterwards."""
+    """Restore image parameters and images afterwards."""
     ssm, ec2 = runs.yard.session.client("ssm"), runs.yard.session.client("ec2")
     pointers = {name: runs.yard.image(previous="previous" in name) for name in POINTERS}
     had = {image["ImageId"] for image in ec2.describe_images(Owners=["self"])["Images"]}
@@ -858,7 +854,7 @@ def _as_before(runs: Runs) -> Iterator[None]:
 
 
 def _quick(runs: Runs, name: str, meanwhile: Callable[[str, str], object]) -> Seen:
-    """A bake whose builder has run one command that does nothing, in place of every document."""
+    """Bake with one command that does nothing instead of each SSM document."""
     with _as_before(runs):
         with _throttled(runs, "bake-document"):
             run = _bake(runs, name)
@@ -884,7 +880,7 @@ def _registered(runs: Runs, host: str) -> bool:
 
 
 def _command(runs: Runs, host: str) -> str:
-    """A command that has succeeded on this host."""
+    """Run a command on a host, wait for its success, and return its ID."""
     ssm = runs.yard.session.client("ssm")
     sent = ssm.send_command(
         DocumentName="AWS-RunShellScript", InstanceIds=[host], Parameters={"commands": ["true"]}
@@ -900,7 +896,7 @@ def _command(runs: Runs, host: str) -> str:
 
 
 def _image(runs: Runs, host: str, name: str, *, run: str = "") -> str:
-    """An image of the host, as the yard would make one."""
+    """Make an image of a host, tagged like an image of the yard."""
     ec2 = runs.yard.session.client("ec2")
     marks = {"trainyard:yard": "trainyard"} | ({"trainyard:run": run} if run else {})
     tags = [{"Key": key, "Value": value} for key, value in marks.items()]
@@ -921,6 +917,6 @@ def _builder_role(runs: Runs) -> str:
     )
 
 
-def told(seen: Seen) -> str:
-    """For the report: what the run said, short."""
-    return json.dumps(seen.said)[:300]
+def short_cause(seen: Seen) -> str:
+    """Return the beginning of a cause for the report."""
+    return json.dumps(seen.cause)[:300]

@@ -1,4 +1,4 @@
-"""Patrol without one of its permissions: the pass fails and names it, and hosts that must go have gone all the same."""
+"""Without one of its permissions, patrol's pass fails and names it, but still terminates hosts that must end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.exhaustive
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
 MACHINES = ("train", "bake", "snapshot", "dev-host")
 LEASES_OVER = timedelta(minutes=20)
-"""How much later patrol looks: leases of the scene end in a minute, and hosts have a quarter of an hour to go then."""
+"""Time until patrol's pass: leases end after a minute, and hosts have 15 more minutes to end by themselves."""
 TOLD = ("signal", "train-conclude", "bake-conclude", "snapshot-conclude", "dev-host-conclude")
 BEFORE_JUDGING = (
     "ec2:DescribeInstances",
@@ -35,12 +35,12 @@ BEFORE_JUDGING = (
     "states:ListExecutions",
     "dynamodb:BatchGetItem",
 )
-"""Without these nobody knows which hosts must go: nobody is judged, and the next pass tries again."""
+"""Without these, patrol cannot judge any host, and the next pass tries again."""
 ORPHANS = ("orphan", "builder", "launched")
 
 
 class Place:
-    """What patrol's role is for: its ledger, bucket, topic, state machines, functions; and two runs that go on."""
+    """The resources of patrol's role: ledger, bucket, topic, state machines, functions, and two live runs."""
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud, self.yard = cloud, Yard(cloud)
@@ -85,7 +85,7 @@ class Place:
         )
 
     def statements(self, assembly: Assembly) -> list[dict[str, Any]]:
-        """What the template gives patrol's role, on what is here."""
+        """Return the statements of patrol's role with the ARNs of these resources."""
         made = {
             "AWS::Partition": "aws",
             "AWS::Region": REGION,
@@ -110,7 +110,7 @@ class Place:
     # ------------------------------------------------------------------------------------------------- the scene
 
     def scene(self, now: datetime) -> dict[str, str]:
-        """A host for everything that patrol does, by what is to become of it."""
+        """Launch a host for each action of patrol, and return them by the expected outcome."""
         self._rows(serialization.timestamp(now - timedelta(minutes=10)))
         since = serialization.timestamp(now - timedelta(minutes=5))
         over = {
@@ -151,9 +151,11 @@ class Place:
         return made
 
     def _rows(self, ago: str) -> None:
-        """One run trains in silence beyond its deadline, and a host of it left words that nobody heard; one waits for
-        its image; four are over, and nobody has concluded them; a launch claims a host that is gone. No patrol has been
-        here."""
+        """Write the rows of the runs before the first pass.
+
+        One run trains past its deadline, with an unread final report. One waits for its image. Four have ended
+        without a conclusion. One launch claims a terminated host.
+        """
         with answering(self.cloud):
             table = boto3.resource("dynamodb").Table("ledger")
         for row in table.scan(ConsistentRead=True)["Items"]:
@@ -180,7 +182,7 @@ class Place:
         self.cloud.client("s3").put_object(Bucket="bucket", Key=key, Body=json.dumps(said).encode())
 
     def left(self, hosts: Mapping[str, str]) -> set[str]:
-        """What of the scene runs on."""
+        """Return the hosts that still run."""
         return {word for word, host in hosts.items() if self.yard.state(host) == "running"}
 
 
@@ -200,7 +202,7 @@ def hosts(place: Place) -> Iterator[dict[str, str]]:
 
 
 def passes(place: Place, who: Credentials, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """One pass under these credentials, once leases are over, in the hour in which the day before is summed up."""
+    """Run one pass with these credentials after the leases have ended, in the hour of the daily summary."""
     monkeypatch.setattr(environment, "read", lambda _: place.settings)
     later = datetime.now(UTC) + LEASES_OVER
     monkeypatch.setattr(patrol, "clock", lambda: later)

@@ -1,4 +1,4 @@
-"""With any one permission gone a run fails with an access error that names it; with all of them every path works."""
+"""Without one permission, a run fails with an access error that names it; with all of them, each path works."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ WHOSE = (
     "the role of this function lacks",
     "the role of the function trainyard-",
 )
-"""As a reason names the role where it does not know its name."""
+"""Names of roles in reasons, if AWS does not name the role."""
 AS_SHIPPED: dict[Path, tuple[str, str]] = {
     paths.program_fails: ("FAILED", "told to fail"),
     paths.await_hosts_too_late: ("FAILED", "HostLost"),
@@ -50,9 +50,9 @@ def test_the_shipped_roles_allow_the_whole_path(runs: Runs, path: Path) -> None:
         pytest.skip("without a missing permission every upload is heard")
     status, said = AS_SHIPPED.get(path, ("SUCCEEDED", ""))
     seen = path(runs, f"whole-{path.__name__.replace('_', '-')}"[:40])
-    assert seen.status == status, f"{seen.said}\n{seen.log}"
-    assert said in seen.said
-    assert path is paths.install_fails or "not authorized" not in f"{seen.said}\n{seen.log}"
+    assert seen.status == status, f"{seen.cause}\n{seen.log}"
+    assert said in seen.cause
+    assert path is paths.install_fails or "not authorized" not in f"{seen.cause}\n{seen.log}"
 
 
 def test_a_run_without_this_permission_fails_and_names_it(runs: Runs, grant: Grant) -> None:
@@ -69,21 +69,21 @@ def test_a_run_without_this_permission_fails_and_names_it(runs: Runs, grant: Gra
     if str(grant) == "BakeWorkflowRole-lambda:InvokeFunction-RetireFunction":
         check_what_is_said_beside(grant, seen, seen.summary["retirement"])
         return
-    assert seen.status == "FAILED", f"{seen.said}\n{seen.log}"
-    assert paths.named(grant) in seen.said, seen.said
-    assert any(who in seen.said for who in (role, *WHOSE)), seen.said
+    assert seen.status == "FAILED", f"{seen.cause}\n{seen.log}"
+    assert paths.named(grant) in seen.cause, seen.cause
+    assert any(who in seen.cause for who in (role, *WHOSE)), seen.cause
     check_the_summary(grant, seen)
     check_what_is_left(grant, seen, left)
 
 
 def check_what_is_said_beside(grant: Grant, seen: Seen, said: str) -> None:
-    """The run's image alone fails, or old images stay: no failure of the run."""
-    assert seen.status == "SUCCEEDED", f"{seen.said}\n{seen.log}"
+    """Check a failure of the image, or remaining old images, which do not fail the run."""
+    assert seen.status == "SUCCEEDED", f"{seen.cause}\n{seen.log}"
     assert paths.named(grant) in said, seen.summary
 
 
 def check_the_summary(grant: Grant, seen: Seen) -> None:
-    """summary.json says the same, wherever Conclude could still write it."""
+    """Check summary.json, if Conclude could write it."""
     concludes = not re.search(
         r"^(TrainConclude|Bake|Builder|Retire|SnapshotConclude|DevHostConclude)|ConcludeFunction", str(grant)
     )
@@ -92,14 +92,18 @@ def check_the_summary(grant: Grant, seen: Seen) -> None:
 
 
 def check_what_is_left(grant: Grant, seen: Seen, left: list[str]) -> None:
-    """Nothing runs on; where Release may not end hosts, the reason says which still run and how to end them. The host
-    of a launch that cannot be concluded goes by patrol."""
+    """Check that no host still runs, or that the reason names it with the command that terminates it.
+
+    Patrol terminates the host of a launch without a conclusion.
+    """
     for host in () if str(grant).startswith("DevHostConclude") else left:
-        assert "aws ec2 terminate-instances" in seen.said, f"{host} runs on: {seen.said}"
-        assert host in seen.said, seen.said
+        assert "aws ec2 terminate-instances" in seen.cause, f"{host} runs on: {seen.cause}"
+        assert host in seen.cause, seen.cause
 
 
 def note(grant: Grant, seen: Seen) -> None:
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     with REPORT.open("a") as report:
-        report.write(f"| {grant} | {paths.path_of(grant).__name__} | {seen.status} | {paths.told(seen)} |\n")
+        report.write(
+            f"| {grant} | {paths.path_of(grant).__name__} | {seen.status} | {paths.short_cause(seen)} |\n"
+        )

@@ -3,7 +3,7 @@
 from copy import deepcopy
 from typing import Any
 
-from tests.e2e.seen import Seen
+from tests.e2e.observed import Seen
 
 EVENT: dict[str, Any] = {"attempt": 1, "instance": None, "source": "workflow", "detail": {}}
 
