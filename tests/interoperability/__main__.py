@@ -90,10 +90,10 @@ def _page(found: dict[str, list[Result]], reasons: Sequence[Reason]) -> str:
     lines: list[Any] = [
         "# Tests of other projects against the local cloud",
         "",
-        "`make interoperability` writes this page. It runs moto's own tests of EC2 and Systems Manager, of the version that the",
-        "local cloud uses, in server mode and on one account that is never reset. It also runs a playbook for each of",
-        "Ansible's EC2 modules (`amazon.aws`), which creates a resource twice, shows it, and removes it twice; the second time",
-        "must change nothing. The tables count the results, and name the reason of each failure.",
+        "`make interoperability` writes this page. It runs moto's own tests of EC2 and Systems Manager, of the version",
+        "that the local cloud uses, in server mode and on one account that is never reset. It also runs a playbook",
+        "for each of Ansible's EC2 modules (`amazon.aws`), which creates a resource twice, shows it, and removes it",
+        "twice; the second time must change nothing. The tables count the results, and give reasons for failures.",
     ]
     for name, results in found.items():
         lines += [

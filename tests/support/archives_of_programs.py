@@ -1,4 +1,4 @@
-"""Programs packed for tests."""
+"""Source archives of programs for tests."""
 
 import io
 import tarfile

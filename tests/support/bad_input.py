@@ -11,10 +11,11 @@ from tests.e2e.runs import Runs
 
 @dataclass(frozen=True)
 class Bad:
-    """One bad input. `says` are words that the reason must hold; `files` the program's, by path."""
+    """One bad input."""
 
     name: str
     says: tuple[str, ...]
+    """Parts of the reason."""
     changes: dict[str, Any] | None = None
     files: dict[str, str] | None = None
     body: bytes | None = None
@@ -22,22 +23,22 @@ class Bad:
 
 
 def changed(name: str, *says: str, **changes: Any) -> Bad:
-    """A good job file with something wrong in it."""
+    """Return a valid job with faulty changes."""
     return Bad(name, says, changes=changes)
 
 
 def file(name: str, body: bytes, *says: str) -> Bad:
-    """An uploaded file that is no job file."""
+    """Return an uploaded file that is not a job file."""
     return Bad(name, says, body=body)
 
 
 def given(name: str, payload: Callable[[Runs], dict[str, Any]], *says: str) -> Bad:
-    """An execution started by hand with a bad input."""
+    """Return an execution that is started by hand with a bad input."""
     return Bad(name, says, given=payload)
 
 
 def program(name: str, *says: str, files: dict[str, str], **changes: Any) -> Bad:
-    """A good job file whose program cannot run, or will probably fail."""
+    """Return a valid job whose program cannot run, or will probably fail."""
     return Bad(name, says, changes=changes, files=files)
 
 

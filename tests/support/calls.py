@@ -1,4 +1,4 @@
-"""The calls that a local cloud has counted, by caller and action."""
+"""Read the counts of calls from a local cloud."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOT_AWS_API = ("lambda:InvokeFunction",)
 
 
 def calls(yard: Yard) -> dict[str, dict[str, int]]:
-    """What the local cloud counted so far: {caller: {action: times}}."""
+    """Return the counts since the start: {caller: {action: times}}."""
     held = yard.session.boto.get_credentials()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     opener.addheaders = [("Authorization", RootKey(held.access_key, held.secret_key).as_basic())]
@@ -22,7 +22,7 @@ def calls(yard: Yard) -> dict[str, dict[str, int]]:
 
 
 def less(after: dict[str, dict[str, int]], before: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """What was counted between the two."""
+    """Return the differences of two counts."""
     left = {
         caller: {action: times - before.get(caller, {}).get(action, 0) for action, times in counts.items()}
         for caller, counts in after.items()

@@ -1,4 +1,4 @@
-"""Job files, shipped, small and wrong."""
+"""Job files: shipped, minimal and faulty."""
 # ruff: noqa: E501 - one row, one sentence, one line
 
 from pathlib import Path
@@ -12,7 +12,7 @@ EVALUATED: dict[str, Any] = {"workers": 2, "evaluator": True}
 
 
 def changed(**sections: Any) -> dict[str, Any]:
-    """The smallest job with keys replaced; a mapping changes keys inside its section."""
+    """Return the smallest job with changed keys; a mapping changes keys of its section."""
     document = {key: dict(value) if isinstance(value, dict) else value for key, value in SMALLEST.items()}
     for key, value in sections.items():
         document[key] = document.get(key, {}) | value if isinstance(value, dict) else value
@@ -22,7 +22,7 @@ def changed(**sections: Any) -> dict[str, Any]:
 SOURCE = {"source": "s3://BUCKET/programs/x.tar.gz"}
 SERVERS = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
 BAD = [
-    # where, what is written, a part of the sentence
+    # path of the fault, job file, part of the message
     ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, outputs, limits, after, pool, labels, policy, origin; did you mean "name"?'),
     ("1", SMALLEST | {1: 2}, "unknown key"),
     ("pool.keep", changed(pool={"keep": 17}), "found the number 17; a whole number from 0 to 16"),

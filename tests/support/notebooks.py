@@ -5,7 +5,7 @@ from typing import Any
 
 
 def notebook(*cells: str, parameters: str = "") -> str:
-    """The text of a notebook with these cells of code, before them one of parameters."""
+    """Return a notebook with an optional cell of parameters and these code cells."""
     tagged = [("parameters", parameters)] if parameters else []
     return json.dumps(
         {

@@ -1,4 +1,4 @@
-"""An nvidia-smi that prints what a test gives it."""
+"""A script that replaces nvidia-smi."""
 
 import shlex
 from pathlib import Path
@@ -7,7 +7,7 @@ EIGHT = "0, 523\n0, 523\n97, 70123\n0, 523\n0, 523\n0, 523\n0, 523\n12, 3001\n"
 
 
 def nvidia_smi(folder: Path, prints: str, code: int = 0) -> Path:
-    """The driver's command; how often it was asked is in `asked`."""
+    """Write nvidia-smi, and return the file that records its calls."""
     path = folder / "nvidia-smi"
     asked = shlex.quote(str(folder / "asked"))
     path.write_text(f"#!/bin/sh\necho \"$*\" >> {asked}\nprintf '%s' {shlex.quote(prints)}\nexit {code}\n")

@@ -1,4 +1,4 @@
-"""Recipes of images, whole and wrong."""
+"""Recipes of images, complete and faulty."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("nothing", None, "it is empty; a recipe has the keys name, base"),
     ("a list", ["gpu"], "it is not a mapping"),
     ("no name", {}, "name: is missing"),
-    ("a name that is no tag's", {"name": "My GPU"}, "name: \"My GPU\" is not a name of 1 to 30"),
+    ("a name that a tag cannot have", {"name": "My GPU"}, "name: \"My GPU\" is not a name of 1 to 30"),
     ("a key that does not exist", {"name": "x", "packages": ["a"]}, "packages: unknown key"),
     ("a base that is neither", {"name": "x", "base": "ubuntu"}, "base: \"ubuntu\" is not an AMI's id"),
     ("a version without a relation", {"name": "x", "tensorflow": "2.21"}, "tensorflow: \"2.21\" is not a version"),
@@ -32,7 +32,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("a command of nothing", {"name": "x", "commands": [""]}, "commands[0]: \"\" is not a line for the shell"),
     ("a test that is a number", {"name": "x", "tests": [1]}, "tests[0]: found the number 1"),
     ("a disk too small for a base image", {"name": "x", "root_gib": 8}, "root_gib: found the number 8"),
-    ("a builder that nobody knows", {"name": "x", "builder": {"instance_types": ["m5.large"]}}, "instance_types[0]"),
+    ("an unknown builder", {"name": "x", "builder": {"instance_types": ["m5.large"]}}, "instance_types[0]"),
     ("a market of ours only", {"name": "x", "builder": {"market": "cheap"}}, "builder.market: found \"cheap\""),
     ("a builder for weeks", {"name": "x", "builder": {"hours": 100}}, "builder.hours: found the number 100"),
     ("a schedule", {"name": "x", "schedule": "rate(1 day)"}, "schedule: unknown key"),

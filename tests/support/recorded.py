@@ -1,7 +1,7 @@
-"""AWS for patrol's calls, answered in this process: pages as AWS writes them, of as many hosts as wished.
+"""AWS's answers to patrol's calls, generated in this process for any number of hosts.
 
-The requests are botocore's own up to the wire and the answers are parsed by it, so calls, seconds and memory are what
-they would be; only the network is missing. Used by the bench, and by the tests of the handler.
+botocore builds the requests and parses the answers, so counts, durations and memory are realistic except for the
+network. The bench and the tests of the handler use this.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PACK, UNPACK = TypeSerializer(), TypeDeserializer()
 
 @dataclass(frozen=True)
 class LambdaContext:
-    """What Lambda tells a handler beside the event, as far as the yard's look."""
+    """The attributes of Lambda's context that handlers read."""
 
     function_name: str = "trainyard-function"
     aws_request_id: str = "00000000-0000-0000-0000-000000000000"
@@ -48,8 +48,11 @@ CONTEXT = LambdaContext()
 
 @dataclass
 class Host:
-    """One instance. `share` says of a minute how many percent its busiest GPU was at (None: nobody knows), `processors`
-    the same of all its processors, `use` who was at it, as a dev host's agent tells."""
+    """One instance.
+
+    `share` returns the utilization of the busiest GPU in a minute, in percent, or None if it is unknown. `processors`
+    returns the same for all processors, and `use` the value that a dev host's agent publishes.
+    """
 
     id: str
     type: str = "g5.xlarge"
@@ -69,13 +72,14 @@ CREDENTIALS_END = "2026-11-20T13:00:00Z"
 
 @dataclass
 class Recorded:
-    """`running` are the names of executions by state machine, `over` is when others ended, by ARN; `sessions` the
-    documents of the sessions on hosts; `imaged` the images
-    being made, by their host, and `images` the states of others; `refuses` the hosts that EC2 will not stop or end,
-    and why; `broken` the calls that fail, by error code; `lost_answers` says of how many more writes the answer is
-    lost, `shown_late` how often EC2 denies that there is an image, `policy_room` how long a policy STS takes. SNS,
-    Lambda and Step Functions note what they were
-    given."""
+    """An account.
+
+    `running` has the names of executions by state machine, `over` the ends of other executions by ARN, `sessions` the
+    SSM documents of the sessions on hosts. `imaged` has the pending images by host, and `images` the states of others.
+    `refuses` names the hosts that EC2 does not stop or terminate, with reasons, and `broken` the failing calls with
+    error codes. `lost_answers` counts the next writes whose answers are lost, `shown_late` how often EC2 does not find
+    an image, and `policy_room` limits the length of a policy for STS. SNS, Lambda and Step Functions record requests.
+    """
 
     hosts: dict[str, Host]
     running: dict[str, list[str]] = field(default_factory=dict)
@@ -101,7 +105,7 @@ class Recorded:
     policy_room: int = 2048
 
     def answer(self, event_name: str, request: Any, **_more: Any) -> AWSResponse:
-        """What botocore gets instead of the network's answer."""
+        """Answer a request in place of the network."""
         _, service, operation = event_name.split(".")
         self.calls[f"{service}:{operation}"] += 1
         if operation in self.broken:
@@ -171,7 +175,7 @@ class Recorded:
         return f"<{operation}Response {NAMESPACE}><instancesSet/></{operation}Response>"
 
     def _denied(self, ids: list[str]) -> bool:
-        """A policy that asks for the yard's tag allows nothing of a forgotten host, and EC2 tells of all at once."""
+        """Return True for a call on a forgotten host: without the yard's tag, EC2 denies the whole call."""
         return any(host not in self.hosts for host in ids)
 
     def _described(self, first: int, filters: Mapping[str, list[str]]) -> str:
@@ -190,7 +194,7 @@ class Recorded:
         head = f"<DescribeInstancesResponse {NAMESPACE}><reservationSet><item><instancesSet>"
         return f"{head}{page}</instancesSet></item></reservationSet>{token}</DescribeInstancesResponse>"
 
-    # ------------------------------------------------------------------------------------------------ the others
+    # -------------------------------------------------------------------------------------------- other services
 
     def _sfn(self, operation: str, request: Any) -> Any:
         said = json.loads(request.body)
@@ -292,7 +296,7 @@ class Recorded:
         return [row for row in rows if not edge or row["sk"].startswith(edge[0])]
 
     def _written(self, said: Mapping[str, Any]) -> Any:
-        """A transaction; with a token that was done before, it is done."""
+        """Write a transaction, unless its client token was used before."""
         if said["ClientRequestToken"] in self.tokens:
             return {}
         writes = [(act, each) for item in said["TransactItems"] for act, each in item.items()]
@@ -368,7 +372,7 @@ class Recorded:
 
 @contextmanager
 def answering(account: Recorded) -> Iterator[Recorded]:
-    """Inside, every client of the functions is answered by this account."""
+    """Let this account answer all clients of the functions."""
     before, session = boto3.DEFAULT_SESSION, _session()
     boto3.DEFAULT_SESSION = session
     session.events.register("before-send", account.answer)
@@ -388,7 +392,7 @@ def _price_list() -> PriceList:
 
 @cache
 def _session() -> boto3.Session:
-    """One for all accounts: it keeps the descriptions of the services, which take long to read."""
+    """Return one session for all accounts, because parsing the service models is slow."""
     return boto3.Session(
         region_name="us-east-1",
         aws_access_key_id="recorded",
@@ -433,7 +437,7 @@ def _packed(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _body_of(request: Any) -> bytes:
     body = request.body if isinstance(request.body, bytes) else request.body.read()
-    # As botocore sends it in pieces with a checksum behind them.
+    # botocore sends the body in chunks, followed by a checksum.
     pieces = re.fullmatch(rb"[0-9a-f]+\r\n(.*)\r\n0\r\n.*", body, re.DOTALL)
     return bytes(pieces[1]) if pieces else bytes(body)
 
@@ -470,7 +474,7 @@ def _failed(service: str, code: str, about: str = "", *, status: int = 400) -> A
 
 
 class _Raw:
-    """What AWSResponse reads a body from."""
+    """The raw body of an AWSResponse."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body

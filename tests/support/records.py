@@ -1,4 +1,4 @@
-"""A run's rows for tests: a job, a host and a ledger at one moment."""
+"""Rows of a run for tests: a job, a host and the ledger at one time."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def ledger(
     attempt: int = 1,
     job: dict[str, Any] = JOB,
 ) -> Records:
-    """A run with these hosts, all members of its attempt."""
+    """Return a run whose attempt has these hosts."""
     hosts = hosts or {}
     run = {
         "sk": "run",

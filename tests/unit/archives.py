@@ -1,4 +1,4 @@
-"""Archives of every kind that people upload and attackers make; what becomes of each."""
+"""Archives that users upload and attackers craft, with the expected result of each."""
 
 import gzip
 import io
@@ -50,21 +50,21 @@ def pax(**headers: str) -> Member:
 
 
 def with_size(claimed: int, name: str = "big.bin") -> bytes:
-    """A member that says it has so many bytes, which are not there."""
+    """Return an archive with a member whose claimed bytes are missing."""
     member = tarfile.TarInfo(name)
     member.size = claimed
     return gzip.compress(member.tobuf(tarfile.GNU_FORMAT) + bytes(1024), mtime=0)
 
 
 def long_header(kind: bytes, size: int) -> bytes:
-    """A header that announces so many bytes of headers."""
+    """Return an archive with a header that claims a long header."""
     member = tarfile.TarInfo("././@LongLink")
     member.type, member.size = kind, size
     return gzip.compress(member.tobuf(tarfile.GNU_FORMAT) + bytes(size) + bytes(1024), mtime=0)
 
 
 def sparse() -> bytes:
-    """GNU's sparse 1.0, whose map begins with a number that never ends."""
+    """Return an archive in GNU's sparse format 1.0 whose map begins with an endless number."""
     head = {
         "GNU.sparse.major": "1",
         "GNU.sparse.minor": "0",
@@ -88,10 +88,10 @@ GOOD: Mapping[str, Callable[[], bytes]] = {
     "a hard link": lambda: packed(file("train.py"), hard("copy.py", "train.py"), hard("more.py", "copy.py")),
     "the same file twice": lambda: packed(file("train.py", b"old\n"), file("train.py")),
     "a time before 1970": lambda: packed(pax(mtime="-1.5"), file("a.py")),
-    "a time that is no number": lambda: packed(pax(mtime="nan"), file("a.py")),
+    "a time that is not a number": lambda: packed(pax(mtime="nan"), file("a.py")),
     "a time without end": lambda: packed(pax(mtime="inf"), file("a.py")),
     "no right to anything": lambda: packed(folder("lib"), file("lib/a.py", mode=0), file("train.py", mode=0)),
-    "setuid and somebody's": lambda: packed(file("train.py", mode=0o6755, uid=5, uname="bin")),
+    "setuid and another owner": lambda: packed(file("train.py", mode=0o6755, uid=5, uname="bin")),
     "many folders deep": lambda: nested(40),
     "names that are no UTF-8": lambda: packed(file("caf\udce9.py"), file("train.py"), kind=tarfile.GNU_FORMAT),
     "an old tar": lambda: packed(file("train.py"), kind=tarfile.USTAR_FORMAT),
@@ -123,26 +123,26 @@ BAD: Mapping[str, tuple[Callable[[], bytes], str]] = {
     "a pipe": (lambda: packed(of_type("pipe", tarfile.FIFOTYPE)), "neither a file"),
     "a device": (lambda: packed(of_type("null", tarfile.CHRTYPE)), "neither a file"),
     "a disk": (lambda: packed(of_type("sda", tarfile.BLKTYPE)), "neither a file"),
-    "a kind nobody knows": (lambda: packed(of_type("x", tarfile.GNUTYPE_SPARSE)), ""),
+    "an unknown kind": (lambda: packed(of_type("x", tarfile.GNUTYPE_SPARSE)), ""),
     "2,000 folders deep": (lambda: nested(2_000), ""),
     "65 folders deep": (lambda: nested(65), "more than 64 folders deep"),
     "a part of 300 characters": (lambda: packed(file("x" * 300)), "not a valid file name"),
     "a name of 2,000 characters": (lambda: packed(file("/".join(["x" * 100] * 20))), "not a valid file name"),
     "a name with a NUL": (lambda: packed(pax(path="a\0b")), ""),
-    "2^60 bytes": (lambda: with_size(2**60), "unpacked it has more than"),
-    "11 GiB": (lambda: with_size(11 * 2**30), "unpacked it has more than"),
+    "2^60 bytes": (lambda: with_size(2**60), "bytes when unpacked"),
+    "11 GiB": (lambda: with_size(11 * 2**30), "bytes when unpacked"),
     "fewer than no bytes": (lambda: with_size(-512), ""),
-    "a size that is no number": (lambda: packed(pax(size="x")), ""),
+    "a size that is not a number": (lambda: packed(pax(size="x")), ""),
     "a pax header of 64 MB": (lambda: long_header(tarfile.XHDTYPE, 64 * 2**20), "one of its headers has"),
     "a global header of 2 MB": (lambda: long_header(tarfile.XGLTYPE, 2 * 2**20), "one of its headers has"),
     "a long name of 2 MB": (lambda: long_header(tarfile.GNUTYPE_LONGNAME, 2 * 2**20), "one of its headers has"),
     "a long link of 2 MB": (lambda: long_header(tarfile.GNUTYPE_LONGLINK, 2 * 2**20), "one of its headers has"),
     "a sparse map without end": (sparse, ""),
-    "pax that is no pax": (lambda: packed(pax(mtime="x" * 9)), ""),
+    "malformed pax": (lambda: packed(pax(mtime="x" * 9)), ""),
     "cut short": (lambda: packed(file("train.py", bytes(range(256)) * 500))[:-200], "not a whole tar"),
     "a tar that is cut": (lambda: gzip.decompress(packed(file("train.py", b"x" * 9000)))[:2048], "not a whole tar"),
     "a gzip in a gzip": (lambda: gzip.compress(packed(file("train.py")), mtime=0), "not a whole tar"),
     "no tar": (lambda: gzip.compress(b"only a text " * 100, mtime=0), "not a whole tar"),
     "broken gzip": (lambda: b"\x1f\x8b\x08\x00 broken", "not a whole tar"),
 }  # fmt: skip
-"""With what is said; "" where that is another Python's business (a member it passes over, a header it repairs)."""
+"""Archives with a part of the message, or "" if it depends on the version of Python."""

@@ -1,4 +1,4 @@
-"""Hosts and Admit agree on what may be unpacked; nothing is written outside, and no fault of an archive is a host's."""
+"""Hosts and Admit accept the same archives, write only into the folder, and blame the archive for its faults."""
 
 import gzip
 import os
@@ -22,13 +22,13 @@ FILTERS = ["data", "fully_trusted"] if hasattr(tarfile, "data_filter") else [Non
 
 @pytest.fixture(params=FILTERS, autouse=True)
 def filtered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With Python's own filter beside our check, and without one, as on a Python that has none (Debian 12's 3.11.2)."""
+    """Run each test with Python's own filter and without it, as on Debian 12's Python 3.11.2."""
     chosen = {"filter": request.param} if request.param else {}
     monkeypatch.setattr("training.host.program.archive.FILTER", chosen)
 
 
 def unpacked(tmp_path: Path, content: bytes) -> Path:
-    """The folder it was unpacked into; whatever happens, nothing else is there afterwards."""
+    """Unpack an archive, check that only its folder was written, and return the folder."""
     (tmp_path / "p.tar.gz").write_bytes(content)
     folder = tmp_path / "in" / "out"
     folder.parent.mkdir()
@@ -113,7 +113,7 @@ def test_a_host_unpacks_whatever_tar_packs(tmp_path: Path, way: str) -> None:
 
 
 def test_a_link_that_stands_in_the_way_is_not_written_through(tmp_path: Path) -> None:
-    """Of an earlier archive in the same folder, which nobody has emptied."""
+    """The link is from an earlier archive in the same folder."""
     (tmp_path / "out").mkdir()
     (tmp_path / "theirs").write_text("theirs")
     (tmp_path / "out" / "train.py").symlink_to("../theirs")

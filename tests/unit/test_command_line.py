@@ -1,4 +1,4 @@
-"""The lines that messages tell a user to type."""
+"""The commands in messages to users."""
 
 import ast
 import re
@@ -27,7 +27,7 @@ COMMAND = re.compile(
 )
 
 ON_A_HOST = re.compile(r"\btrainyard (hold 2h|release)\b")
-"""Commands of a host itself, which belongs to one yard."""
+"""Commands on a host, which belongs to one yard."""
 NOT_TYPED = {
     "# --- trainyard: dev hosts (trainyard dev code) ---": "the mark of a block in ~/.ssh/config",
     "trainyard dev ssh": "the reason that Session Manager records",
@@ -63,7 +63,7 @@ def test_the_options_of_this_command_are_repeated_and_no_others() -> None:
 
 
 def test_the_lines_of_every_thread_name_the_yard() -> None:
-    """The page asks AWS in threads of its own, and an agent runs its attempt in one."""
+    """The page calls AWS in threads, and an agent runs its attempt in one."""
     with repeat_options(yard_options("other")), ThreadPoolExecutor(1) as threads:
         assert threads.submit(command_line, "ls").result() == "trainyard --yard other ls"
     assert command_line("ls") == "trainyard ls"
@@ -78,7 +78,7 @@ def test_functions_and_hosts_name_their_yard_unless_it_is_the_default_one() -> N
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_message_writes_a_command_by_hand(package: str) -> None:
-    """Else it would forget the user's --yard, and break at a space."""
+    """Such a command would lack the user's --yard, and break at a space."""
     by_hand = [
         f"{file.relative_to(ROOT)}:{line}: {text}"
         for file in sorted((ROOT / package).rglob("*.py"))
@@ -89,7 +89,7 @@ def test_no_message_writes_a_command_by_hand(package: str) -> None:
 
 
 def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Every text that may be printed: no docstring, no help and no example of a command."""
+    """Yield each text that may be printed, without docstrings, help and examples of commands."""
     left_out = {id(part) for node in ast.walk(tree) for part in _not_printed(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left_out:

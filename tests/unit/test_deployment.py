@@ -1,4 +1,4 @@
-"""`yard deploy`: what `cdk` prints becomes a line for each stack, and failures keep their reasons."""
+"""`yard deploy` prints one line for each stack, and the reasons of failures."""
 
 import re
 from pathlib import Path
@@ -154,5 +154,5 @@ def test_its_messages_repeat_the_options_by_which_the_yard_was_chosen(
 
 def test_the_cost_of_an_idle_yard_is_that_of_the_runbook() -> None:
     page = (deployment.ROOT / "docs/runbook.md").read_text()
-    (found,) = re.findall(r"\*\*together\*\* \| \*\*([\d.]+)\*\*", page)
+    (found,) = re.findall(r"\*\*total\*\* \| \*\*([\d.]+)\*\*", page)
     assert round(float(found), 1) == deployment.IDLE_DOLLARS

@@ -1,4 +1,4 @@
-"""Every command in the pages is one that there is, job files in them have no fault, and what is not run says why.
+"""Each command in the docs exists, job files have no faults, and each block that is not run gives a reason.
 
 tests/e2e/own_cloud/test_docs.py runs the pages of STORY from top to bottom on a yard.
 """
@@ -44,10 +44,10 @@ PLAIN = {
     "git",
     "cdk",
 }
-"""Commands that are not ours to check."""
+"""Commands of other programs, which are not checked."""
 OFFLINE = ("check", "init")
 HIGH_LEVEL = {"s3": {"cp"}, "cloudformation": set[str](), "ssm": set[str]()}
-"""What the aws command adds to AWS's own actions."""
+"""Commands that the aws command adds to AWS's actions."""
 GLOBAL = {"query", "output", "region", "profile"}
 NOT_RUN = {
     "README.md": 1,
@@ -80,7 +80,7 @@ NOT_RUN = {
     "docs/tasks/upgrade.md": 1,
     "docs/ui.md": 1,
 }
-"""How many blocks of a page are read and not run. Each says why, above itself."""
+"""Number of blocks of each page that are not run. A comment above each gives the reason."""
 NOT_OURS = {
     "docs/coming-from/dstack.md": 1,
     "docs/coming-from/others.md": 1,
@@ -91,7 +91,7 @@ NOT_OURS = {
 }
 
 
-# --- nothing is passed over
+# --- marks
 def test_the_blocks_that_are_not_run_are_these() -> None:
     assert counted("not run") == NOT_RUN
     assert counted("not ours") == NOT_OURS
@@ -102,7 +102,7 @@ def counted(mark: str) -> dict[str, int]:
 
 
 def test_what_is_neither_run_nor_marked_is_read_by_another_test() -> None:
-    """The reference of the command is made from it, examples and all; programs.md shows files of examples/."""
+    """docs/cli.md is generated from the command, and programs.md shows files of examples/."""
     left = [block for block in OURS if block.language in (*SHELL, "python") and not block.mark]
     unseen = [block for block in left if block.page not in STORY and not is_read_elsewhere(block)]
     assert [str(block) for block in unseen] == []
@@ -141,7 +141,7 @@ NAMED = [
 
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCKS[page]])
 def test_every_command_is_one_that_there_is(page: str) -> None:
-    """Where a sentence only names one, it may go without what it is about."""
+    """A command within a sentence may lack its arguments."""
     said = [(place, command) for place, command in COMMANDS if place.partition(":")[0] == page]
     found = [f"{place}: {command}: {fault}" for place, command in said for fault in faults_of(command)]
     named = [command for place, command in NAMED if place == page]
@@ -167,11 +167,11 @@ def faults_of(command: Command) -> Iterator[str]:
         case _ if first.endswith("python"):
             yield from python_faults(rest)
         case _ if first not in PLAIN:
-            yield "a command that this test does not know"
+            yield "unknown command"
 
 
 def parsed(commands: typer.Typer, words: list[str]) -> Iterator[str]:
-    """What the command line says of these words, without doing anything."""
+    """Yield the error of parsing these words, without running the command."""
     command = made(commands)
     context = None
     try:
@@ -211,7 +211,7 @@ def python_faults(words: list[str]) -> Iterator[str]:
         case [script] if (ROOT / "examples" / "programs" / script).exists():
             return
         case _:
-            yield "no module, no script of examples/programs"
+            yield "neither a module nor a script of examples/programs"
 
 
 def aws_faults(service: str, action: str, *words: str) -> Iterator[str]:
@@ -239,7 +239,7 @@ def test_a_command_that_is_wrong_is_found() -> None:
         "aws ec2 describe-instance": "has no action",
         "aws ec2 describe-instances --filter x": "no option --filter",
         "python -m training.programs.digitts": "no module",
-        "kubectl get pods": "does not know",
+        "kubectl get pods": "unknown command",
     }
     for script, fault in wrong.items():
         found = [each for command in commands_in(script) for each in faults_of(command)]
@@ -247,7 +247,7 @@ def test_a_command_that_is_wrong_is_found() -> None:
         assert fault in found[0]
 
 
-# --- what asks no cloud is run
+# --- commands without a cloud are run
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("begun")
@@ -274,7 +274,7 @@ def test_every_check_and_init_does_what_the_page_says(
         assert done.exit_code == (3 if command.may_fail else 0), f"{command}: {done.output}"
 
 
-# --- job files and other documents
+# --- job files, JSON and Python
 @pytest.mark.parametrize("block", [each for each in OURS if each.language == "yaml"], ids=str)
 def test_every_job_file_and_recipe_has_no_fault(block: Block, begun: Path) -> None:
     given = yaml.safe_load(block.text)

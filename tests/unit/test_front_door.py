@@ -1,4 +1,4 @@
-"""CONTRIBUTING and the files that a hosting site reads name targets, folders and files that exist."""
+"""CONTRIBUTING and the files for a hosting site name existing targets, folders and files."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A test imports no other module of tests and nothing of the demo; only the test of a bench imports a bench."""
+"""A test imports neither another module of tests nor the demo, and only the test of a bench imports a bench."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What tests have started ends with them, also when somebody ends them first."""
+"""Processes that tests have started end with them, also after an interruption."""
 
 import os
 import subprocess

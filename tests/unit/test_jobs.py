@@ -1,4 +1,4 @@
-"""The jobs of `make test`: together all there is to run, and nothing twice."""
+"""The jobs of `make test` together run each test exactly once."""
 
 import sys
 import threading

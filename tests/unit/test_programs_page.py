@@ -1,4 +1,4 @@
-"""What docs/programs.md shows is what is there to run."""
+"""docs/programs.md shows the files of examples/programs unchanged."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What crosses a seam is written once, in trainyard/protocol, and described in docs/contracts."""
+"""Tags and keys are declared only in trainyard/protocol, and described in docs/contracts."""
 
 import ast
 import inspect
@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PROTOCOL = ROOT / "trainyard/protocol"
 FOLDERS = ("trainyard", "lambdas", "training", "stacks", "localcloud", "simulation")
 LITERAL = re.compile(rf"{PREFIX}(?! )|(?<!\w){keys.RUNS}")
-"""A tag or a key of a run. `trainyard: ` begins a sentence."""
+"""A tag or a key of a run. `trainyard: ` is the beginning of a sentence."""
 PAGE = ROOT / "trainyard/ui/app.py"
-"""Has addresses, such as /runs/{run}, and no key."""
+"""A file with addresses such as /runs/{run}, which are not keys."""
 
 
 def texts(tree: ast.AST) -> Iterator[ast.Constant]:
@@ -81,7 +81,7 @@ KEYS = {
 
 @pytest.mark.parametrize("name", KEYS)
 def test_the_contract_of_the_bucket_has_every_key(name: str) -> None:
-    """bucket.md names keys below runs/<id>/; what a bake or a lost signal writes is on pages of their own."""
+    """bucket.md names keys below runs/<id>/; keys of bakes and lost signals are on other pages."""
     pages = "".join(
         (ROOT / "docs/contracts" / page).read_text() for page in ("bucket.md", "images.md", "signals.md")
     )

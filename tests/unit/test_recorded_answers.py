@@ -1,4 +1,4 @@
-"""`make conformance`: how answers are compared with recordings, and what bad recordings do."""
+"""`make conformance` compares answers with recordings, and reports bad recordings."""
 
 from __future__ import annotations
 

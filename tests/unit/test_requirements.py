@@ -1,4 +1,4 @@
-"""`pip install -r requirements.txt` is enough for `cdk deploy`; what we install has its hash in requirements/locks."""
+"""`pip install -r requirements.txt` is enough for `cdk deploy`, and requirements/locks has the hash of each package."""
 
 import ast
 import json
@@ -28,7 +28,7 @@ def test_what_the_app_imports_is_in_requirements_txt() -> None:
 
 
 def test_the_app_is_started_by_whatever_python_is_there() -> None:
-    """Not by one of a folder that `make` has made."""
+    """cdk.json uses the python3 on PATH, not an environment that `make` created."""
     assert json.loads((ROOT / "cdk.json").read_text())["app"] == "python3 app.py"
 
 
@@ -41,7 +41,7 @@ def lock_of(name: str) -> str:
 
 
 def whole(name: str) -> str:
-    """The list with those that it names."""
+    """Return a list together with the lists that it includes."""
     text = (ROOT / name if name == "requirements.txt" else ROOT / "requirements" / name).read_text()
     named = re.findall(r"^-r (\S+)", text, re.MULTILINE)
     return text + "".join(whole(Path(other).name) for other in named)
@@ -53,12 +53,12 @@ def test_every_list_has_its_lock() -> None:
 
 @pytest.mark.parametrize("name", LISTS)
 def test_a_lock_is_of_its_list_and_has_a_hash_of_every_package(name: str) -> None:
-    """`make lock` writes it anew."""
+    """`make lock` updates the lock."""
     assert locks.changed(whole(name), lock_of(name)) == []
     entries = list(ENTRY.finditer(lock_of(name)))
     assert [entry[0] for entry in entries if "sha256:" not in entry[1]] == []
     kept = re.findall(r"^[\w.-]+.*(?:==| @ )", lock_of(name), re.MULTILINE)
-    assert len(kept) == len(entries), "something there is no pin"
+    assert len(kept) == len(entries), "an entry is not pinned"
 
 
 def test_what_fetches_the_software_is_what_hosts_have() -> None:
@@ -66,7 +66,7 @@ def test_what_fetches_the_software_is_what_hosts_have() -> None:
 
 
 def is_later(node: ast.AST) -> bool:
-    """What types alone need, or who asks a module for a name that it does not have yet."""
+    """Return True for code that only type checkers or a module's `__getattr__` run."""
     match node:
         case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.FunctionDef(name="__getattr__"):
             return True
@@ -74,7 +74,7 @@ def is_later(node: ast.AST) -> bool:
 
 
 def imported(file: Path, seen: set[Path]) -> set[str]:
-    """The top-level names that are neither ours nor Python's, of this file and of all of ours that it imports."""
+    """Return the third-party packages that a file imports, directly or through other files of the project."""
     seen.add(file)
     found: set[str] = set()
     tree = ast.parse(file.read_text())

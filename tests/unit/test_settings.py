@@ -1,4 +1,4 @@
-"""A yard keeps the settings that it was deployed with until a deployment names them again."""
+"""A yard keeps its settings until a deployment sets them again."""
 
 import json
 from pathlib import Path

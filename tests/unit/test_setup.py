@@ -1,4 +1,4 @@
-"""What `make setup` leaves: the command, and `import trainyard` in every folder, without the clone's other packages."""
+"""`make setup` installs the command, and `import trainyard` works in each folder without the clone's other packages."""
 
 import os
 import shutil
@@ -33,11 +33,11 @@ def test_trainyard_can_be_imported_in_any_folder_and_brings_no_other_package(tmp
 
 
 def test_the_command_sees_none_of_the_packages_of_its_users_shell(tmp_path: Path) -> None:
-    """A shell that names a folder with a broken `typer` still has a `trainyard` that works."""
+    """The command works even if the shell's PYTHONPATH has a broken `typer`."""
     (tmp_path / "typer.py").write_text("raise SystemExit('the decoy')")
     command = tmp_path / "trainyard"
-    recipe = (ROOT / "Makefile").read_text()
-    assert "'#!%s -I" in recipe
+    makefile = (ROOT / "Makefile").read_text()
+    assert "'#!%s -I" in makefile
     command.write_text(
         f"#!{sys.executable} -I\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
         "from trainyard.cli.__main__ import main\nmain()\n"

@@ -1,4 +1,4 @@
-"""The stacks' files: each can be held at once."""
+"""The files of stacks stay short enough to read at once."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The counting program in a cluster of roles: the chief counts, the others serve until they are told to leave."""
+"""The counting program in a cluster of roles: the chief counts, the others serve until SIGTERM."""
 
 import os
 import runpy
@@ -9,7 +9,7 @@ RESTART_ME = 75
 
 
 def serve() -> int:
-    """Waits for SIGTERM; answers the exit code."""
+    """Wait for SIGTERM and return the exit code."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     print(f"serving as {os.environ['TRAINYARD_ROLE']} {os.environ['TRAINYARD_INDEX']}", flush=True)
     signal.sigwait({signal.SIGTERM})

@@ -1,9 +1,9 @@
 """A training program without TensorFlow: counts steps, keeps checkpoints, reports progress. Standard library only.
 
-It keeps every promise that docs/contracts/programs.md asks of a program, so a run of it shows what Trainyard does and
-costs, and nothing else. `--work` hashes that many kilobytes a step; `--step-delay` sleeps that many seconds a step,
-`--first-delay` in the run's first attempt: whatever ends that one finds it in the midst, however slow the machine. The
-chief takes its last step once there is a file `--waits-for`.
+It follows docs/contracts/programs.md, so a run of it shows only Trainyard's own behavior and cost. `--work` is the
+number of kilobytes to hash in a step, and `--step-delay` the seconds to sleep in a step. `--first-delay` replaces it in
+the first attempt, so that a fault meets a running program even on a slow machine. The chief takes its last step when
+the file `--waits-for` exists.
 """
 
 import argparse
@@ -27,7 +27,7 @@ asked_to_leave = False
 
 
 def main() -> int:
-    """Run the steps that are left; answers the exit code."""
+    """Run the remaining steps and return the exit code."""
     signal.signal(signal.SIGTERM, leave)
     given = arguments()
     chief = is_chief()
@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """What program.args may hold."""
+    """Parse program.args."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--step-delay", type=float, default=0.0)
@@ -78,25 +78,25 @@ def arguments() -> argparse.Namespace:
 
 
 def is_there(file: Path | None) -> bool:
-    """Whether there is nothing to wait for."""
+    """Return True if the file exists, or none was given."""
     return file is None or file.exists()
 
 
 def is_chief() -> bool:
-    """Without TF_CONFIG there is one host, and it is the chief."""
+    """Return True on the chief; without TF_CONFIG, the only host is the chief."""
     task = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task", {})
     kind, index = str(task.get("type", "chief")), int(task.get("index", 0))
     return kind == "chief" or (kind == "worker" and index == 0)
 
 
 def leave(number: int, frame: FrameType | None) -> None:
-    """SIGTERM: leave at the next step."""
+    """Handle SIGTERM: leave at the next step."""
     global asked_to_leave
     asked_to_leave = True
 
 
 def restored(checkpoints: Path) -> dict[str, Any] | None:
-    """What the latest checkpoint on disk says; None without one."""
+    """Return the facts of the latest checkpoint on disk, or None."""
     steps = sorted(int(folder.name) for folder in checkpoints.glob("[0-9]*") if folder.is_dir())
     if not steps:
         return None
@@ -107,7 +107,7 @@ def restored(checkpoints: Path) -> dict[str, Any] | None:
 
 
 def save(checkpoints: Path, step: int) -> None:
-    """A checkpoint appears whole, by one rename."""
+    """Save a checkpoint, which appears by one rename."""
     target, half = checkpoints / f"{step:08d}", checkpoints / f".trainyard-partial-{step}"
     if target.exists():
         return
@@ -118,12 +118,12 @@ def save(checkpoints: Path, step: int) -> None:
 
 
 def loss_at(step: int) -> float:
-    """A curve that falls, the same whoever counts."""
+    """Return the loss of a step, which falls and depends only on the step."""
     return 2.3 * math.exp(-step / 100)
 
 
 class Report:
-    """The chief's progress lines, one for each half second, and the steps per second of each."""
+    """The chief's progress lines, one each half second, with their steps per second."""
 
     def __init__(self, chief: bool, steps: int, found: dict[str, Any] | None) -> None:
         self.path = Path(os.environ["TRAINYARD_PROGRESS"]) if chief else None
@@ -136,7 +136,7 @@ class Report:
         self._steps = 0
 
     def step(self, step: int) -> None:
-        """One more step is done."""
+        """Count a step, and write a line if it is due."""
         self._steps += 1
         seconds = time.monotonic() - self._since
         if seconds < BLOCK_SECONDS and step < self.steps:
@@ -153,7 +153,7 @@ class Report:
 
 
 def finish(step: int, report: Report) -> None:
-    """metrics.json and a model: one file that says what was learned."""
+    """Write metrics.json and a model of one file."""
     rates = [line["steps_per_second"] for line in report.history] or [0.0]
     metrics: dict[str, Any] = {
         "step": step,
@@ -170,7 +170,7 @@ def finish(step: int, report: Report) -> None:
 
 
 def write_events(step: int) -> None:
-    """A file where TensorBoard's would be."""
+    """Write a file like TensorBoard's."""
     folder = Path(os.environ["TRAINYARD_TENSORBOARD"])
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "events.out.tfevents.steps").write_text(f"{step} steps")

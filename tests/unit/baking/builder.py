@@ -24,7 +24,7 @@ SEEN = '{{"tensorflow": "2.21.0", "cuda": "{cuda}", "gpus": [{gpus}]}}'
 
 
 class Host:
-    """A builder with GPUs, unless told otherwise."""
+    """A builder, by default with GPUs."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, log: BuilderLog) -> None:
         self.paths, self._log = Paths(root), log
@@ -32,12 +32,12 @@ class Host:
         monkeypatch.setenv("PATH", f"{root / 'bin'}:{os.environ['PATH']}")
 
     def says(self, name: str, text: str, code: int = 0) -> None:
-        """A command of the host's: prints this, ends with this."""
+        """Write a command of the host that prints a text and exits with a code."""
         path = self.paths.root / "bin" / name
         self._script(path, text, code)
 
     def tensorflow(self, gpus: int, cuda: str = "12.5.1", code: int = 0) -> None:
-        """Python on the host, asked what TensorFlow sees."""
+        """Write a Python that prints TensorFlow's GPUs and CUDA version."""
         names = ", ".join(f'"/physical_device:GPU:{index}"' for index in range(gpus))
         self._script(self.paths.python, SEEN.format(cuda=cuda, gpus=names), code)
 

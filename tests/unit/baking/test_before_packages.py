@@ -1,4 +1,4 @@
-"""What bakes an image runs before the packages are there that it installs."""
+"""The code of a bake runs before its packages are installed."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The SBOM of an image: whole, and as CycloneDX has it."""
+"""The SBOM of an image is complete and valid CycloneDX."""
 
 import json
 from importlib.metadata import distributions, version

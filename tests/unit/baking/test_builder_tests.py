@@ -1,4 +1,4 @@
-"""What each test of a builder makes of what the host says: the host's commands are scripts here, one disk a folder."""
+"""The tests of a builder, with scripts in place of the host's commands and a folder in place of a disk."""
 
 import re
 import shutil
@@ -83,7 +83,7 @@ def test_tensorflow_must_see_every_gpu(host: Host, seen: int, word: str) -> None
 
 
 def test_a_cuda_library_that_tensorflow_cannot_load_is_named(host: Host) -> None:
-    """The lines are an H100's, of TensorFlow 2.21, but for TensorRT's; it says them only when asked to say all."""
+    """TensorFlow 2.21 printed these lines on an H100 (except TensorRT's), only at its highest log level."""
     host.says("nvidia-smi", "580.159.04, NVIDIA H100 80GB HBM3")
     python, says = host.paths.python, host.paths.root / "says"
     says.write_text(LOADS)
@@ -210,7 +210,7 @@ def test_an_image_that_says_nothing_has_one(tmp_path: Path) -> None:
 
 
 def test_the_agent_publishes_what_patrol_reads() -> None:
-    """docs/contracts/patrol.md, "GPU metrics": two series a host, all GPUs together, the instance as only dimension."""
+    """The metrics are those of docs/contracts/patrol.md: two for each host, aggregated over its GPUs."""
     metrics = cloudwatch.configuration()["metrics"]
     gpu = metrics["metrics_collected"]["nvidia_gpu"]
     units = {f"nvidia_smi_{measured['name']}": measured["unit"] for measured in gpu["measurement"]}
@@ -221,7 +221,7 @@ def test_the_agent_publishes_what_patrol_reads() -> None:
 
 
 def test_the_agent_of_systems_manager_starts_when_there_are_credentials(host: Host) -> None:
-    """By whichever name its unit goes: as a package, or as Ubuntu's snap."""
+    """The unit has another name as a package and as Ubuntu's snap."""
     shutil.copytree(ROOT / "training/host", host.paths.agent / "training/host")
     host.says("systemctl", "")
     units = host.paths.root / "etc/systemd/system"
@@ -241,7 +241,7 @@ def test_the_agent_of_systems_manager_starts_when_there_are_credentials(host: Ho
     ("answers_at", "code"), [(1, 0), (3, 0), (None, 1)], ids=["at once", "at the third look", "never"]
 )
 def test_credentials_are_waited_for_half_a_minute(host: Host, answers_at: int | None, code: int) -> None:
-    """The metadata service of a host that boots gives its role's name first, and its credentials a while later."""
+    """The metadata service of a booting host returns the role's name before its credentials."""
     looks = host.paths.root / "looks"
     looks.touch()
     answers = f"[ $(wc -l < {looks}) -ge {answers_at or 1000} ] && echo AccessKeyId || exit 22"

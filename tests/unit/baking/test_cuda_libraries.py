@@ -1,4 +1,4 @@
-"""Where TensorFlow finds the CUDA libraries of NVIDIA's packages; that it does is seen on a GPU (tests/gpu)."""
+"""The folders in which TensorFlow searches for NVIDIA's CUDA libraries; tests/gpu checks this on a GPU."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""JupyterLab's part of a bake."""
+"""The installation of JupyterLab in a bake."""
 
 import json
 from pathlib import Path

@@ -173,7 +173,7 @@ def test_apt_get_names_the_entry_or_it_is_not_the_recipes_fault(said: str, kind:
     ],
 )
 def test_package_sources_are_fetched_by_https(tmp_path: Path, file: str, before: str, after: str) -> None:
-    """Hosts may go out by port 443 alone, and Ubuntu's mirrors in AWS's regions have no HTTPS."""
+    """Hosts may connect only to port 443, and Ubuntu's mirrors in AWS's regions have no HTTPS."""
     there = tmp_path / file
     there.parent.mkdir(exist_ok=True)
     there.write_text(before)
@@ -191,7 +191,7 @@ W: Some index files failed to download. They have been ignored, or old ones used
 
 
 class Apt:
-    """A shell in which apt-get update and install end so."""
+    """A shell with fixed results of apt-get update and install."""
 
     def __init__(self, update: CommandResult, install: CommandResult) -> None:
         self.ends = {"update": update, "install": install, "clean": CommandResult(0, "")}
@@ -204,7 +204,7 @@ class Apt:
     ("update", "install", "told"),
     [
         (CommandResult(0, ""), CommandResult(0, ""), None),
-        (CommandResult(0, UNREACHED), CommandResult(0, ""), None),  # it had a list from before
+        (CommandResult(0, UNREACHED), CommandResult(0, ""), None),  # an earlier list exists
         (
             CommandResult(0, UNREACHED),
             CommandResult(100, "E: Unable to locate package tree\n", "exit code 100"),

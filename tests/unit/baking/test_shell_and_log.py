@@ -1,4 +1,4 @@
-"""Commands and their log on this machine's disk; the bucket is a dictionary here, and S3 in tests/contract/baking."""
+"""Commands and their log, with a dictionary in place of the bucket (tests/contract/baking uses S3)."""
 
 import io
 import time

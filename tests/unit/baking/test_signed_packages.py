@@ -1,4 +1,4 @@
-"""The CloudWatch agent is installed with AWS's signature alone: real keys, real gpg, a folder for AWS's bucket."""
+"""The CloudWatch agent is installed only with AWS's signature. The keys and gpg are real, the bucket is a folder."""
 
 import io
 import shutil
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(shutil.which("gpg") is None, reason="this machin
 
 
 class Signers:
-    """AWS and somebody else, each with a key."""
+    """AWS and an attacker, each with a key."""
 
     def __init__(self, home: Path) -> None:
         home.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""Two ends of a data channel over connections that lose, turn round and end."""
+"""Two ends of a data channel over connections that lose, reorder and close."""
 
 import asyncio
 import itertools
@@ -16,7 +16,7 @@ from trainyard.datachannel.message import INPUT, OUTPUT, ChannelClosed, Kind, Me
 
 
 class Pipe:
-    """A connection to the other end that does with each message what it is told."""
+    """A connection to the other end that transforms each message."""
 
     def __init__(self, to: Channel, does: Callable[[bytes], list[bytes]] = lambda data: [data]) -> None:
         self.to, self.does, self.is_gone = to, does, False
@@ -72,7 +72,7 @@ def test_what_is_written_comes_in_order_and_is_acknowledged() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_nothing_is_lost_or_doubled_whatever_a_way_does(seed: int) -> None:
-    """Messages lost, doubled, late, acknowledgements among them."""
+    """Messages, including acknowledgements, are lost, repeated and delayed."""
 
     async def story() -> None:
         chance = Random(seed)
@@ -148,7 +148,7 @@ def test_who_takes_nothing_is_not_sent_without_end() -> None:
 
 
 class Narrow:
-    """A connection with room for so many messages: who sends more waits until the other end has read."""
+    """A connection with limited room: a sender waits until the other end has read."""
 
     def __init__(self, to: Channel, room: int) -> None:
         self.queue: asyncio.Queue[bytes] = asyncio.Queue(room)
@@ -241,7 +241,7 @@ async def forwarded(
     story: Callable[[int, Streams, Streams], Awaitable[None]],
     target: int | None = None,
 ) -> None:
-    """A server, a port that leads to it through a channel, and a story told with that port."""
+    """Run a scenario with a port that leads through a channel to a server."""
     client, agent = ends(channels.LARGE)
     loop = asyncio.get_running_loop()
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -326,7 +326,7 @@ def test_where_nobody_listens_the_connection_ends_and_the_other_end_says_so() ->
 
 
 def test_a_server_that_speaks_to_somebody_gone_is_told() -> None:
-    """As a page that streams to a browser that was closed."""
+    """A page may stream to a browser that was closed."""
     ended = asyncio.Event()
 
     async def chatter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

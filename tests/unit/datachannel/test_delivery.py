@@ -1,4 +1,4 @@
-"""What is sent again, and in which order what came is handled."""
+"""Retransmission, and the order in which messages are handled."""
 
 from uuid import UUID
 

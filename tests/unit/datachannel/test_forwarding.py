@@ -1,4 +1,4 @@
-"""Connections through a channel: one that ends badly ends no other."""
+"""A failing connection through a channel does not affect other connections."""
 
 import asyncio
 import socket
@@ -12,12 +12,12 @@ from trainyard.datachannel.message import INPUT
 from trainyard.datachannel.smux import Command, Frame
 
 RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER: a close sends RST, as of a browser that is killed with a page half read."""
+"""SO_LINGER with RST on close, as from a killed browser."""
 
 
 @asynccontextmanager
 async def forwarded() -> AsyncIterator[tuple[Streams, socket.socket]]:
-    """One connection, made here and told to the other end."""
+    """Open one connection and announce it to the other end."""
     streams = Streams(Channel(INPUT))
     server = await asyncio.get_running_loop().create_server(streams.accept, "127.0.0.1", 0)
     async with server:

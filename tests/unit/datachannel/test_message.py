@@ -1,5 +1,7 @@
-"""Messages, with what the tests of aws/session-manager-plugin and aws/amazon-ssm-agent say of them
-(src/message/messageparser_test.go; agent/session/contracts)."""
+"""Messages, with the values in the tests of aws/session-manager-plugin and aws/amazon-ssm-agent.
+
+(src/message/messageparser_test.go; agent/session/contracts)
+"""
 
 import hashlib
 import json
@@ -21,7 +23,7 @@ from trainyard.datachannel.message import (
     Size,
 )
 
-# What the public tests write into a message.
+# The values of the public tests.
 ID = UUID("dd01e56b-ff48-483e-a508-b5f073f31b16")
 CREATED = 1503434274948
 PAYLOAD = b"payload"
@@ -50,7 +52,7 @@ def test_what_was_encoded_is_decoded() -> None:
 
 
 def test_bytes_that_are_written_down_are_read() -> None:
-    """Made field by field from the tables of the public sources, not by our own encoder."""
+    """The bytes follow the tables of the public sources, not our own encoder."""
     data = (
         struct.pack(">I", 116)
         + b"output_stream_data              "

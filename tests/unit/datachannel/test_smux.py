@@ -1,4 +1,4 @@
-"""Frames of smux 1, as xtaci/smux writes them."""
+"""Frames of smux 1, in the format of xtaci/smux."""
 
 import pytest
 

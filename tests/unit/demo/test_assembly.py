@@ -1,4 +1,4 @@
-"""What the cloud assembly of a deployment depends on."""
+"""The cloud assembly of a deployment is synthesized again only after a change of its sources."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ ACCOUNT = "123456789012/us-east-1"
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree of its own, with a file of each sort."""
+    """Create a small tree of sources with a file of each kind."""
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "yard.py").write_text("one")
     (tmp_path / "context.json").write_text("{}")

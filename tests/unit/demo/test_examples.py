@@ -1,4 +1,4 @@
-"""Every job file that ships is one that is admitted, and reads data that the demo can make."""
+"""All shipped job files are valid, and read data that the demo can generate."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `pip install .` brings: the package trainyard, and what its client needs."""
+"""`pip install .` installs the package trainyard and the requirements of its client."""
 
 import email
 import re
@@ -27,12 +27,12 @@ SMALL = {
     "uvicorn",
     "websockets",
 }
-"""What may come along by itself: the client's, the command's, its page's. No TensorFlow, no CDK, no moto."""
+"""The allowed requirements of client, command and page. TensorFlow, CDK and moto are not among them."""
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """As pip makes it, without an index."""
+    """Build the wheel as pip does, without an index."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
