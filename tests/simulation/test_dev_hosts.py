@@ -50,7 +50,7 @@ def test_one_on_demand_is_its_owners_and_is_stopped_with_a_word_how_it_comes_bac
     )
     assert owned == [("mine", PERSON)]
     (notice,) = (each for each in told if each.startswith("stop i-"))
-    assert "To go on: trainyard dev up mine" in notice
+    assert "To continue: trainyard dev up mine" in notice
 
 
 def test_one_on_spot_becomes_an_image_that_is_its_owners(yard: YardTemplate) -> None:

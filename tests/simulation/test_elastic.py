@@ -25,7 +25,7 @@ def test_it_starts_with_what_there_is_and_grows_when_there_is_more(yard: YardTem
 def test_interrupted_it_goes_on_at_once_with_those_that_stay(yard: YardTemplate) -> None:
     _, summary = told(yard, "elastic: host host-2 after started #1: is interrupted with 120 s of notice")
     assert hosts(summary) == [3, 2, 4]
-    assert "hosts are going away" in summary["sizes"][1]["reason"]
+    assert "hosts were interrupted or lost" in summary["sizes"][1]["reason"]
     check_the_steps(summary)
 
 

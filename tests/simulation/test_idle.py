@@ -47,9 +47,9 @@ def test_one_on_demand_is_stopped_after_its_window_and_the_notice_says_what_it_c
     assert WINDOW < lived < WINDOW + SLACK
     (notice,) = (each for each in told if each.startswith("stop i-"))
     assert "no GPU of it was above" in notice
-    assert "an hour, stopped $" in notice
+    assert "an hour. Stopped: $" in notice
     assert " a month for its disk of " in notice
-    assert "terminated nothing, with its disk lost. To go on: aws ec2 start-instances" in notice
+    assert "Terminated: nothing, and its disk is deleted. To continue: aws ec2 start-instances" in notice
 
 
 def test_a_spot_host_becomes_an_image_then(yard: YardTemplate) -> None:
@@ -123,7 +123,7 @@ def test_a_dev_host_is_stopped_a_window_after_somebody_was_at_it(yard: YardTempl
     lived, said = dev_host(yard, busy=busy, use=use)
     assert busy + WINDOW - SLACK < lived < busy + WINDOW + SLACK
     (notice,) = (each for each in said if each.startswith("stop i-"))
-    assert "and no kernel and no terminal of it was in use in the last 30 min" in notice
+    assert "and no kernel or terminal of it was in use in the last 30 min" in notice
 
 
 @pytest.mark.parametrize(

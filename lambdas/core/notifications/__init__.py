@@ -1,4 +1,4 @@
-"""Notifications to the subscribers of the yard: what is worth one, and its text, a file a subject. Pure."""
+"""Notifications to the yard's subscribers: when one is due, and its text; one module for each subject. Pure."""
 
 from collections.abc import Iterable
 

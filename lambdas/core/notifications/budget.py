@@ -1,15 +1,15 @@
-"""The notification that a part of the month's budget is spent."""
+"""The notification that a part of the monthly budget is spent."""
 
 from lambdas.core.notifications import Notification
 from trainyard.values.quantities import dollars
 
 
 def reached(percent: int, *, spent: float, limit: float, month: str, yard: str) -> Notification:
-    runs = "new runs are refused, those that go on are not touched" if percent >= 100 else "runs go on"
+    runs = "new runs are refused, running ones continue" if percent >= 100 else "runs continue"
     return Notification(
-        f"Trainyard {yard}: {percent} % of the month's budget is spent",
+        f"Trainyard {yard}: {percent} % of the monthly budget is spent",
         [
-            f"Instance hours of {month}: {dollars(spent)} of {dollars(limit)} (context monthly_dollars); {runs}."
+            f"Cost of instances in {month}: {dollars(spent)} of {dollars(limit)} (context monthly_dollars); {runs}."
         ],
         once_key=f"budget#{month}#{percent}",
     )

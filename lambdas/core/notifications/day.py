@@ -1,4 +1,4 @@
-"""The notification of a day: what patrol has done, and the money of the month."""
+"""The daily notification: what patrol did, and the money of the month."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -12,7 +12,7 @@ from trainyard.values.quantities import dollars
 def summary(
     verdicts: Callable[[], Iterable[VerdictRow]], *, yard: str, date: str, month: str, spent: float
 ) -> Notification:
-    """Summarize a day. `spent`: dollars of the month so far."""
+    """Summarize a day. `spent` is in dollars, for the month so far."""
     lines = _lines(verdicts, date, month, spent)
     return Notification(f"Trainyard {yard}: the day {date}", lines, once_key=f"day#{date}")
 
@@ -25,13 +25,13 @@ def _lines(
     refused = {each.instance for each in rows if each.outcome == "refused"}
     yield f"{date}: {count_actions(done) or 'patrol ended nothing'}."
     if done:
-        yield f"What was ended cost {dollars(sum(each.saves for each in done))} an hour."
+        yield f"That saves {dollars(sum(each.saves for each in done))} an hour."
     else:
-        yield "Every host was needed, or there was none."
+        yield "Every host was in use, or the yard had none."
     if refused:
-        yield f"Refused by AWS and tried again: {', '.join(sorted(refused))}."
+        yield f"Refused by AWS, and tried again: {', '.join(sorted(refused))}."
     else:
-        yield "Nothing was refused."
-    yield f"Instance hours of {month} until now: {dollars(spent)}."
+        yield "AWS refused nothing."
+    yield f"Cost of instances in {month} so far: {dollars(spent)}."
     for each in done[:MOST_LINES]:
         yield f"{serialization.timestamp(each.at)} {each.verdict} {each.instance}: {each.reason}"

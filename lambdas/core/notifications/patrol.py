@@ -20,7 +20,7 @@ def passed(rows: Sequence[VerdictRow], warnings: Sequence[str], *, yard: str) ->
     if not notable and not warnings:
         return None
     done = [each for each in notable if each.outcome == "done"]
-    what = count_actions(done) or ("a warning" if warnings else f"{len(notable)} to look at")
+    what = count_actions(done) or ("a warning" if warnings else f"{counted(len(notable), 'host')} to check")
     savings = sum(each.saves for each in done)
     subject = f"Trainyard {yard}: {what}" + (f", {dollars(savings)} an hour less" if savings else "")
     lines = [*warnings, *(_line(each) for each in notable[:MOST_LINES])]
@@ -35,25 +35,25 @@ def count_actions(done: Iterable[VerdictRow]) -> str:
 
 
 def _line(each: VerdictRow) -> str:
-    """Return one host in one line."""
+    """Describe one host in a line."""
     action = each.verdict.action
     what = f"{each.type}, {each.market}, {dollars(each.price)} an hour"
     run = f" of {each.run}" if each.run else ""
     still = {
-        "refused": f" REFUSED ({each.refusal}), tried again in a minute",
-        "deferred": " (waits for a second look)",
+        "refused": f" REFUSED ({each.refusal}); patrol tries again in a minute",
+        "deferred": " (to be confirmed by the next patrol)",
     }.get(each.outcome or "", "")
     back = _way_back(each, action) if each.outcome == "done" else ""
     return f"{action} {each.instance} ({what}){run}{still}: {each.reason}{back}"
 
 
 def _way_back(each: VerdictRow, action: Action | None) -> str:
-    """Return how a user who wants the host gets it again."""
+    """Return how a user gets the host back."""
     if each.dev and action in (Action.STOP, Action.ARCHIVE):
-        return f". To go on: {command_line('dev', 'up', each.dev)}"
+        return f". To continue: {command_line('dev', 'up', each.dev)}"
     if action is Action.STOP:
-        return f". To go on: aws ec2 start-instances --instance-ids {each.instance}"
+        return f". To continue: aws ec2 start-instances --instance-ids {each.instance}"
     if action is Action.ARCHIVE:
         archive = names.archive(each.instance, each.at)
-        return f'. To go on, once the snapshot {archive} has ended: the dev-host workflow with {{"run": "{archive}"}}'
+        return f'. To continue, once the snapshot {archive} has ended: the dev-host workflow with {{"run": "{archive}"}}'
     return ""

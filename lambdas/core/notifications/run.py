@@ -8,11 +8,11 @@ from trainyard.protocol.summary import Outputs, Resume, RunSummary, Steps, WarmP
 from trainyard.values.quantities import counted, dollars, sized, span
 
 MOST_LEFT_OUT = 5
-"""Files that were not kept and that the notification names."""
+"""Files that are missing from the outputs and named in the notification."""
 
 
 def ended(summary: RunSummary) -> Notification:
-    """Its sender records it in the run's row (steps/end_notification.py)."""
+    """Return the notification. steps/end_notification.py sends it once for each run."""
     outcome = ends.named(summary["outcome"], summary["reason"])
     return Notification(f"Trainyard: {summary['run']} {outcome}", _lines(summary))
 
@@ -23,7 +23,7 @@ def _lines(summary: RunSummary) -> Iterator[str]:
     yield from (f"  {doubt}" for doubt in doubts)
     yield f"Reason: {summary['reason']}"
     if summary["submitter"]:
-        yield f"Asked for by: {summary['submitter']}."
+        yield f"Submitted by: {summary['submitter']}."
     yield from (f"Warning: {warning}" for warning in summary["warnings"])
     for size in summary["sizes"] if len(summary["sizes"]) > 1 else ():
         yield f"From {size['at']} on {counted(int(size['hosts']), 'host')}: {size['reason']}."
@@ -43,17 +43,17 @@ def _steps_in_words(steps: Steps, proof: Resume) -> str:
     resumed = ", ".join(str(step) for step in proof["resumed_at"])
     lost = proof["steps_lost"]
     if None in proof["resumed_at"]:
-        return f"{done}, resumed with the outputs of the attempt before; steps lost: unknown"
+        return f"{done}, resumed from the outputs of the last attempt; steps lost: unknown"
     if lost is None:
-        return f"{done}; steps lost: unknown, since the program reports none"
+        return f"{done}; steps lost: unknown, because the program reports no steps"
     return f"{done}, resumed at step {resumed}; steps lost: {lost}"
 
 
 def _pool_in_words(pool: WarmPool) -> Iterator[str]:
     if kept := pool["kept"]:
         yield (
-            f"Kept for the next run: {', '.join(kept)}, for {pool['minutes']:g} minutes and "
-            f"{dollars(pool['most_dollars'])} at most."
+            f"Retained in the warm pool: {', '.join(kept)}, for {pool['minutes']:g} minutes and at most "
+            f"{dollars(pool['most_dollars'])}."
         )
 
 

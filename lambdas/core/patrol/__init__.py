@@ -1,1 +1,1 @@
-"""What patrol decides about hosts, and how it says so."""
+"""Patrol's decisions about hosts, and the words for them."""

@@ -1,7 +1,7 @@
-"""The money of the whole yard: what its hosts have cost this month, and what that means for new runs. Pure.
+"""The money of the whole yard: what its hosts have cost this month, and whether new runs may begin. Pure.
 
-A host costs here what it costs on the bill of its run (lambdas/core/capacity/cost.py): its instance and its disk by the
-second, at least a minute from each start, and once the rate that its disk was fetched at.
+A host costs the same here as on the bill of its run (lambdas/core/capacity/cost.py): instance and disk by the second,
+at least a minute for each start, and a charge for each disk with an initialization rate.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,24 +17,28 @@ from trainyard.values.quantities import dollars
 WARN_AT = (50, 80, 100)
 """Percent of the monthly budget."""
 SHOWN = timedelta(minutes=2)
-"""EC2 shows a host of this age, and for an hour after its end. What a host costs once is counted at this age."""
+"""EC2 lists every host of this age, and keeps listing it for an hour after its end. Charges per start are counted when
+the host reaches this age."""
 LEAST = timedelta(seconds=LEAST_SECONDS)
 
 
 @dataclass(frozen=True)
 class Billed:
-    """One host's time. `ended` is None while EC2 bills it; `price` is dollars an hour, of the instance with its disk.
-    `volume_charge` is dollars once, for a disk that was made at `made`."""
+    """The billed time of one host."""
 
     launched: datetime
     ended: datetime | None
+    """None while EC2 bills the host."""
     price: float
+    """Dollars an hour for the instance with its disk."""
     volume_charge: float = 0.0
+    """Dollars for each disk with an initialization rate."""
     made: datetime | None = None
+    """When the disk was created."""
 
 
 def counted(money: Money | None, hosts: Iterable[Billed], now: datetime) -> Money:
-    """The count goes on: what these hosts have cost since the last time. It begins with nothing."""
+    """Return the month's money with the cost of these hosts since the last count. The first count is zero."""
     month = month_of(now)
     if money is None:
         return Money(month, 0.0, now)
@@ -45,7 +49,7 @@ def counted(money: Money | None, hosts: Iterable[Billed], now: datetime) -> Mone
 
 
 def spent(money: Money | None, now: datetime) -> float:
-    """Dollars of this month until the last patrol."""
+    """Return the dollars of this month up to the last patrol."""
     return money.dollars if money is not None and money.month == month_of(now) else 0.0
 
 
@@ -66,7 +70,7 @@ def refusal(
         return None if asks <= left else _promised_away(spent(money, now), budget, now, asks, promised)
     return (
         f"the yard has spent ${spent(money, now):.2f} in {month_of(now)} and may spend ${budget:.2f} a month (context "
-        "monthly_dollars); runs that go on are not touched. Raise the budget and deploy, or start again next month"
+        "monthly_dollars); running runs are not affected. Raise the budget and deploy, or start again next month"
     )
 
 
@@ -81,15 +85,15 @@ def _promised_away(
     )
     return (
         f"it may cost up to {dollars(asks)}, and {dollars(left)} are left of the yard's {dollars(budget)} a month "
-        f"(context monthly_dollars): {dollars(spent)} are spent in {month_of(now)}, and promised are "
-        f"{promises.in_words(promised)}. Nothing was launched, and nothing is billed. {less} it again when one of "
-        "them has ended, or let whoever deploys the yard raise the budget (cdk deploy --all -c "
+        f"(context monthly_dollars): {dollars(spent)} were spent in {month_of(now)}, and these are "
+        f"promised: {promises.in_words(promised)}. Nothing was launched, and nothing is billed. {less} it again when "
+        "one of them has ended, or ask the operator of the yard to raise the budget (cdk deploy --all -c "
         f"monthly_dollars={2 * budget:g})"
     )
 
 
 def crossed(before: float, after: float, budget: float | None) -> int | None:
-    """Which percentage of the budget was reached just now, the highest of several; None for none."""
+    """Return the highest percentage of the budget that was crossed between these two sums; None if none was."""
     if not budget:
         return None
     reached = [percent for percent in WARN_AT if before < budget * percent / 100 <= after]

@@ -1,4 +1,4 @@
-"""The guard between verdicts and acts: what looks like a thousand idle hosts may be a thousand lost metrics. Pure."""
+"""The guard between verdicts and acts: a thousand idle hosts may be a thousand lost metrics. Pure."""
 
 import math
 import zlib
@@ -14,21 +14,23 @@ from trainyard.protocol.verdicts import ACTS, Cause
 from trainyard.values.lazy import dataclass
 
 FEW = 3
-"""So many hosts may be acted on in one pass of the smallest yard."""
+"""How many hosts one pass may always act on, however small the yard is."""
 SHARE = 0.2
-"""Of a yard's hosts, what may be acted on in one pass without a second look."""
+"""The share of a yard's hosts that one pass may act on without confirmation by the next pass."""
 LOOKS = 6
-"""How often a window is looked at while it passes: a host is idle for a sixth of it longer than it must."""
+"""How many times a window is checked while it passes. A host stays idle for up to a sixth of its window too long."""
 
 
 @dataclass(frozen=True)
 class Passed:
-    """`acts` may be acted on now. `deferred` wait for the next patrol to say the same of them. `warnings` are for
-    people."""
+    """The verdicts of one pass after the guard."""
 
     acts: Mapping[str, Verdict] = field(default_factory=dict)
+    """Verdicts to carry out now."""
     deferred: Mapping[str, Verdict] = field(default_factory=dict)
+    """Verdicts that the next patrol must confirm."""
     warnings: tuple[str, ...] = ()
+    """Sentences for the yard's subscribers."""
 
 
 def passed(
@@ -40,17 +42,17 @@ def passed(
     missing: int,
     now: datetime,
 ) -> Passed:
-    """Which verdicts may be acted on. `hosts`: how many the yard has; `asked`: about how many of them the metrics were
-    asked, of which `missing` had none at all."""
+    """Split the verdicts into those to carry out now and those to confirm. `hosts` counts the yard's hosts; `asked`
+    counts hosts whose metrics were requested, and `missing` those of them without any metric."""
     acts = {host: verdict for host, verdict in verdicts.items() if verdict.kind in ACTS}
     warnings = []
     if _is_outage(asked, missing):
         by_metrics = {host for host, verdict in acts.items() if verdict.cause and verdict.cause.is_by_metrics}
         acts = {host: verdict for host, verdict in acts.items() if host not in by_metrics}
         warnings.append(
-            f"{missing} of {asked} hosts that were asked about have no GPU metrics: this looks like an outage of the "
-            f"metrics, not like idle hosts, and none of them is judged idle until more than half are seen again "
-            f"({len(by_metrics)} would have been acted on)"
+            f"{missing} of {asked} hosts have no GPU metrics. This looks like an outage of CloudWatch, so no host is "
+            f"judged idle until more than half of them have metrics again ({len(by_metrics)} would have been stopped, "
+            "archived or terminated)"
         )
     most = max(FEW, math.ceil(SHARE * hosts))
     confirmed = {host for host, verdict in acts.items() if _is_confirmed(verdict, earlier.get(host), now)}
@@ -61,22 +63,22 @@ def passed(
     deferred = {host: acts[host] for host in others if host not in now_too}
     if deferred:
         warnings.append(
-            f"{len(acts)} of {hosts} hosts would be acted on at once, which is more than {most}: {len(deferred)} of "
-            "them wait until the next patrol, with metrics of its own, says the same"
+            f"{len(acts)} of {hosts} hosts would be stopped, archived or terminated at once, more than the limit of "
+            f"{most}: {len(deferred)} of them must be confirmed by the next patrol"
         )
     kept = {host: verdict for host, verdict in acts.items() if host not in deferred}
     return Passed(kept, deferred, tuple(warnings))
 
 
 def look_every(judged_by: Policy) -> int:
-    """Every how many minutes a host's metrics are asked for, where they can change its verdict: one metric each time,
-    for which CloudWatch asks a thousandth of a cent."""
+    """Return the minutes between two requests for a host's metrics, if these can change its verdict. CloudWatch charges
+    $0.00001 for each."""
     return max(1, round(judged_by.window_minutes / LOOKS))
 
 
 def is_due(host: ObservedHost, now: datetime) -> bool:
-    """Whether this minute is one of the host's; hosts take turns, so that each pass asks for as many. A host that waits
-    for a second look is looked at at once."""
+    """Return True if a host's metrics are due in this minute. Hosts take turns, so that each pass requests about as
+    many. A host whose verdict waits for confirmation is always due."""
     if host.earlier and host.earlier.word.action in ACTS:
         return True
     every = look_every(host.policy)
@@ -85,13 +87,13 @@ def is_due(host: ObservedHost, now: datetime) -> bool:
 
 
 def _is_outage(asked: int, missing: int) -> bool:
-    """Of one host nobody can say whether its agent or the whole service is silent."""
+    """Return True if most hosts lack metrics. A single host without metrics may only have a broken agent."""
     return missing > 1 and 2 * missing > asked
 
 
 def _is_confirmed(verdict: Verdict, earlier: Earlier | None, now: datetime) -> bool:
-    """Whether the patrol before has said the same, or has warned of the orphan: all of a gang that nobody knows end at
-    their second look."""
+    """Return True if the last patrol reached the same verdict, or warned of the orphan: all hosts of an unknown gang
+    end in the same pass."""
     if earlier is None or now - earlier.since < TWO_LOOKS:
         return False
     return earlier.word == verdict.word or verdict.cause == Cause.ORPHAN == earlier.word.cause
@@ -100,7 +102,7 @@ def _is_confirmed(verdict: Verdict, earlier: Earlier | None, now: datetime) -> b
 def tag_changes(
     verdicts: Mapping[str, Verdict], earlier: Mapping[str, Earlier], now: datetime
 ) -> dict[str, list[str]]:
-    """Hosts by the new value of their tag Tag.VERDICT, those alone whose value changes."""
+    """Return the hosts whose tag Tag.VERDICT changes, by its new value."""
     changes: dict[str, list[str]] = {}
     for host, verdict in verdicts.items():
         before = earlier.get(host)
@@ -111,7 +113,7 @@ def tag_changes(
 
 
 def policy_changes(hosts: Mapping[str, ObservedHost]) -> dict[str, list[str]]:
-    """Dev hosts by the new value of their tag Tag.JUDGED_BY, those alone that it is new to."""
+    """Return the dev hosts whose tag Tag.JUDGED_BY changes, by its new value."""
     changes: dict[str, list[str]] = {}
     for name, host in hosts.items():
         said = policy.judged_by(host.policy)
@@ -123,7 +125,7 @@ def policy_changes(hosts: Mapping[str, ObservedHost]) -> dict[str, list[str]]:
 def changed(
     verdicts: Mapping[str, Verdict], earlier: Mapping[str, Earlier], acts: Collection[str]
 ) -> list[str]:
-    """The hosts whose verdict is worth a line in the ledger: another than before, or acted on."""
+    """Return the hosts whose verdict belongs in the ledger: it changed, or was carried out."""
     return [
         host
         for host, verdict in verdicts.items()

@@ -1,4 +1,4 @@
-"""A hold that a host asks for: a person or a notebook on it wants it left alone for a while, also after its run."""
+"""Holds: a user or a notebook on a host keeps patrol away for a while, also after the run."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -9,12 +9,12 @@ from trainyard.values.lazy import dataclass
 
 LONGEST = timedelta(hours=24)
 CLOCKS = timedelta(minutes=5)
-"""How far a host's clock may be ahead, and how old its signal."""
+"""How far a host's clock may be ahead, and how old its signal may be."""
 
 
 @dataclass(frozen=True)
 class Hold:
-    """Patrol and the host itself leave it alone `until` then; an instant that is not ahead ends a hold."""
+    """Neither patrol nor the host itself ends the host before `until`. An instant in the past ends a hold."""
 
     until: datetime
 
@@ -27,12 +27,12 @@ class NoHold:
 def grant(
     instance: str, run: str, tags: Mapping[str, str] | None, asked: datetime | None, now: datetime
 ) -> Hold | NoHold:
-    """`tags` are the living instance's, None where there is none. A longer hold that it has stays; asked for
-    None, which ends any, it does not."""
+    """Grant or refuse a hold until `asked`. A longer hold stays; `asked=None` ends every hold. `tags` are None for a
+    missing instance."""
     if tags is None:
-        return NoHold(f"no instance {instance} lives")
+        return NoHold(f"instance {instance} is not running")
     if tags.get(Tag.RUN) != run:
-        return NoHold(f"{instance} is no host of {run} but of {tags.get(Tag.RUN, 'nobody')}")
+        return NoHold(f"{instance} belongs to {tags.get(Tag.RUN, 'no run')}, not to {run}")
     if asked is None:
         return Hold(now)
     if asked - now > LONGEST + CLOCKS:
@@ -43,7 +43,7 @@ def grant(
 
 
 def held(tags: Mapping[str, str]) -> datetime | None:
-    """Until when the tags say. One that cannot be read counts for nothing; patrol tells of it."""
+    """Return the end of the hold in the tags. Patrol reports an unreadable tag, which counts as no hold."""
     try:
         return serialization.parse_timestamp(tags[Tag.HOLD]) if Tag.HOLD in tags else None
     except ValueError:
@@ -53,8 +53,8 @@ def held(tags: Mapping[str, str]) -> datetime | None:
 def counts_until(
     held: datetime, *, launched: datetime, lease: datetime | None, cap: datetime | None, most: timedelta
 ) -> datetime:
-    """Return until when a hold counts: `most` after the host's last start at the latest, after the `lease` of its run
-    when that ends later, or until the `cap` that an operator has set. No `most` is no limit."""
+    """Return the end of a hold: at most `most` after the host's last start or after its run's `lease`, whichever is
+    later, or the `cap` that an operator set. `most=0` means no limit."""
     if not most:
         return held
     ends = max(launched, lease or launched) + most

@@ -1,7 +1,7 @@
-"""Judge one host: what patrol does with it, and why in one sentence. Pure.
+"""Judge one host: decide what patrol does with it, with the reason in one sentence. Pure.
 
-Missing metrics are unknown, never idle. Metrics are requested only for hosts that cannot be judged without them (Ask).
-`docs/patrol.md` shows the decision table that tests/unit/core/patrol/test_verdict.py is.
+Missing metrics mean unknown, never idle. Metrics are requested only for hosts that need them (Ask). `docs/patrol.md`
+shows the cases of tests/unit/core/patrol/test_verdict.py as a table.
 """
 
 from collections.abc import Sequence
@@ -24,112 +24,125 @@ from trainyard.values.quantities import counted, dollars, rounded
 
 GOING = ("shutting-down", "terminated", "stopping")
 ORPHAN_GRACE = timedelta(seconds=30)
-"""How long after its launch a host cannot be an orphan: Step Functions may name a new execution a little late. With two
-looks after it, an orphan ends at the third patrol at the latest, be a rule of one minute some seconds early or late."""
+"""How long a new host cannot be an orphan, because Step Functions may list its execution a little late. Two patrols
+later, so at the third patrol at the latest, an orphan ends."""
 TWO_LOOKS = timedelta(seconds=30)
-"""What lies between two patrols at least: one that is called twice has looked once."""
+"""The shortest time between two patrols that count as two: a retried patrol counts once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedHost:
-    """One host, as EC2 and Systems Manager know it.
-
-    `launched`: when it was started last; `changed`: when its state changed last, where EC2 says so. `run`: whom it
-    was launched for, `kind`: that run's, `live`: whether an execution of that name goes on; `stays`: the job keeps its
-    hosts (after.hosts: stop). `ready`: since when the host of a launch can be used; `lease`: when it powers itself off
-    at the latest, used or not. `warm`: until when it waits in the pool. `held`: until when somebody wants it.
-    `imaging`: who makes an image of it. `dev`: the name of the dev host that it is, `judged_by`: what its agent knows
-    of its policy. `session`, `forward`, `command`: whether a person has a session on it, or carries a port of it to a
-    computer, or a command runs. `price` is dollars an hour, `volume_charge` once, for the disk that was `made` then;
-    `disk_gib` None where nobody knows it; `prices` are the region's. `window`, `use` (of a dev host: who was at it)
-    and `processors` are None where the metrics were not asked for."""
+    """One host, as EC2, Systems Manager, CloudWatch and the ledger show it."""
 
     instance: str
     type: str
     market: Market
     state: str
     launched: datetime
+    """When the host was last started."""
     price: float
+    """Dollars an hour for the instance."""
     prices: Prices
+    """The prices of the yard's region."""
     disk_gib: int | None = None
+    """None if unknown."""
     volume_charge: float = 0.0
+    """Dollars for the disk's initialization rate, charged once."""
     made: datetime | None = None
+    """When the disk was created."""
     changed: datetime | None = None
+    """When the state last changed, if EC2 shows it."""
     run: str | None = None
+    """The run that the host was launched for."""
     kind: str = "train"
+    """The kind of that run."""
     live: bool = False
+    """True while the run's execution is running."""
     stays: bool = False
+    """True if the job keeps its hosts (after.hosts: stop)."""
     ready: datetime | None = None
+    """When the host of a launch became usable."""
     lease: datetime | None = None
+    """When the host of a launch powers itself off at the latest, used or not."""
     run_lease: datetime | None = None
-    """When the host of a run powers itself off at the latest: a hold may begin as late as that."""
+    """When the host of a run powers itself off at the latest: a hold may begin until then."""
     held: datetime | None = None
+    """The end of its hold."""
     cap: datetime | None = None
-    """Until when an operator lets the host be held, beyond the yard's longest hold."""
+    """The end of the hold that an operator allows beyond the yard's longest hold."""
     owner: str | None = None
-    """Who asked for the host, by its tag."""
+    """The user who launched the host, by its tag."""
     refused: str | None = None
-    """Why the yard's limits have no room for a host that was started again."""
+    """Why the yard's limits leave no room for a host that was started again."""
     warm: datetime | None = None
+    """The end of its time in the warm pool."""
     imaging: str | None = None
+    """The run that makes an image of it."""
     dev: str | None = None
+    """The name of the dev host."""
     judged_by: str | None = None
+    """The policy that the agent of a dev host last read."""
     session: bool = False
+    """True if a user has a session on it."""
     forward: bool = False
+    """True if a user forwards a port of it."""
     command: bool = False
+    """True while a command runs on it."""
     gpus: int = 1
     vcpus: int = 1
     window: Window | None = None
+    """The use of its busiest GPU. None until requested."""
     use: Window | None = None
+    """The use of a dev host's kernels and terminals. None until requested."""
     processors: Window | None = None
+    """The use of its processors. None until requested."""
     earlier: Earlier | None = None
-    """The last verdict of patrol; None also of a host that it has only asked about so far. What is to be said once
-    asks Logbook.once."""
+    """The last verdict of patrol; None as long as patrol only requested metrics."""
     policy: Policy = field(default_factory=Policy)
 
     @property
     def told(self) -> tuple[Window, ...]:
-        """What metrics have been asked for."""
+        """Return the metrics that were requested."""
         return tuple(each for each in (self.window, self.use, self.processors) if each is not None)
 
 
 def judge(host: ObservedHost, now: datetime) -> Verdict | Ask:
-    """The first rule that applies decides. Acting on a verdict is somebody else's. What somebody may want to decide
-    otherwise says what that costs."""
+    """Return the verdict of the first rule that applies. A verdict that a user may want to override names its cost.
+    `steps/patrol/act.py` carries verdicts out."""
     if host.state in GOING:
-        return Keep(reason=f"it is {host.state} already")
+        return Keep(reason=f"it is already {host.state}")
     if host.live:
-        return Keep(reason=f"its run {host.run} goes on")
+        return Keep(reason=f"its run {host.run} is running")
     found = _judged(host, now)
     return found if isinstance(found, Ask) else replace(found, reason=f"{found.reason}. {prices(host)}")
 
 
 def prices(host: ObservedHost) -> str:
-    """What the host costs as it is, and on each rung of the ladder below."""
+    """Return what the host costs now, stopped, archived and terminated."""
     gib, gib_month = host.disk_gib, host.prices.gib_month
     of = "for each GiB of its disk" if gib is None else f"for its disk of {gib} GiB"
     stopped = f"${(gib or 1) * gib_month(Storage.DISK):.2f} a month {of}"
     archived = f"${(gib or 1) * gib_month(Storage.SNAPSHOT):.2f}"
     caveat = host.prices.caveat(storage=[Storage.DISK, Storage.SNAPSHOT])
-    below = f"archived at most {archived}, terminated nothing, with its disk lost{caveat}"
+    below = f"Archived: at most {archived} a month. Terminated: nothing, and its disk is deleted{caveat}"
     if host.state == "stopped":
-        return f"Stopped it costs {stopped}, {below}"
+        return f"It costs {stopped} while stopped. {below}"
     hourly = host.price + cost.disk(gib or 0, gib_month(Storage.DISK))
-    return f"It costs {dollars(hourly)} an hour, stopped {stopped}, {below}"
+    return f"It costs {dollars(hourly)} an hour. Stopped: {stopped}. {below}"
 
 
 def _judged(host: ObservedHost, now: datetime) -> Verdict | Ask:
     if host.imaging:
-        return Keep(reason=f"{host.imaging} makes an image of it")
+        return Keep(reason=f"{host.imaging} is making an image of it")
     if host.state == "stopped":
         return _stopped(host, now)
     if host.refused:
         why = f"it was started again at {_at(host.launched)} beyond the yard's limits: {host.refused}"
         return Stop(reason=why, cause=Cause.LIMITS, since=_since(host, Cause.LIMITS, now), saves=host.price)
     if host.held and host.held > now:
-        return Keep(reason=f"somebody holds it until {_at(host.held)}", until=host.held)
+        return Keep(reason=f"it is held until {_at(host.held)}", until=host.held)
     if host.warm and host.warm > now:
-        why = f"it waits in the pool until {_at(host.warm)} for a run that takes it"
+        why = f"it waits in the warm pool until {_at(host.warm)}"
         return Keep(reason=why, until=host.warm)
     if _is_orphan(host):
         return _orphan(host, now)
@@ -138,12 +151,12 @@ def _judged(host: ObservedHost, now: datetime) -> Verdict | Ask:
         return Keep(reason=f"it started at {_at(host.launched)} and boots until {_at(until)}", until=until)
     over = host.lease and now - end_of_lease(host.lease, host.launched)
     if over and over >= LEASE_MARGIN:
-        why = f"it may not run since {_at(now - over)}, used or not, and has not gone by itself"
+        why = f"its lease ended at {_at(now - over)}, and it has not shut down by itself"
         return _idle(host, Cause.LEASE, why, now)
     if host.session or (host.forward and not host.dev):
         return Keep(reason="a session is open on it")
     if host.command:
-        return Keep(reason="a command runs on it")
+        return Keep(reason="a command is running on it")
     return _by_metrics(host, now)
 
 
@@ -152,61 +165,64 @@ def _stopped(host: ObservedHost, now: datetime) -> Verdict:
     kept = host.policy.archive_after
     if now - since >= kept:
         return Archive(
-            reason=f"it was stopped at {_at(since)}, and after {rounded(kept.total_seconds())} a host becomes an image",
+            reason=f"it was stopped at {_at(since)}, and its policy archives a host that was stopped for "
+            f"{rounded(kept.total_seconds())}",
             cause=Cause.STOPPED,
             since=since,
         )
     return Keep(
-        reason=f"it was stopped at {_at(since)} and becomes an image at {_at(since + kept)}",
+        reason=f"it was stopped at {_at(since)} and will be archived at {_at(since + kept)}",
         cause=Cause.STOPPED,
         since=since,
     )
 
 
 def _is_orphan(host: ObservedHost) -> bool:
-    """Of a run that is over and keeps no hosts, or of one that nobody knows. The host of a launch is somebody's once
-    the launch has ended well."""
+    """Return True if the host's run has ended and keeps no hosts, or is unknown. The host of a successful launch
+    belongs to its user."""
     if host.kind == "dev-host" and host.ready:
         return False
     return host.run is not None and not host.stays
 
 
 def end_of_lease(tagged: datetime | None, launched: datetime) -> datetime:
-    """Return when the host of a launch powers itself off at the latest; of one that was started again, later."""
+    """Return when the host of a launch powers itself off at the latest. A restart begins a new lease."""
     return tagged if tagged and launched < tagged else launched + RESTARTED_LEASE
 
 
 def _orphan(host: ObservedHost, now: datetime) -> Verdict:
-    """An execution that goes on would have been named twice in a row."""
+    """Warn of an orphan, then terminate it: two patrols in a row would both have listed a running execution."""
     age = now - host.launched
     grace = min(ORPHAN_GRACE, host.policy.grace)
     if age < grace:
-        why = f"it was launched at {_at(host.launched)} for {host.run}, whose execution may be named late"
+        why = f"it was launched at {_at(host.launched)} for {host.run}, whose execution may not be listed yet"
         return Keep(reason=why, until=host.launched + grace)
     since = _since(host, Cause.ORPHAN, now)
-    why = f"no execution named {host.run} goes on, and the host was launched for it"
+    why = f"it was launched for {host.run}, and no execution of that name is running"
     if host.warm:
-        why = (
-            f"its time in the pool, kept by {host.run}, was over at {_at(host.warm)}, and no run has taken it"
-        )
+        why = f"its time in the warm pool ended at {_at(host.warm)}, and no run has claimed it (retained by {host.run})"
     if now - since >= TWO_LOOKS:
         return Terminate(
-            reason=f"{why}; two patrols in a row have seen that",
+            reason=f"{why}; two patrols in a row found that",
             cause=Cause.ORPHAN,
             since=since,
             saves=host.price,
         )
-    return Warn(reason=f"{why}; if the next patrol sees that too, it ends", cause=Cause.ORPHAN, since=since)
+    return Warn(
+        reason=f"{why}; if the next patrol confirms that, the host is terminated",
+        cause=Cause.ORPHAN,
+        since=since,
+    )
 
 
 def _by_metrics(host: ObservedHost, now: datetime) -> Verdict | Ask:
-    """GPUs and people first: the processors are asked about only where these are idle."""
+    """Judge by GPUs and users first. Processors matter only if these are idle."""
     policy, window, use = host.policy, host.window, host.use
     if not host.gpus and not policy.sees_processors and not host.dev:
-        why = f"a {host.type} has no GPU whose use could be seen, and EC2 tells of processors too late for its window"
+        why = f"a {host.type} has no GPU to measure, and EC2 reports processors too late for the window of its policy"
         return _unknown(host, why, now)
     if (window is None and host.gpus) or (use is None and host.dev):
-        return Ask("no run, no hold and no session keeps it: its metrics decide")
+        return Ask("no run, hold or session keeps it: its metrics decide")
     span = rounded(policy.window_minutes * 60)
     if window and window.peak >= policy.idle_percent:
         why = f"its busiest GPU was at {window.peak:.0f} % within the last {span}"
@@ -217,7 +233,7 @@ def _by_metrics(host: ObservedHost, now: datetime) -> Verdict | Ask:
     usable = max(host.launched, host.ready or host.launched)
     if now - usable < timedelta(minutes=policy.window_minutes):
         return Keep(
-            reason=f"nobody could use it before {_at(usable)}, and {span} without work make it idle",
+            reason=f"it became usable at {_at(usable)}, and is idle after {span} without work",
             until=usable + timedelta(minutes=policy.window_minutes),
         )
     if window and not window.is_whole:
@@ -235,21 +251,23 @@ def _by_metrics(host: ObservedHost, now: datetime) -> Verdict | Ask:
         if found := _busy_processors(host, host.processors):
             return _busy(host, found, now)
         if not host.processors.is_whole:
-            return _unknown(host, "EC2 has not told how much of its processors was used", now)
-        idle.append(f"its processors did at most {_used(host, host.processors):.0f} % of what one does")
+            return _unknown(host, "EC2 has not reported the use of its processors", now)
+        idle.append(f"its processors used at most {_used(host, host.processors):.0f} % of one processor")
     if use:
-        idle.append("no kernel and no terminal of it was in use")
-    alone = "nobody holds it"
+        idle.append("no kernel or terminal of it was in use")
+    alone = "it is not held"
     if host.dev:
-        alone = f"{alone} or has a session on it{' but for a forward of a port' if host.forward else ''}"
+        alone = f"{alone} and has no session{' except a port forward' if host.forward else ''}"
     return _idle(host, Cause.IDLE, f"{_listed(idle)} in the last {span}, and {alone}", now)
 
 
 def _by_processors(host: ObservedHost, why: str, now: datetime) -> Verdict | Ask | None:
-    """Judge a host whose other metrics are missing by its processors; return None if these cannot show that it works.
+    """Judge a host whose other metrics are missing by its processors; return None if these cannot show that it
+    works.
 
-    NVIDIA's driver reports no utilization of a GPU that is divided (MIG): such a host never has GPU metrics,
-    however much it does. Idle processors prove nothing: a GPU may work without them."""
+    NVIDIA's driver reports no utilization of a divided GPU (MIG), so such a host never has GPU metrics. Idle
+    processors prove nothing: a GPU may work without them.
+    """
     if not host.policy.sees_processors:
         return None
     if host.processors is None:
@@ -259,13 +277,13 @@ def _by_processors(host: ObservedHost, why: str, now: datetime) -> Verdict | Ask
 
 
 def _busy_processors(host: ObservedHost, processors: Window) -> str | None:
-    """Return what the processors did, in words; None if that is idle."""
+    """Describe what the processors did; return None if they were idle."""
     used, policy = _used(host, processors), host.policy
     if used < policy.idle_cpu_percent:
         return None
     span = rounded(policy.window_minutes * 60)
     return (
-        f"its processors did {used:.0f} % of what one does, in five minutes within the last {span}; "
+        f"its processors used {used:.0f} % of one processor, in five minutes within the last {span}; "
         f"idle is below {policy.idle_cpu_percent:g} %"
     )
 
@@ -276,7 +294,7 @@ def _used(host: ObservedHost, processors: Window) -> float:
 
 
 def _people(use: Window) -> str:
-    """Who was at it: `a kernel of its notebooks was busy or active`."""
+    """Describe who used the host: `a kernel of its notebooks was busy or active`."""
     kernels, terminals = use.used(KERNELS), use.used(TERMINALS)
     if kernels and terminals:
         return "a kernel of its notebooks and a terminal of it were busy or active"
@@ -296,30 +314,32 @@ def _unknown(host: ObservedHost, why: str, now: datetime, *, look: str = "its Cl
     lasting = now - since
     stop_after = policy.unknown_stop_minutes
     if stop_after is not None and host.market.can_stop and lasting >= timedelta(minutes=stop_after):
-        reason = f"{why}, and whether it works is unknown since {_at(since)}; its policy stops it then"
+        reason = f"{why}, and its use has been unknown since {_at(since)}, so its policy stops it"
         return Stop(reason=reason, cause=Cause.UNKNOWN, since=since, saves=host.price)
     if lasting >= timedelta(minutes=policy.unknown_warn_minutes):
-        reason = f"{why}, and whether it works is unknown since {_at(since)}: look whether {look} runs"
+        reason = f"{why}, and its use has been unknown since {_at(since)}: check that {look} is running"
         return Warn(reason=reason, cause=Cause.UNKNOWN, since=since)
     return Keep(reason=f"{why}: unknown is not idle", cause=Cause.UNKNOWN, since=since)
 
 
 def _idle(host: ObservedHost, cause: Cause, why: str, now: datetime) -> Verdict:
-    """The next rung of the ladder: what can be stopped is, so that its disk stays."""
+    """Return the gentlest act that the market and the policy allow: a host that can be stopped keeps its disk."""
     since, price = _since(host, cause, now), host.price
     if host.market.can_stop:
         return Stop(reason=f"{why}: it is stopped", cause=cause, since=since, saves=price)
     why = f"{why}; EC2 cannot stop a fleet's spot host"
     match host.policy.idle_spot:
         case IdleSpot.ARCHIVE:
-            return Archive(reason=f"{why}, so it becomes an image", cause=cause, since=since, saves=price)
+            return Archive(reason=f"{why}, so it is archived", cause=cause, since=since, saves=price)
         case IdleSpot.TERMINATE:
-            return Terminate(reason=f"{why}, and its policy ends it", cause=cause, since=since, saves=price)
+            return Terminate(
+                reason=f"{why}, so its policy terminates it", cause=cause, since=since, saves=price
+            )
     assert_never(host.policy.idle_spot)
 
 
 def _since(host: ObservedHost, cause: Cause, now: datetime) -> datetime:
-    """When this cause was first seen, patrol after patrol without a break."""
+    """Return when the current series of verdicts with this cause began."""
     return host.earlier.since if host.earlier and host.earlier.word.cause == cause else now
 
 

@@ -1,4 +1,4 @@
-"""A pass of patrol in rows for the ledger and in figures for the dashboard. Pure."""
+"""One pass of patrol as rows for the ledger and figures for the dashboard. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ MOST_NAMED = 3
 
 
 def problems(hosts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """A line for each thing that is wrong with hosts, those that it is wrong with named, the most frequent first."""
+    """Return a line for each problem with the names of its hosts, the most frequent problem first."""
     often = sorted(hosts, key=lambda problem: (-len(hosts[problem]), problem))
     lines = [f"{_some(hosts[problem])}: {problem}" for problem in often[:MOST_PROBLEMS]]
     more = len(often) - MOST_PROBLEMS
@@ -32,7 +32,7 @@ def figures(
     month_dollars: float,
     now: datetime,
 ) -> dict[str, Any]:
-    """One pass in numbers, which the dashboard's queries read from the function's log."""
+    """Return one pass in numbers. The dashboard's queries read them from the function's log."""
     hosts, rows = list(hosts), list(rows)
     states = Counter(host.state for host in hosts)
     done = [each for each in rows if each.outcome == "done"]

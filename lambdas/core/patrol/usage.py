@@ -1,15 +1,15 @@
-"""How much of a host was in use, minute by minute, as its metrics show."""
+"""The use of a host, minute by minute, from its metrics."""
 
 from trainyard.values.lazy import dataclass
 
 KERNELS, TERMINALS = 1, 2
-"""What the metric InUse of a dev host is the sum of, minute by minute (training/host/dev/idle/decision.py)."""
+"""The parts of a dev host's metric InUse, which is their sum in each minute (training/host/dev/idle/decision.py)."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """The share of its busiest GPU, or of all its processors, in percent, or what of it was in use, minute by minute
-    (five by five), the oldest first; None: nobody knows."""
+    """A metric in periods of one minute, or five for processors, oldest first: percent of the busiest GPU or of all
+    processors, or a sum of KERNELS and TERMINALS. None marks a period without a value."""
 
     minutes: tuple[float | None, ...]
 
@@ -19,8 +19,8 @@ class Window:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every minute is known. An agent that sends once in 60 seconds now and then leaves one minute out,
-        between two that it tells of; two in a row, or one at either end, are missing."""
+        """Return True if every minute has a value. A single gap between two values counts as a value, because an agent
+        that sends every 60 seconds sometimes skips a minute."""
         return bool(self.minutes) and all(
             each is not None or (0 < n < len(self.minutes) - 1 and self._known(n - 1) and self._known(n + 1))
             for n, each in enumerate(self.minutes)
@@ -35,7 +35,7 @@ class Window:
         return sum(each is None for each in self.minutes)
 
     def used(self, what: int) -> bool:
-        """Whether that, KERNELS or TERMINALS, was in use in any minute."""
+        """Return True if KERNELS or TERMINALS were in use in any minute."""
         return any(int(each) & what for each in self.minutes if each is not None)
 
     def _known(self, n: int) -> bool:

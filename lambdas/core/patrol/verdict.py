@@ -1,4 +1,4 @@
-"""The verdicts on a host, and the tag that keeps one until the next patrol."""
+"""Verdicts on a host, and the tag that keeps the last one until the next patrol."""
 
 from datetime import datetime
 from typing import ClassVar
@@ -10,15 +10,17 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """`since` is when its cause was first seen; `saves` the dollars an hour that acting on it saves. A reason is read
-    minutes later: it names instants, no spans until now, and `until` is the instant from which it is untrue."""
+    """A verdict. Users read its reason minutes later, so it names instants instead of time spans."""
 
     kind: ClassVar[Action]
     reason: str
     cause: Cause | None = None
     since: datetime | None = None
+    """When the cause was first seen."""
     until: datetime | None = None
+    """When the reason becomes untrue."""
     saves: float = 0.0
+    """Dollars an hour that the act saves."""
 
     @property
     def word(self) -> Word:
@@ -26,56 +28,57 @@ class Verdict:
 
 
 class Keep(Verdict):
-    """Nothing is done."""
+    """The host stays as it is."""
 
     kind = Action.KEEP
 
 
 class Warn(Verdict):
-    """Nothing is done yet, and somebody is told."""
+    """The host stays as it is for now, and the subscribers of the yard are notified."""
 
     kind = Action.WARN
 
 
 class Stop(Verdict):
-    """EC2 stops it: its disk stays, and it can be started again."""
+    """EC2 stops the host: its disk stays, and the host can be started again."""
 
     kind = Action.STOP
 
 
 class Archive(Verdict):
-    """It becomes an image, then it is terminated: it can be launched again from the image, in any zone."""
+    """The host becomes an image and is terminated. It can be launched again from the image, in any zone."""
 
     kind = Action.ARCHIVE
 
 
 class Terminate(Verdict):
-    """It ends, with its disk."""
+    """The host is terminated, and its disk deleted."""
 
     kind = Action.TERMINATE
 
 
 @dataclass(frozen=True)
 class Ask:
-    """Only its metrics can tell."""
+    """The verdict depends on metrics that have to be requested."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """The verdict of the previous patrol on a host, and since when its cause is seen."""
+    """The verdict of the last patrol, and when its cause was first seen."""
 
     word: Word
     since: datetime
 
     def to_tag(self) -> str:
-        """The value of the tag Tag.VERDICT."""
+        """Return the value of the tag Tag.VERDICT."""
         return f"{self.word} {serialization.timestamp(self.since)}"
 
     @staticmethod
     def of_tag(text: str | None, now: datetime) -> "Earlier | None":
-        """None for a host that was never judged, and for a tag that somebody else wrote: one from the future, too."""
+        """Read the tag Tag.VERDICT. Return None for a host without a verdict, and for a tag from the future or of
+        another form."""
         word, _, since = (text or "").partition(" ")
         try:
             found = Earlier(Word(word), serialization.parse_timestamp(since))

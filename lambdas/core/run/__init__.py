@@ -1,1 +1,1 @@
-"""A run while it lasts and when it ends: its records, its deadlines, its recovery, its summary."""
+"""A run and its end: records, deadlines, recovery, summary."""

@@ -1,6 +1,6 @@
-"""What the hosts of a run may reach in the bucket, and which secrets, as the session policy of their credentials. Pure.
+"""The session policy of a run's hosts: what they may reach in the bucket, and which secrets they may read. Pure.
 
-The role behind it says what any run may do at all; the policy names the run, its source, its data and its secrets.
+The role behind the policy contains what any run may do; the policy names the run, its source, its data and its secrets.
 docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 """
 
@@ -12,42 +12,41 @@ from trainyard.core.model.names import secret_parameter
 from trainyard.protocol import keys
 
 RESUMED = ("checkpoints", "outputs", "outputs-of")
-"""What hosts may read of the run that theirs resumes."""
+"""The folders of a resumed run that hosts may read."""
 LONGEST = 2048
-"""Characters that STS takes."""
+"""Characters that STS allows."""
 NOT_LITERAL = "*?$"
-"""What a policy reads as something else."""
+"""Characters with a special meaning in a policy."""
 
 
 def session_policy(
     bucket: str, run: str, job: Job, *, yard: str, partition: str = "aws", longest: int = LONGEST
 ) -> str:
-    """No longer than `longest` characters, or as short as it can be: names too long for it give way, the longest first,
-    to the folder that they are in."""
+    """Return the session policy. Above `longest` characters, names give way to their folders, the longest name
+    first."""
     uris = (job.program.source, *(each.source for each in job.data.values()))
-    places = {_literal(uri) for uri in uris if uri}
+    paths = {_literal(uri) for uri in uris if uri}
     names = sorted(secret_parameter(yard, secret) for secret in set(job.program.secrets.values()))
     secrets = [f"arn:{partition}:ssm:*:*:parameter{name}" for name in names]
     resumed = job.checkpoints.resume
     earlier = [f"{bucket}/{keys.run(resumed)}{each}/" for each in RESUMED] if resumed else []
     while True:
-        policy = _policy(
-            f"arn:{partition}:s3:::", bucket, keys.run(run), [*earlier, *sorted(places)], secrets
-        )
-        long = max(places, key=lambda place: (len(place), place), default="")
+        policy = _policy(f"arn:{partition}:s3:::", bucket, keys.run(run), [*earlier, *sorted(paths)], secrets)
+        long = max(paths, key=lambda path: (len(path), path), default="")
         folder = _folder_of(long)
         if len(policy) <= longest or not folder:
             return policy
-        places = {place for place in places if not place.startswith(folder)} | {folder}
+        paths = {path for path in paths if not path.startswith(folder)} | {folder}
 
 
-def _policy(arn: str, ours: str, own: str, places: Sequence[str], secrets: list[str]) -> str:
-    """`places`: objects, and folders with all below them, each behind its bucket's name, of which the role behind it
-    may read; `arn`: what ARNs of buckets begin with. `secrets`: ARNs.
+def _policy(arn: str, ours: str, own: str, paths: Sequence[str], secrets: list[str]) -> str:
+    """Return the policy as JSON. `paths` are objects and folders behind the name of their bucket; `arn` is the
+    beginning of a bucket's ARN; `secrets` are ARNs.
 
-    Every list names a prefix: a list without one would return the keys of all runs. S3 therefore answers "denied" for a
-    missing object, too, and a host lists the key to tell the two apart (training/host/bucket.py)."""
-    read = [f"{place}*" if place.endswith("/") else place for place in places]
+    Every list names a prefix, because a list without one would return the keys of all runs. S3 therefore answers
+    "denied" for a missing object, too, and a host lists the key to distinguish the two (training/host/bucket.py).
+    """
+    read = [f"{path}*" if path.endswith("/") else path for path in paths]
     listed = {ours: [f"{own}*"]}
     for bucket, _, prefix in (each.partition("/") for each in read):
         listed.setdefault(bucket, []).append(prefix)
@@ -68,15 +67,15 @@ def _allow(action: str, on: list[str], when: object = None) -> dict[str, object]
 
 
 def _literal(uri: str) -> str:
-    """Bucket and key, or the folder in it before anything that a policy would not take as it stands."""
-    place = uri.partition("://")[2]
-    while any(character in place for character in NOT_LITERAL):
-        place = _folder_of(place) or f"{place.partition('/')[0]}/"
-    return place
+    """Return bucket and key, or the last folder before a special character."""
+    path = uri.partition("://")[2]
+    while any(character in path for character in NOT_LITERAL):
+        path = _folder_of(path) or f"{path.partition('/')[0]}/"
+    return path
 
 
-def _folder_of(place: str) -> str:
-    """The one that it is in; "" for what is at the top of its bucket."""
-    bucket, _, key = place.partition("/")
+def _folder_of(path: str) -> str:
+    """Return the folder of a path; "" at the top of a bucket."""
+    bucket, _, key = path.partition("/")
     folder = key.rstrip("/").rpartition("/")[0]
     return f"{bucket}/{folder}/" if folder else ""

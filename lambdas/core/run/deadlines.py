@@ -1,4 +1,4 @@
-"""How long things may take, and until when: the clockwork of a run, computed from its records."""
+"""Deadlines and timeouts of a run, computed from its records."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -8,8 +8,8 @@ from lambdas.core.run.leaving import last_save
 from lambdas.core.run.records import Records
 
 HEARTBEAT = timedelta(seconds=150)
-"""How long nothing may be heard of a gang in training. The chief's agent speaks once a minute while it lives, whatever
-its program does: so one word may be lost, and half a minute is for the way."""
+"""How long a gang in training may be silent. The chief's agent sends a signal each minute, whatever its program does:
+one signal may be lost, and half a minute is for delays."""
 PATIENCE: Mapping[str, timedelta] = {
     "install": timedelta(hours=2),
     "test": timedelta(hours=1),
@@ -17,14 +17,15 @@ PATIENCE: Mapping[str, timedelta] = {
     "pause": timedelta(minutes=15),
     "capture": timedelta(hours=24),
 }
-"""How long a wait may take in all, however often it is looked at. EC2 may need a day for a first, large image."""
+"""The longest time for each wait. EC2 may need a day for a first, large image."""
 TO_SAVE = timedelta(minutes=5)
-"""What a gang gets beyond the run's deadline, at which its hosts save and leave, before Train is over without them."""
+"""How long hosts may save and leave after the run's deadline before the state Train times out."""
 LEAST = 60
 
 
 def deadline(records: Records, attempt: int, now: datetime) -> datetime:
-    """When the run must be over if this attempt's gang runs on: by the hours or by the dollars, whichever is first."""
+    """Return the deadline of the run while this attempt's gang runs: limits.hours or limits.dollars, whichever comes
+    first."""
     job = records.job
     if job is None:
         raise ValueError(f"run {records.run.run} has no job, so nothing limits it")
@@ -43,13 +44,14 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
 
 
 def train_timeouts(records: Records, attempt: int, now: datetime) -> tuple[int, int]:
-    """The seconds that Train may last and be silent: at least a minute each, so that a late start ends as a timeout."""
+    """Return the seconds that Train may last, and may be silent: at least a minute each, so that a late start times
+    out."""
     seconds = max(LEAST + 1, int((deadline(records, attempt, now) + TO_SAVE - now).total_seconds()))
     return seconds, min(int(HEARTBEAT.total_seconds()), seconds - 1)
 
 
 def used_up(records: Records, attempt: int, now: datetime, *, step: int | None) -> str | None:
-    """That the run stops at its cap, and how to go on; None while the deadline is ahead."""
+    """Return why the run stops at its cap and how to continue; None before the deadline."""
     job = records.job
     if job is None or deadline(records, attempt, now) > now:
         return None
@@ -57,7 +59,7 @@ def used_up(records: Records, attempt: int, now: datetime, *, step: int | None) 
 
 
 def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
-    """Which of the job's two caps it is, what was reached, and how to go on from there."""
+    """Return which cap the run reached, at which time, cost and step, and how to continue."""
     run, job = records.run, records.job
     assert job is not None, "an admitted run has a job"
     hours, dollars = job.limits.hours, job.limits.dollars
@@ -67,23 +69,23 @@ def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
     )
     by_dollars = spent / dollars > took / hours
     cap = f"${dollars:,.2f} (limits.dollars)" if by_dollars else f"{hours:g} hours (limits.hours)"
-    reached = "" if step is None else f" after step {step:,}"
+    reached = "" if step is None else f"step {step:,}, "
     return (
-        f"stopped at its cap of {cap}{reached}, having taken {took:.2f} hours and ${spent:,.2f}; "
+        f"stopped at its cap of {cap} after {reached}{took:.2f} hours and ${spent:,.2f}; "
         f"{last_save(records, now)}; {_how_to_go_on(records)}"
     )
 
 
 def _how_to_go_on(records: Records) -> str:
-    """Return what to start next. Whether a run has left outputs shows only once its hosts have ended: Conclude adds
-    how to continue from these."""
+    """Return how to continue. Conclude adds how to continue from outputs, because only ended hosts show whether a run
+    left any."""
     saved = any(row.saved or row.from_step for row in records.attempts.values())
     how = f"resume with checkpoints.resume: {records.run.run} in a job" if saved else "start it again"
     return f"{how} with a higher cap"
 
 
 def out_of_money(records: Records, now: datetime) -> str | None:
-    """Why no more may be spent; None while the job's dollars last."""
+    """Return why the run may spend no more; None until the job's dollars are spent."""
     job = records.job
     spent = cost.bill(records.hosts.values(), now=now).dollars
     if job is None or spent < job.limits.dollars:

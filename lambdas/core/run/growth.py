@@ -1,8 +1,8 @@
-"""Growth: more hosts for an attempt that trains with fewer workers than its job may have. Pure.
+"""Growth: more hosts for an attempt that trains with fewer workers than its job allows. Pure.
 
-They are asked for while it trains, and wait until all of them are ready; then the gang saves, leaves, and goes on with
-them. Until then they are newcomers: hosts of the run that are in no attempt yet. Whatever ends the attempt before, the
-next one has them, and those that never get ready are ended.
+Launch requests them during training. When all of them are ready, the gang saves, leaves, and continues with them. Until
+then they belong to the run, but to no attempt. If the attempt ends earlier, the next one includes them; hosts that do
+not become ready in time are terminated.
 """
 
 from datetime import datetime, timedelta
@@ -17,25 +17,25 @@ from trainyard.protocol.plan import Candidate
 from trainyard.values.lazy import dataclass
 
 APART = timedelta(minutes=10)
-"""Between an attempt's launch, or an ask for more hosts, and the next ask."""
+"""The time between an attempt's launch and its first request for more hosts, and between two such requests."""
 WORTH = timedelta(minutes=15)
-"""A training that ends sooner has no use of hosts that boot first."""
+"""A training with less time left does not grow, because hosts have to boot first."""
 AGAIN = timedelta(minutes=1)
-"""A gang that has not left so long after it was asked to is asked once more: who asked may have died before."""
+"""After this time a gang that was ordered to leave is ordered once more, because the first caller may have died."""
 LEASE = readiness.PATIENCE + timedelta(minutes=10)
-"""After which a newcomer that was never started powers itself off, whoever has forgotten it."""
+"""A new host that no attempt has started powers itself off after this time."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """So many more hosts, at most."""
+    """Request at most `count` more hosts."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Join:
-    """They are ready: the gang leaves, to go on with them."""
+    """The new hosts are ready: the gang leaves, to continue with them."""
 
     hosts: tuple[str, ...]
     reason: str
@@ -43,7 +43,7 @@ class Join:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """They will not join any more, and are ended."""
+    """The new hosts failed and are terminated."""
 
     hosts: tuple[str, ...]
     reason: str
@@ -55,16 +55,16 @@ class Wait:
 
 
 def is_due(records: Records, now: datetime) -> bool:
-    """Whether more hosts may be asked for by now."""
+    """Return True if a request for more hosts is due."""
     return records.run.grows is not None and now >= records.run.grows
 
 
 def decide(records: Records, now: datetime) -> Ask | Join | GiveUp | Wait:
-    """What comes next for the run's current attempt."""
+    """Decide the next step of growth for the run's current attempt."""
     attempt = records.run.attempt
     row, job = records.attempts.get(attempt), records.job
     if row is None or job is None or not job.cluster.is_elastic or row.ending or not row.started:
-        return Wait("no attempt of it trains that could grow")
+        return Wait("none of its attempts can grow now")
     newcomers = records.newcomers()
     leaves = row.growing and (not newcomers or now - row.growing < AGAIN)
     if records.run.stopping or records.run.ended or row.capped or leaves:
@@ -79,12 +79,12 @@ def decide(records: Records, now: datetime) -> Ask | Join | GiveUp | Wait:
     if newcomers:
         return Wait(f"{', '.join(_names(newcomers))} will join")
     if open_ask := records.growth():
-        return Ask(open_ask.more or 0) if is_due(records, now) else Wait("EC2 is being asked for more hosts")
+        return Ask(open_ask.more or 0) if is_due(records, now) else Wait("a request for more hosts is open")
     return _ask(records, now)
 
 
 def lacking(records: Records) -> int:
-    """How many more hosts its pool may give the run, beside all that it has."""
+    """Return how many more hosts of its capacity pool the run may have."""
     job, candidate = records.job, records.held_candidate(records.run.attempt + 1)
     if job is None or candidate is None or records.plan is None:
         return 0
@@ -94,14 +94,14 @@ def lacking(records: Records) -> int:
 
 
 def workers_of(records: Records, attempt: int) -> int:
-    """How many of its hosts train."""
+    """Return how many hosts of the attempt train."""
     job, members = records.job, records.members(attempt)
     assert job is not None, "an admitted run has a job"
     return sized(job, (Member(instance=each.instance) for each in members)).cluster.most_workers
 
 
 def next_ask(records: Records, candidate: Candidate, hosts: int, now: datetime) -> datetime | None:
-    """When an attempt that begins there with so many hosts may ask for more; None where it needs none."""
+    """Return when an attempt with this many hosts of the candidate may request more; None if it is complete."""
     job = records.job
     assert job is not None, "an admitted run has a job"
     return now + APART if job.cluster.is_elastic and hosts < fitting(job, candidate).gang else None
@@ -110,18 +110,18 @@ def next_ask(records: Records, candidate: Candidate, hosts: int, now: datetime) 
 def _ask(records: Records, now: datetime) -> Ask | Wait:
     count, members = lacking(records), records.members(records.run.attempt)
     if not count:
-        return Wait("it has as many workers as it may have there")
+        return Wait("it has all workers that its capacity pool may hold")
     if any(not host.stays for host in members):
-        return Wait("a host of the gang goes: the next attempt comes first")
+        return Wait("a host of the gang is leaving: the next attempt comes first")
     if not is_due(records, now):
-        return Wait("more hosts are not asked for yet")
+        return Wait("the next request for more hosts is not due yet")
     if deadlines.deadline(records, records.run.attempt, now) - now < WORTH or _ends_soon(records):
         return Wait("the run ends too soon for more hosts")
     return Ask(count)
 
 
 def _ends_soon(records: Records) -> bool:
-    """By the program's own speed, if it tells one."""
+    """Return True if the program ends soon at the speed that it reports."""
     progress = records.run.progress or {}
     step, steps, speed = (progress.get(name) for name in ("step", "steps", "steps_per_second"))
     if not step or not steps or not speed or progress.get("attempt") != records.run.attempt:
@@ -132,8 +132,8 @@ def _ends_soon(records: Records) -> bool:
 def _why_join(records: Records, newcomers: tuple[HostRow, ...]) -> str:
     have, more = workers_of(records, records.run.attempt), len(newcomers)
     hosts = f"{more} more host{'' if more == 1 else 's'}"
-    ready = f"{hosts} of the same pool {'is' if more == 1 else 'are'} ready"
-    return f"{ready}: it goes on with {have + more} workers in place of {have}"
+    ready = f"{hosts} of the same capacity pool {'is' if more == 1 else 'are'} ready"
+    return f"{ready}: it continues with {have + more} workers instead of {have}"
 
 
 def _names(hosts: tuple[HostRow, ...] | list[HostRow]) -> tuple[str, ...]:

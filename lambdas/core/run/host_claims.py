@@ -1,5 +1,5 @@
-"""What hosts of launches claim of the yard: for how long each may stay, what that may cost, and which host that was
-started again goes beyond the yard's limits. Pure."""
+"""Claims of launched hosts: how long each may stay, what that may cost, and which restarted hosts exceed the yard's
+limits. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
@@ -18,23 +18,26 @@ from trainyard.values.lazy import dataclass
 
 RUNNING = ("pending", "running")
 RESTARTED_AFTER = timedelta(minutes=2)
-"""A host that started this long after its disk was made was started again, by a person."""
+"""A host that started this long after its disk was created was restarted by a user."""
 YOUNG = timedelta(minutes=5)
-"""How old the claim of a launch must be before patrol deletes it: EC2 may show the host late."""
+"""Patrol deletes claims of missing hosts at this age, because EC2 may list a new host late."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settled:
-    """`held`: until when the hold of each held host counts. `refused`: hosts that were started again beyond the yard's
-    limits, each with the reason. `written`: claims that are new or have changed. `dropped`: launches without a host."""
+    """The claims and holds after one pass."""
 
     held: Mapping[str, datetime] = field(default_factory=dict)
+    """The end of each hold, by host."""
     refused: Mapping[str, str] = field(default_factory=dict)
+    """Restarted hosts that exceed the yard's limits, with the reason."""
     written: tuple[Claim, ...] = ()
+    """Claims that are new or changed."""
     dropped: tuple[str, ...] = ()
+    """Launches without a host."""
 
     def of(self, host: ObservedHost) -> ObservedHost:
-        """Return the host that verdicts rest on."""
+        """Return the host as verdicts have to see it."""
         held, refused = self.held.get(host.instance), self.refused.get(host.instance)
         return replace(host, held=held, refused=refused) if held != host.held or refused else host
 
@@ -49,7 +52,7 @@ def settle(
     most_hold: timedelta,
     now: datetime,
 ) -> Settled:
-    """Settle the hosts in the order in which they started, so that of two the later goes beyond the limits."""
+    """Settle the hosts in the order of their starts: of two hosts, the later one exceeds the limits."""
     known = {claim.run: claim for claim in claims if not claim.waits}
     held = {host.instance: _longest_hold(host, most_hold) for host in hosts if host.held}
     refused: dict[str, str] = {}
@@ -108,7 +111,7 @@ def _beyond(
     money: Money | None,
     now: datetime,
 ) -> str | None:
-    """Return why the yard has no place, or no dollars, for what the host claims beyond its earlier claim."""
+    """Return why the yard has no slot, or no dollars, for what the host claims beyond its earlier claim."""
     if before is None and (full := slots.full(wanted, others, limits)):
         return full
     asks = promise_of(wanted, now).dollars

@@ -1,4 +1,4 @@
-"""Why a gang has left its attempt, and what Recover is told about it."""
+"""Why a gang left its attempt, and the trouble that Recover gets."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -11,15 +11,17 @@ from trainyard.protocol.times import PROGRAM_SILENT
 from trainyard.values.quantities import counted, rounded
 
 FOR_ANOTHER = (StopReason.PEER, StopReason.KILLED, StopReason.HANGS)
-"""Why a chief leaves without a checkpoint of the whole gang. Others may still be in the attempt."""
+"""Reasons for which a chief leaves without a checkpoint of the whole gang, while other hosts may stay in the
+attempt."""
 
 
 def gang_has_stopped(records: Records, attempt: int) -> bool:
-    """Whether the attempt's last checkpoint is made: every member that lives has left, or the chief has, and not
-    because a peer vanished, its program was killed or it hung (then a member that says nothing may be that peer, or has
-    yet to see it: it speaks, its own event comes, or silent_hosts.py finds it).
+    """Return True once the attempt's last checkpoint is complete: every living member has left, or the chief has left
+    on its own account. If the chief left because a peer vanished, its program was killed, or it hung, a silent member
+    may be that peer, so its signal, an event of EC2, or silent_hosts.py has to settle it first.
 
-    A member that is ready for a later attempt has left this one, be it that it had nothing to say."""
+    A member that is ready for a later attempt has left this one, too.
+    """
     members, chief = records.members(attempt), records.chief(attempt)
     stopped = [host for host in members if host.stopped >= attempt]
     silent = [host for host in members if host.lives and host not in stopped and host.ready <= attempt]
@@ -28,9 +30,9 @@ def gang_has_stopped(records: Records, attempt: int) -> bool:
 
 
 def others_must_be_asked(records: Records, attempt: int, instance: str) -> bool:
-    """Whether the end of this host's program ends the others' only if they are told: parameter servers and their
-    workers serve until then, and their chief trains on without the host. With all-reduce they notice by themselves,
-    unless they hang too; but an evaluator sees nobody go, and nobody sees it go."""
+    """Return True if the other programs end only by an order. Parameter servers and their workers serve until then, and
+    their chief trains on without the host. With all-reduce the others notice a lost host unless they hang, too. An
+    evaluator neither notices nor is noticed."""
     job, host = records.job, records.hosts[instance]
     if host.stopped < attempt or host.why == StopReason.ASKED:
         return False
@@ -39,7 +41,8 @@ def others_must_be_asked(records: Records, attempt: int, instance: str) -> bool:
 
 
 def at_its_limit(records: Records, attempt: int) -> bool:
-    """Whether the gang leaves because the hours or dollars are used up: patrol asked it to, or a host found out."""
+    """Return True if the gang leaves because the hours or dollars are used up, by order of patrol or by a host's own
+    check."""
     row = records.attempts.get(attempt)
     asked = row is not None and row.capped is not None
     return asked or any(
@@ -51,11 +54,12 @@ KILLED_ON = "the program was killed on"
 
 
 def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
-    """What to tell Recover when a gang has left: the hosts that go, or that none does, and the step reached.
+    """Return the trouble for Recover after a gang left: the hosts that go, if any, and the step reached.
 
-    Hosts that have trained together in this attempt can do so again; those that have not may be what is wrong. Where a
-    program hangs they are suspected only when the one before hung, too: all of them have answered. A program that hangs
-    twice in a row in a run that has come to no step and no checkpoint would hang again, and is given up."""
+    Hosts that trained together in this attempt can do so again; others are suspected. After a hang they are suspected
+    only if the attempt before hung, too, because all of them have answered. A second hang in a row is final if the run
+    has reached neither a step nor a checkpoint.
+    """
     members = records.members(attempt)
     going = tuple(
         host.instance for host in members if host.why == StopReason.INTERRUPTED or host.warned or host.lost
@@ -74,36 +78,39 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
             reason = f"{reason}. It hung twice in a row, before its first step and its first checkpoint"
     elif going:
         what = _saved_before_it_left(records, attempt)
-        reason = f"the gang has left because hosts are going away: {', '.join(going)}; {what}"
+        reason = f"the gang has left because hosts were interrupted or lost: {', '.join(going)}; {what}"
     elif row.growing and not killed:
         error, well = "Resized", True
-        sizes = f"to go on with {counted(len(records.taken(attempt + 1)), 'host')} in place of {len(members)}"
+        sizes = (
+            f"to continue with {counted(len(records.taken(attempt + 1)), 'host')} instead of {len(members)}"
+        )
         reason = f"the gang has saved and left, {sizes}; {_saved_before_it_left(records, attempt)}"
     elif killed:
-        others = ", and the others left to be started again" if len(members) > 1 else ", to be started again"
-        reason = f"{KILLED_ON} {killed}{others}; all hosts are there"
+        others = ", and the others left for a restart" if len(members) > 1 else ", for a restart"
+        reason = f"{KILLED_ON} {killed}{others}; all hosts are running"
         final = _killed_at_the_same_place(records, attempt)
         if final:
-            reason = f"{reason}. It was killed twice in a row without a step or a checkpoint more in between"
+            reason = f"{reason}. It was killed twice in a row without a new step or checkpoint in between"
     else:
-        reason = "the programs left to be started again; all hosts are there"
+        reason = "the programs left for a restart; all hosts are running"
     return Trouble(error=error, reason=reason, lost=going, step=step, all_well=well, final=final)
 
 
 def _left(records: Records, attempt: int, why: StopReason) -> str:
-    """The members that have left the attempt for that reason, by name."""
+    """Return the names of the members that left the attempt for this reason."""
     members = records.members(attempt)
     return ", ".join(host.instance for host in members if host.stopped >= attempt and host.why == why)
 
 
 def _hangs(records: Records, attempt: int, going: Collection[str]) -> str:
-    """Of the chief's log alone: whose program it is that the others wait for, nobody knows."""
+    """Describe a hang. The reason names the chief's log only, because no signal shows which program the others wait
+    for."""
     minutes = PROGRAM_SILENT.total_seconds() / 60
     log = f"{keys.logs(records.run.run, attempt)}chief-0/"
-    hosts = f"{', '.join(going)} went meanwhile" if going else "all hosts are there"
+    hosts = f"{', '.join(going)} left meanwhile" if going else "all hosts are running"
     return (
         f"for {minutes:g} minutes the program has shown no work (no progress, no new line or file, no real share of a "
-        f"processor or GPU on any host), so it was ended: it hangs; {hosts}; its log {log} shows how far it came"
+        f"processor or GPU on any host), so it was ended: it hangs; {hosts}; {log} contains its log"
     )
 
 
@@ -113,7 +120,8 @@ def _hung(records: Records, attempt: int) -> bool:
 
 
 def _killed_at_the_same_place(records: Records, attempt: int) -> bool:
-    """Return True if the attempt before was killed, too, and this one came no further: the program does it itself."""
+    """Return True if the attempt before was killed, too, and this one came no further: the program itself is the
+    cause."""
     row, before = records.attempts[attempt], records.attempts.get(attempt - 1)
     if before is None or not (before.reason or "").startswith(KILLED_ON):
         return False
@@ -124,7 +132,7 @@ def _killed_at_the_same_place(records: Records, attempt: int) -> bool:
 
 
 def _has_come_anywhere(records: Records) -> bool:
-    """Whether any attempt has told of a step or a checkpoint, or began from one."""
+    """Return True if any attempt reported a step or a checkpoint, or began from one."""
     return any(row.reached or row.from_step or row.saved for row in records.attempts.values())
 
 
@@ -136,8 +144,8 @@ def _saved_before_it_left(records: Records, attempt: int) -> str:
 
 
 def last_save(records: Records, until: datetime | None) -> str:
-    """How much of the work is in the bucket, in words: how old the run's last checkpoint was at that time (None: nobody
-    knows when), and its step where the program tells steps."""
+    """Describe the run's last checkpoint: its age at `until` (None if unknown), and its step if the program reports
+    steps."""
     saves = [(row.saved, row.checkpointed) for row in records.attempts.values() if row.saved]
     if not saves:
         return "no checkpoint has been saved"
@@ -148,6 +156,6 @@ def last_save(records: Records, until: datetime | None) -> str:
 
 
 def _trained(records: Records, attempt: int) -> bool:
-    """Whether the attempt has come further than where it began."""
+    """Return True if the attempt advanced beyond its first step."""
     progress, row = records.run.progress or {}, records.attempts[attempt]
     return progress.get("attempt") == attempt and (progress.get("step") or 0) > (row.from_step or 0)

@@ -1,4 +1,4 @@
-"""The conclusion: what the last word of the workflow means for the run."""
+"""The conclusion of a run, from the last answer of the workflow."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -15,20 +15,21 @@ from trainyard.values.lazy import dataclass
 WELL = ("finished", "baked", "unchanged", "rolled_back", "imaged", "launched")
 RESUME = "checkpoints.resume"
 MOST_REASON = 30_000
-"""A cause may have 32,768 characters."""
+"""Step Functions allows a cause of 32,768 characters."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conclusion:
-    """How the run ended; `error` is None for one that succeeded."""
+    """How the run ended."""
 
     outcome: Outcome
     error: str | None
+    """None for a successful run."""
     reason: str
 
 
 def ending_of(error: str) -> Ending:
-    """The ending of an attempt that failed with this error word."""
+    """Return the ending of an attempt that failed with this error."""
     return ENDINGS.get(error, Ending.FAILED)
 
 
@@ -50,7 +51,8 @@ ENDINGS: Mapping[str, Ending] = {
 def conclude(
     kind: str, *, error: str | None = None, cause: str | None = None, reason: str | None = None
 ) -> Conclusion:
-    """From the workflow's `outcome`: a decision's answer (`kind`, `error`, `reason`) or a caught error (`cause`)."""
+    """Conclude from the workflow's `outcome`: a decision's answer (`kind`, `error`, `reason`) or a caught error
+    (`cause`)."""
     if kind in WELL:
         return Conclusion(outcome=Outcome.SUCCEEDED, error=None, reason=reason or "the program finished")
     trouble = Trouble.caught(error or "States.Runtime", cause or "")
@@ -62,48 +64,48 @@ def conclude(
 
 
 def unreleased(run: str, hosts: Collection[str], trouble: Trouble) -> TrainyardError:
-    """Release failed: why, which hosts nobody has seen end, and how a person ends them."""
+    """Return the error of a failed Release: the reason, the hosts that may still run, and how to terminate them."""
     if hosts:
         ids = " ".join(sorted(hosts))
         what = f"HOSTS MAY STILL RUN AND COST MONEY: {ids}."
         todo = f"End them now: aws ec2 terminate-instances --instance-ids {ids}"
     else:
-        what = "Every host that the ledger knows has ended, but there may be others."
+        what = "Every host in the ledger has ended, but others may exist."
         todo = f"Look for them: aws ec2 describe-instances --filters Name=tag:{Tag.RUN},Values={run}"
     reason = (
         f"{what} Release failed: {_why(trouble)}\n{todo}\n"
-        f"A host powers itself off once its lease is over (its tag {Tag.LEASE}), which may be hours from now."
+        f"A host powers itself off at the end of its lease (tag {Tag.LEASE}), which may be hours from now."
     )
     return WORDS.get(trouble.error, Infrastructure)(reason)
 
 
 def unimaged(trouble: Trouble) -> str:
-    """The image that a job wants beside its training failed: why, which is all that becomes of it."""
-    return f"There is no image of this run (after.image), which changes nothing else of it: {_why(trouble)}"
+    """Return the warning that the image of after.image failed, with the reason. The run is otherwise complete."""
+    return f"The image of this run (after.image) failed; the run itself is complete: {_why(trouble)}"
 
 
 def not_undone(run: str, trouble: Trouble) -> TrainyardError:
-    """Undo failed: why, and what a person has to look for."""
+    """Return the error of a failed Undo: the reason, and what to check."""
     reason = (
-        f"What an image had begun could not all be undone: {_why(trouble)}\n"
-        f"Look for an image that is not available and its snapshots (tag {Tag.EXECUTION}={run}), and whether the "
-        "host runs. A program that was paused goes on by itself."
+        f"Some steps of an image could not be undone: {_why(trouble)}\n"
+        f"Look for an unavailable image and its snapshots (tag {Tag.EXECUTION}={run}), and check whether the "
+        "host is running. A paused program continues by itself."
     )
     return WORDS.get(trouble.error, Infrastructure)(reason)
 
 
 def spoiled(conclusion: Conclusion, error: TrainyardError) -> Conclusion:
-    """The same run when its very end went wrong: a run that had failed keeps its own reason first."""
+    """Return the conclusion after the run's end itself failed. A failed run keeps its own reason first."""
     if conclusion.outcome is not Outcome.SUCCEEDED:
         reason = f"{conclusion.reason}\nThen: {error.reason}"
         return Conclusion(outcome=conclusion.outcome, error=conclusion.error, reason=reason[:MOST_REASON])
-    reason = f"What was to be done is done, but the run did not end as it must: {error.reason}"
+    reason = f"The work is complete, but the end of the run failed: {error.reason}"
     return Conclusion(outcome=Outcome.FAILED, error=type(error).__name__, reason=reason)
 
 
 def resumable(conclusion: Conclusion, run: str, *, has_checkpoint: bool, has_outputs: bool) -> Conclusion:
-    """Return the conclusion with how to continue from what the run has left. `has_outputs` is True if it has left
-    outputs that a run of its job begins with."""
+    """Return the conclusion with how to continue from what the run left. `has_outputs` is True if the next run of the
+    job begins with the outputs."""
     if conclusion.outcome is Outcome.SUCCEEDED or f"{RESUME}: {run}" in conclusion.reason:
         return conclusion
     if not has_checkpoint and not has_outputs:
@@ -114,13 +116,13 @@ def resumable(conclusion: Conclusion, run: str, *, has_checkpoint: bool, has_out
 
 
 def _why(trouble: Trouble) -> str:
-    """The sentence of a caught error, with the program's or the command's last lines if it has some."""
+    """Return the reason of a caught error, with the last lines of the program or command if there are any."""
     tail = f"\nThe last lines:\n{trouble.tail.strip()}" if trouble.tail.strip() else ""
     return f"{trouble.reason or f'{trouble.error}, without a cause'}{tail}"
 
 
 def ended_badly(trouble: Trouble, now: datetime) -> AttemptUpdate:
-    """Return what the row of an attempt that trouble ended keeps of it."""
+    """Return the update of an attempt's row after trouble ended it."""
     return {
         "ending": ending_of(trouble.error),
         "ended": now,

@@ -1,4 +1,4 @@
-"""AwaitHosts: is the whole gang there? Every host must have signalled ready."""
+"""Readiness of a gang: every host must have signalled ready."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
@@ -23,10 +23,12 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Failed:
-    """The gang cannot be complete. `error`: HostLost or HostsNotReady; `lost`: the hosts to replace."""
+    """The gang cannot become complete."""
 
     error: str
+    """HostLost or HostsNotReady."""
     lost: tuple[str, ...]
+    """The hosts to replace."""
     reason: str
 
 
@@ -38,7 +40,7 @@ def assess(
     now: datetime,
     deadline: datetime,
 ) -> Complete | Waiting | Failed:
-    """`ready`: signalled ready for this attempt. `lost`: gone, and why."""
+    """Assess a gang. `ready` hosts signalled ready for this attempt; `lost` hosts have a reason."""
     gone = tuple(sorted(set(hosts) & set(lost)))
     if gone:
         problems = "; ".join(f"{host}: {lost[host]}" for host in gone)

@@ -1,4 +1,4 @@
-"""What the ledger records about one run: its rows (trainyard/protocol/ledger), read together."""
+"""All rows of one run in the ledger (trainyard/protocol/ledger)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
@@ -30,11 +30,11 @@ end of the image answers that token."""
 
 @dataclass(frozen=True)
 class Records:
-    """All rows of a run but its timeline."""
+    """All rows of a run except its timeline."""
 
     run: RunRow
     planned: Mapping[str, Any] | None = None
-    """The row of its plan."""
+    """The row of the plan."""
     hosts: Mapping[str, HostRow] = field(default_factory=dict)
     attempts: Mapping[int, AttemptRow] = field(default_factory=dict)
     launch_requests: tuple[LaunchRequestRow, ...] = ()
@@ -43,7 +43,7 @@ class Records:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """Read from its row when somebody asks: it is the largest of all rows, and most words of hosts need none."""
+        """Return the plan, read on demand: its row is the largest, and most signals do not need it."""
         return None if self.planned is None else serialization.from_json(Plan, self.planned)
 
     @cached_property
@@ -53,8 +53,8 @@ class Records:
 
     @property
     def torn(self) -> str | None:
-        """Which rows of the current attempt are gone though it was launched; None while all are there. Nobody of ours
-        takes rows away, and without these no host's word can be understood. The host of a snapshot is another run's."""
+        """Return the missing rows of the current attempt; None if it is complete. Rows disappear only by an
+        intervention, and no signal can be interpreted without them. The host of a snapshot belongs to another run."""
         if self.run.kind == "snapshot":
             return None
         number = self.run.attempt
@@ -69,19 +69,19 @@ class Records:
         return ", ".join(sorted(set(row.hosts) - set(self.hosts))) or None
 
     def waiting(self, attempt: int, waits: Iterable[str] = WAITING) -> TokenRow | None:
-        """The token that waits for this attempt's news, if one does."""
+        """Return the token that waits for the end of this attempt; None if no token does."""
         rows = (self.tokens.get((attempt, wait)) for wait in waits)
         return next((row for row in rows if row is not None and row.answered is None), None)
 
     def first_market(self, attempt: int) -> Market | None:
-        """The market to ask first, before the plan's order counts: on demand for a lone host that follows one which
-        EC2 took back, since it has no checkpoint to go on from."""
+        """Return the market to try before the plan's order: on demand for a single host that follows an interrupted
+        one, which had no checkpoint."""
         earlier = (row.ending for number, row in self.attempts.items() if number < attempt)
         alone = self.run.kind != "train"
         return Market.ON_DEMAND if alone and Ending.INTERRUPTED in earlier else None
 
     def failed_candidates(self, attempt: int) -> tuple[int, ...]:
-        """The candidates to ask after all others: those that a lone host of an earlier attempt came from and failed."""
+        """Return the candidates to try last: those whose single host failed in an earlier attempt."""
         if self.run.kind == "train":
             return ()
         return tuple(
@@ -89,34 +89,34 @@ class Records:
         )
 
     def members(self, attempt: int) -> tuple[HostRow, ...]:
-        """The hosts of that attempt, both gangs, sorted by id."""
+        """Return the hosts of the attempt, both gangs, sorted by id."""
         row = self.attempts.get(attempt)
         return tuple(self.hosts[host] for host in sorted(row.hosts) if host in self.hosts) if row else ()
 
     def assigned(self, attempt: int) -> tuple[tuple[Role, HostRow], ...]:
-        """The hosts of that attempt with their roles, the chief first."""
+        """Return the hosts of the attempt with their roles, the chief first."""
         return tuple(
             (assignment.role, self.hosts[assignment.instance]) for assignment in self.assignments(attempt)
         )
 
     def assignments(self, attempt: int) -> tuple[Assignment, ...]:
-        """Return the hosts of that attempt with their roles and numbers, the chief first."""
+        """Return the hosts of the attempt with their roles and numbers, the chief first."""
         assert self.job is not None, "only a job's hosts have roles"
         return tuple(gang.assignments(self.job, self.members(attempt)))
 
     def chief(self, attempt: int) -> HostRow | None:
-        """The host that speaks for that attempt and saves; None before the attempt is launched."""
+        """Return the chief, which reports for the attempt and saves; None before the attempt is launched."""
         return next((host for role, host in self.assigned(attempt) if role is Role.CHIEF), None)
 
     def stranded(self, attempt: int) -> tuple[HostRow, ...]:
-        """The hosts that were launched for this attempt with a part of it missing, and that nobody has ended yet."""
+        """Return the hosts of an incomplete launch of this attempt that still run."""
         if attempt in self.attempts or self.unanswered(attempt):
             return ()
         return tuple(host for host in self.hosts.values() if host.attempt == attempt and host.lives)
 
     def ready(self, attempt: int) -> frozenset[str]:
-        """The members that wait for this attempt's start: they said so for it, or for an earlier one that never came
-        as far as Train, so that they wait still."""
+        """Return the members that wait for this attempt's start: they signalled ready for it, or for an earlier one
+        that never reached Train."""
         return frozenset(
             host.instance
             for host in self.members(attempt)
@@ -124,20 +124,20 @@ class Records:
         )
 
     def survivors(self, attempt: int) -> tuple[HostRow, ...]:
-        """The hosts that an attempt before this one launched and that stay."""
+        """Return the hosts of earlier attempts that stay."""
         return tuple(host for host in self.hosts.values() if host.attempt < attempt and host.stays)
 
     def left_behind(self, attempt: int) -> tuple[HostRow, ...]:
-        """The hosts that an attempt before this one has kept, that went meanwhile (EC2 takes them back, or they are
-        lost), and that nobody has ended yet: this attempt cannot count on them."""
+        """Return the hosts of earlier attempts that were retained and then interrupted or lost, and still run. This
+        attempt cannot use them."""
         if attempt in self.attempts or self.unanswered(attempt):
             return ()
         before = (host for host in self.hosts.values() if host.attempt < attempt)
         return tuple(host for host in before if host.going and host.is_unended)
 
     def newcomers(self) -> tuple[HostRow, ...]:
-        """The hosts that were launched beside the current attempt, to join the next one, and that nobody has ended:
-        also those that have failed. Only jobs of min and max workers have any."""
+        """Return the hosts that were added to join the next attempt and still run, failed ones included. Only elastic
+        jobs have any."""
         row, job = self.attempts.get(self.run.attempt), self.job
         if row is None or job is None or not job.cluster.is_elastic:
             return ()
@@ -145,8 +145,8 @@ class Records:
         return tuple(host for host in others if host.is_unended)
 
     def taken(self, attempt: int) -> tuple[HostRow, ...]:
-        """The survivors with which that attempt begins. Where those that have been ready are enough nobody waits for
-        the others, which join later."""
+        """Return the remaining hosts with which the attempt begins. If enough of them were ready, the attempt does not
+        wait for the others, which join later."""
         survivors, job = self.survivors(attempt), self.job
         ready = tuple(host for host in survivors if host.ready)
         enough = (
@@ -159,37 +159,38 @@ class Records:
         return ready if enough else survivors
 
     def growth(self) -> LaunchRequestRow | None:
-        """The ask for more hosts whose answer was never written."""
+        """Return the request for more hosts without a recorded answer."""
         return next(
             (row for row in self.launch_requests if row.more is not None and row.answer is None), None
         )
 
     def refusals(self, attempt: int) -> tuple[Refusal, ...]:
-        """The refusals of this attempt's search, oldest first."""
+        """Return the refusals of this attempt's search, oldest first."""
         asks = sorted(self._asks(attempt), key=lambda row: (row.round, row.at))
         return tuple(refusal for row in asks for refusal in refused(row))
 
     def unanswered(self, attempt: int) -> LaunchRequestRow | None:
-        """The ask of this attempt whose answer was never written: the function died in between."""
+        """Return the launch request of this attempt without a recorded answer: the function died before it could write
+        one."""
         return next((row for row in self._asks(attempt) if row.answer is None), None)
 
     def asks(self, attempt: int) -> int:
-        """How often hosts were asked for, of EC2 or of the yard's pool, that the attempt begins with."""
+        """Return how many requests for the attempt's first hosts were made, to EC2 or to the warm pool."""
         return len(self._asks(attempt))
 
     def _asks(self, attempt: int) -> list[LaunchRequestRow]:
         return [row for row in self.launch_requests if row.attempt == attempt and row.more is None]
 
     def is_asking(self, now: datetime) -> bool:
-        """Whether Launch may still be waiting for EC2's answer. Patrol, which comes later, takes it for dead."""
+        """Return True if Launch may still wait for EC2's answer. Patrol takes an older request for dead."""
         return any(row.answer is None and now - row.at < ASKS_FOR for row in self.launch_requests)
 
     def searching_since(self, attempt: int, now: datetime) -> datetime:
-        """When this attempt's search for capacity began."""
+        """Return when this attempt's search for capacity began."""
         return min((row.at for row in self.launch_requests if row.attempt == attempt), default=now)
 
     def held_candidate(self, attempt: int) -> int | None:
-        """The index of the candidate in which survivors live; None when nobody survives."""
+        """Return the index of the candidate of the remaining hosts; None if no host remains."""
         survivors = self.survivors(attempt)
         candidates = self.plan.candidates if survivors and self.plan else ()
         return next(
@@ -202,7 +203,7 @@ class Records:
         )
 
     def asked(self) -> list[dict[str, Any]]:
-        """Every pool that was asked, in order, and what it answered: the second half of plan.json."""
+        """Return each requested candidate with its answer, in order. plan.json has them under `asked`."""
         candidates = self.plan.candidates if self.plan else ()
         return [
             {

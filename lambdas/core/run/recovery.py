@@ -1,4 +1,4 @@
-"""Recovery: what happens after an attempt failed. Pure, so its Lambda has no permissions at all."""
+"""Recovery: what follows a failed attempt. Pure, so its Lambda has no permissions."""
 
 import json
 from collections.abc import Mapping
@@ -15,37 +15,38 @@ from trainyard.values.lazy import dataclass
 
 MOST_TAIL = 8_000
 MOST_REASON = 4_000
-"""Characters. Step Functions takes a cause of 32,768."""
+"""Characters. Step Functions allows a cause of 32,768."""
 MOST_RESTART_SECONDS = 300
 LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "UploadFailed", "HostsNotReady", "ProgramHangs")
-"""Troubles that name their hosts: the others may stay."""
+"""Troubles that name their hosts, so that the others may stay."""
 RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5, "Resized": 0}
 """Seconds before the second attempt, doubled each time; 10 for every other trouble. A first loss is chance, and the
-hosts that stay are paid for while they wait: it has no pause."""
+remaining hosts cost money while they wait, so it has no pause."""
 STOPS = (errors.LimitReached.__name__, errors.Stopped.__name__)
 NOBODY_KNOWS = ("States.HeartbeatTimeout", "States.Timeout")
 SERVICE_TROUBLE = ("Lambda.", "Sandbox.", "Runtime.ExitError", "Runtime.OutOfMemory")
-"""Beginnings of the error names by which AWS says that it, or a function's process, failed; none of our own words."""
+"""Prefixes of the errors that report a failure of AWS or of a function's process. None of our errors begins with
+them."""
 DENIED = "is not authorized to perform"
-"""In a plain cause: the state machine's own role lacks something, which AWS calls an error of the service it called."""
+"""Marks a plain cause for a missing permission of the state machine's role. AWS reports it as an error of the called
+service."""
 WHAT_HAPPENED = {
-    "Interrupted": "the hosts left it before its end",
+    "Interrupted": "its hosts left before its end",
     "HostLost": "a host is gone",
     "StartFailed": "a host could not start the program",
-    "UploadFailed": "a host could not upload what the program left",
+    "UploadFailed": "a host could not upload the program's outputs",
     "HostsNotReady": "a host was not ready in time",
     "CapacityRefused": "EC2 had no room",
     "ProgramHangs": "the program was ended because it hung",
     "Resized": "more hosts are ready to join",
     "States.HeartbeatTimeout": "no host has reported for too long",
-    "States.Timeout": "a state took longer than it may",
+    "States.Timeout": "a state exceeded its time",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """How an attempt ended badly: the error word of the Catch and the found of its cause. `all_well`: every host is
-    there, and nothing is wrong with any of them, so the next attempt can be theirs."""
+    """How an attempt failed: the error of the Catch and the fields of its cause."""
 
     error: str
     reason: str = ""
@@ -55,17 +56,18 @@ class Trouble:
     exit_code: int | None = None
     final: bool = False
     all_well: bool = False
+    """True if every host is present and healthy, so that the next attempt can use them."""
 
     @property
     def is_passing(self) -> bool:
-        """Whether trying again can help, as far as the error word tells: ours says so itself, and a service's own
-        trouble passes."""
+        """Return True if another attempt can help: each of our errors has a flag for it, and a service's own failure
+        passes."""
         known = errors.WORDS.get(self.error)
         return known.retry_can_help if known else self.error.startswith(SERVICE_TROUBLE)
 
     @staticmethod
     def caught(error: str, cause: str) -> "Trouble":
-        """From `$states.errorOutput`: the cause is our JSON, a Lambda's error JSON, or what a service says."""
+        """Read `$states.errorOutput`: the cause is our JSON, a Lambda's error JSON, or the text of a service."""
         found = _mapping_in(cause)
         if found and "errorMessage" in found:
             return Trouble(error=error, reason=str(found["errorMessage"]))
@@ -75,7 +77,7 @@ class Trouble:
         return Trouble(error="AccessDenied" if DENIED in cause else error, reason=cause.strip())
 
     def to_cause(self) -> str:
-        """What SendTaskFailure sends as cause, within the 32,768 characters that it takes."""
+        """Return the cause for SendTaskFailure, within its 32,768 characters."""
         short = replace(self, reason=self.reason[:MOST_REASON], tail=self.tail[-MOST_TAIL:])
         found = {name: value for name, value in serialization.to_json(short).items() if name != "error"}
         return json.dumps(found, ensure_ascii=False)
@@ -83,8 +85,7 @@ class Trouble:
 
 @dataclass(frozen=True, kw_only=True)
 class Retry:
-    """Another attempt, of this number, after so many seconds. `resized`: how many of those before ended for no trouble
-    but that the gang could grow, and count against no restart."""
+    """Another attempt after a pause."""
 
     kind: ClassVar[str] = "retry"
     seconds: int
@@ -92,17 +93,20 @@ class Retry:
     lost: tuple[str, ...] = ()
     reason: str
     attempt: int
+    """The number of the new attempt."""
     resized: int = 0
+    """How many earlier attempts ended only because the gang could grow. They do not count as restarts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndRun:
-    """The run ends here, and nothing of this attempt is kept; `error` is the word the execution fails with, `reason`
-    its cause."""
+    """The run ends, and no host of this attempt stays."""
 
     kind: ClassVar[str] = "stop"
     error: str
+    """The error of the execution."""
     reason: str
+    """The cause of the execution."""
     attempt: int
     keep: KeptHosts = KeptHosts.NONE
     lost: tuple[str, ...] = ()
@@ -119,9 +123,9 @@ def decide(
     resized: int = 0,
     elastic: bool = False,
 ) -> Retry | EndRun:
-    """`attempt` is the one that failed, from 1; `restarts` is the job's limit, of which the `resized` attempts take
-    none. A run that stops at its cap, or because a person wants it to, says so itself: nothing failed. `elastic`: those
-    that stay may go on without the lost."""
+    """Decide what follows a failed attempt. `attempt` counts from 1; `restarts` is the job's limit, and the
+    `resized` attempts do not count. A run that stops at its cap or for a user has its own reason, because nothing
+    failed. `elastic`: the remaining hosts may continue without the lost ones."""
     stop = partial(EndRun, attempt=attempt, resized=resized)
     failed = attempt - resized
     if trouble.error in STOPS and trouble.final:
@@ -151,13 +155,13 @@ def decide(
 
 
 def why_hopeless(trouble: Trouble, attempt: int) -> str | None:
-    """The whole reason of a run that ends with this, however many restarts are left; None where one may help."""
+    """Return the reason of a run that no restart can help; None if one may help."""
     hopeless = _hopeless(trouble)
     return f"{_happened(trouble, attempt)} {hopeless}{_last_lines(trouble)}" if hopeless else None
 
 
 def _hopeless(trouble: Trouble) -> str | None:
-    """Why another attempt cannot help, and what to do; None when it can."""
+    """Return why another attempt cannot help, and what to do; None if it can."""
     known = errors.WORDS.get(trouble.error)
     if known is errors.LimitReached:
         return USED_UP
@@ -165,11 +169,11 @@ def _hopeless(trouble: Trouble) -> str | None:
         return _advice(known.blame)
     if trouble.final and known is errors.UploadFailed:
         return (
-            "A finished training is not repeated for its upload. Mend what the reason names; a run that is resumed "
-            "starts at its last checkpoint, and repeats only what came after that."
+            "A finished training is not repeated for its upload. Fix what the reason names; a run that is resumed "
+            "starts at its last checkpoint, and repeats only later steps."
         )
     if trouble.final:
-        return "Another attempt would end the same way; mend what the reason names, then start the job again."
+        return "Another attempt would end the same way; fix what the reason names, then start the job again."
     if trouble.is_passing or trouble.error in NOBODY_KNOWS:
         return None
     return (
@@ -178,21 +182,23 @@ def _hopeless(trouble: Trouble) -> str | None:
     )
 
 
-USED_UP = "The hours or dollars of the job (limits.hours, limits.dollars) are used up; raise them to go on."
+USED_UP = (
+    "The hours or dollars of the job (limits.hours, limits.dollars) are used up; raise them to continue."
+)
 
 
 def _advice(blame: errors.Blame) -> str:
-    """What to do about an error that comes again with every attempt."""
+    """Return the advice for an error that every attempt would repeat."""
     match blame:
         case errors.Blame.CAPACITY:
-            return "Nothing is left to try now; allow more instance types or markets, or try later."
+            return "No capacity pool is left to try now; allow more instance types or markets, or try later."
         case errors.Blame.USER:
-            return "The program or its job file is at fault, so it is not tried again; correct it, and submit it again."
+            return "The program or its job file is at fault, so it is not repeated; correct it, and submit it again."
         case errors.Blame.ACCESS:
-            return "A permission is missing, which trying again cannot add; give it to the role."
+            return "A permission is missing, and another attempt would miss it, too; grant it to the role."
         case errors.Blame.CONFIGURATION | errors.Blame.INFRASTRUCTURE | errors.Blame.UNKNOWN:
             return (
-                "The yard itself is at fault, which trying again cannot change: mend what the reason names (where it "
+                "The yard itself is at fault, so another attempt would fail, too: fix what the reason names (if it "
                 "is set up wrongly, deploy or bake again), then start the job again."
             )
     assert_never(blame)
@@ -207,7 +213,7 @@ def _pause(error: str, attempt: int) -> int:
 
 
 def _happened(trouble: Trouble, attempt: int) -> str:
-    """What happened, as a sentence."""
+    """Return a sentence about what happened."""
     step = "" if trouble.step is None else f" at step {trouble.step}"
     what = (
         trouble.error
@@ -231,9 +237,9 @@ def _what_next(
         case KeptHosts.SURVIVORS:
             who = "on the same hosts"
             if trouble.error == errors.Resized.__name__:
-                who = "on the same hosts and those that have come"
+                who = "on the same hosts and the new ones"
             elif trouble.lost and elastic:
-                who = f"without {', '.join(trouble.lost)} where the others are enough, which stay"
+                who = f"without {', '.join(trouble.lost)} if the others are enough"
             elif trouble.lost:
                 who = f"{', '.join(trouble.lost)} replaced, the others stay"
         case _:
@@ -257,5 +263,5 @@ def _mapping_in(cause: str) -> Mapping[str, Any] | None:
 
 
 def trouble_of(row: AttemptRow) -> Trouble | None:
-    """Return how an attempt ended badly; None while it goes on and if it ended well."""
+    """Return how an attempt failed; None for an attempt that runs or ended well."""
     return Trouble.caught(row.error, row.cause or "") if row.error else None

@@ -1,4 +1,4 @@
-"""Release: what happens to each host when an attempt or the run is over."""
+"""Release: what happens to each host at the end of an attempt or run."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ class Act(StrEnum):
 
 @dataclass(frozen=True)
 class Disposal:
-    """What to do with one host, and why."""
+    """The decision about one host, with its reason."""
 
     instance: str
     act: Act
@@ -28,13 +28,13 @@ class Disposal:
 
 
 NEW = timedelta(minutes=2)
-"""For so long EC2 may not show an instance that it has launched."""
+"""How long EC2 may hide an instance that it has launched."""
 
 
 def unseen(
     launched: Iterable[BilledHost], shown: Collection[str], now: datetime
 ) -> tuple[tuple[str, Market], ...]:
-    """Hosts that were launched a moment ago and that EC2 does not show yet."""
+    """Return the hosts that EC2 launched a moment ago and does not list yet."""
     return tuple(
         (host.instance, host.market)
         for host in launched
@@ -43,8 +43,7 @@ def unseen(
 
 
 def missed(launched: Iterable[HostRow], shown: Collection[str]) -> tuple[tuple[str, Market], ...]:
-    """Hosts that were taken from the pool and have not the run's tag yet: they are the run's all the same, since their
-    rows say so, and nobody else's."""
+    """Return the hosts from the warm pool that lack the run's tag so far. Their rows make them hosts of the run."""
     return tuple(
         (host.instance, host.market)
         for host in launched
@@ -60,10 +59,8 @@ def dispose(
     run_is_over: bool,
     pooled: Collection[str] = (),
 ) -> tuple[Disposal, ...]:
-    """A host the next attempt keeps stays, and so does one in the pool; at the end of the run on-demand hosts stop if
-    the job says so.
-
-    Spot hosts of a fleet cannot be stopped: EC2 only knows how to terminate them."""
+    """Decide about each host. Hosts for the next attempt and for the warm pool stay. At the end of a run on-demand
+    hosts stop if the job says so. EC2 can only terminate spot hosts of a fleet."""
     return tuple(_dispose(host, market, after, keep, run_is_over, pooled) for host, market in hosts)
 
 
@@ -71,16 +68,18 @@ def _dispose(
     host: str, market: Market, after: Hosts, keep: Collection[str], run_is_over: bool, pooled: Collection[str]
 ) -> Disposal:
     if host in pooled:
-        return Disposal(host, Act.POOL, "it waits in the pool for the next run")
+        return Disposal(host, Act.POOL, "it waits in the warm pool for the next run")
     if not run_is_over:
         if host in keep:
-            return Disposal(host, Act.KEEP, "the next attempt goes on with it")
+            return Disposal(host, Act.KEEP, "the next attempt uses it")
         return Disposal(host, Act.TERMINATE, "the next attempt does not use it")
     match after:
         case Hosts.TERMINATE:
-            return Disposal(host, Act.TERMINATE, "the run is over")
+            return Disposal(host, Act.TERMINATE, "the run has ended")
         case Hosts.STOP if market.can_stop:
-            return Disposal(host, Act.STOP, "the run is over and the job keeps its hosts (after.hosts: stop)")
+            return Disposal(
+                host, Act.STOP, "the run has ended, and the job keeps its hosts (after.hosts: stop)"
+            )
         case Hosts.STOP:
-            return Disposal(host, Act.TERMINATE, "the run is over; EC2 cannot stop a fleet's spot host")
+            return Disposal(host, Act.TERMINATE, "the run has ended; EC2 cannot stop a fleet's spot host")
     assert_never(after)

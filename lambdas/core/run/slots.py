@@ -1,7 +1,8 @@
-"""The yard's own limits: what one run may cost, and how many runs and hosts there are at once. Pure.
+"""The yard's limits: what one run may cost, and how many runs and hosts may run at once. Pure.
 
-A run has its place from its admission until it is concluded. One that finds none waits, before all that came later. A
-host that a person launches has its place from its admission until it has ended or stopped, and waits for none."""
+A run has a slot from its admission to its conclusion. A run without a slot waits, ahead of all later ones. A host that
+a user launches has a slot from its admission until it ends or stops, and never waits for one.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -16,24 +17,29 @@ from trainyard.values.validation import Fault
 
 MOST_NAMED = 3
 SHORTEST, LONGEST = 30, 300
-"""Seconds between two looks for a place."""
+"""Seconds between two attempts to get a slot."""
 
 
 @dataclass(frozen=True)
 class YardLimits:
-    """`dollars` for one run; `runs` at once; `hosts` of runs and launches at once; `month`: dollars of a month; 0: no
-    limit. `pool`: hosts that wait for another run; 0: none do. `waits`: whether one waits for a place."""
+    """The limits of a yard. 0 means no limit."""
 
     dollars: float = 0.0
+    """For one run."""
     runs: int = 0
+    """Training runs at once."""
     hosts: int = 0
+    """Hosts of runs and launches at once."""
     month: float = 0.0
+    """Dollars for a month."""
     pool: int = 0
+    """Hosts in the warm pool; 0 for no warm pool."""
     waits: bool = True
+    """True if a run waits for a slot, False if it is refused."""
 
     @property
     def bind(self) -> bool:
-        """Whether a run needs a place at all."""
+        """Return True if a run needs a slot at all."""
         return bool(self.runs or self.hosts or self.month)
 
 
@@ -44,47 +50,45 @@ def promise_of(claim: Claim, now: datetime) -> Promise:
 
 
 def faults(job: Job, limits: YardLimits) -> tuple[Fault, ...]:
-    """What this yard lets no run have, however long it waits."""
+    """Return what this yard grants no run, however long it waits."""
     found = []
     if limits.dollars and job.limits.dollars > limits.dollars:
         found.append(
             Fault(
                 "limits.dollars",
-                f"found {job.limits.dollars:g}; this yard lets one run cost ${limits.dollars:g}: ask for less, or let "
-                f"whoever deploys the yard raise it ({how('most_dollars_per_run', job.limits.dollars)})",
+                f"found {job.limits.dollars:g}; this yard allows ${limits.dollars:g} a run: ask for less, or ask "
+                f"the operator of the yard to raise it ({how('most_dollars_per_run', job.limits.dollars)})",
             )
         )
     if limits.hosts and job.gang > limits.hosts:
         found.append(
             Fault(
                 "cluster",
-                f"asks for {counted(job.gang, 'host')}; this yard lets its runs have {limits.hosts} at once: "
-                f"ask for fewer, or let whoever deploys the yard raise it ({how('most_hosts', job.gang)})",
+                f"asks for {counted(job.gang, 'host')}; this yard allows {limits.hosts} at once: "
+                f"ask for fewer, or ask the operator of the yard to raise it ({how('most_hosts', job.gang)})",
             )
         )
     if job.pool.keep > limits.pool:
         allowed = (
-            f"lets {counted(limits.pool, 'host')} wait for other runs at once"
-            if limits.pool
-            else "has no pool"
+            f"allows {counted(limits.pool, 'host')} in its warm pool" if limits.pool else "has no warm pool"
         )
         found.append(
             Fault(
                 "pool.keep",
-                f"found {job.pool.keep}; this yard {allowed}: keep fewer, or let whoever deploys the yard raise it "
-                f"({how('most_pool_hosts', job.pool.keep)})",
+                f"found {job.pool.keep}; this yard {allowed}: keep fewer, or ask the operator of the yard "
+                f"to raise it ({how('most_pool_hosts', job.pool.keep)})",
             )
         )
     return tuple(found)
 
 
 def how(setting: str, value: float) -> str:
-    """What to type for another value of a setting."""
+    """Return the command for another value of a setting."""
     return f"cdk deploy --all -c {setting}={value:g}"
 
 
 def full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | None:
-    """Why there is no place for the run now; None where there is one. Who came earlier and waits is before it."""
+    """Return why the run gets no slot now; None if there is one. Earlier runs that wait come first."""
     ahead = [each for each in others if not each.waits or _turn(each) < _turn(mine)]
     hosts, runs = sum(each.hosts for each in ahead), [each for each in ahead if each.kind is ClaimKind.TRAIN]
     if mine.kind is ClaimKind.BAKE:
@@ -101,19 +105,19 @@ def full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | None
 
 
 def pause(job: Job) -> int:
-    """Seconds until the next look: a hundred of them in the time that the job waits, within reason."""
+    """Return the seconds until the next check: a hundredth of the time that the job waits, within bounds."""
     return int(min(max(job.limits.wait_minutes * 60 / 100, SHORTEST), LONGEST))
 
 
 def too_late(job: Job, created: datetime, now: datetime) -> str | None:
-    """That the run has waited as long as its job says; None while it has not."""
+    """Return that the run has waited as long as its job allows; None before."""
     if now - created < timedelta(minutes=job.limits.wait_minutes):
         return None
     return f"it has waited {job.limits.wait_minutes:g} minutes (limits.wait_minutes)"
 
 
 def advice(limits: YardLimits) -> str:
-    """What helps against a yard that is full."""
+    """Return the advice for a full yard."""
     more = " -c ".join(
         f"{setting}={2 * limit}"
         for setting, limit in (("most_runs", limits.runs), ("most_hosts", limits.hosts))
@@ -121,7 +125,7 @@ def advice(limits: YardLimits) -> str:
     )
     return (
         "Start it again when one of them has ended, stop one, give a job more limits.wait_minutes if runs may wait, or "
-        f"let whoever deploys the yard raise its limits (cdk deploy --all -c {more})."
+        f"ask the operator of the yard to raise its limits (cdk deploy --all -c {more})."
     )
 
 
@@ -130,7 +134,6 @@ def _turn(claim: Claim) -> tuple[datetime, str]:
 
 
 def _these(ahead: list[Claim]) -> str:
-    """`4 runs are before it (a, b, c and 1 more)`."""
     named = [each.run for each in sorted(ahead, key=_turn)[:MOST_NAMED]]
     more = len(ahead) - len(named)
     runs = "1 run is" if len(ahead) == 1 else f"{len(ahead)} runs are"

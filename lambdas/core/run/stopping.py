@@ -1,4 +1,4 @@
-"""What becomes of a run that a person wants to stop, by where it is. Pure."""
+"""How a run stops, by its state, after a user stopped it. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -9,41 +9,41 @@ from trainyard.protocol.ledger.attempt import Ending
 from trainyard.values.lazy import dataclass
 
 TO_LEAVE = timedelta(minutes=3)
-"""How long a gang that was asked has to save and say that it has left; who has not by then never will."""
+"""How long a gang has to save and leave after the order. Later signals are not awaited."""
 
 
 @dataclass(frozen=True)
 class LetItEnd:
-    """Its program has finished, or its hosts are being released: it is about to end by itself."""
+    """The program has finished, or the hosts are being released: the run is about to end by itself."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class AskGang:
-    """Its hosts are there: they save, if they train, and leave."""
+    """The hosts run: order them to save and leave."""
 
 
 @dataclass(frozen=True)
 class GiveTime:
-    """They were asked, and have their time."""
+    """The hosts were ordered to leave, and still have time."""
 
 
 @dataclass(frozen=True)
 class EndAttempt:
-    """They were asked, and do not answer."""
+    """The hosts were ordered to leave, and did not answer."""
 
 
 @dataclass(frozen=True)
 class StopExecution:
-    """No gang is there: nothing is to be saved, and nobody to be asked."""
+    """No gang runs, so there is nothing to save."""
 
 
 Deed = LetItEnd | AskGang | GiveTime | EndAttempt | StopExecution
 
 
 def decide(records: Records, asked: datetime | None, now: datetime) -> Deed:
-    """`asked` is when the gang was asked to leave, None before that."""
+    """Decide how the run stops. `asked` is when the gang was ordered to leave; None before."""
     run, row = records.run, records.attempts.get(records.run.attempt)
     if row and row.ending is Ending.FINISHED:
         return LetItEnd("its program has finished")
@@ -57,7 +57,7 @@ def decide(records: Records, asked: datetime | None, now: datetime) -> Deed:
 
 
 def reason(records: Records, now: datetime, step: int | None = None) -> str:
-    """Who has stopped it, how far it had come and what of that is saved; `step`: as somebody says now."""
+    """Return who stopped the run, the step it reached, and what is saved. `step` is the newest report."""
     reached = [each for each in (step, walk(tuple(records.attempts.values())).done) if each is not None]
     after = f" after step {max(reached):,}" if reached else ""
-    return f"{records.run.stopped_by or 'somebody'} has stopped the run{after}; {last_save(records, now)}"
+    return f"{records.run.stopped_by or 'A user'} has stopped the run{after}; {last_save(records, now)}"

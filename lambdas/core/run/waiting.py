@@ -1,4 +1,5 @@
-"""What a run without hosts waits for: capacity in EC2, a slot in the yard, or the end of the run that it resumes."""
+"""Waiting runs without hosts: for capacity in EC2, for a slot in the yard, or for the end of the run that is
+resumed."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +20,8 @@ def for_capacity(
     reason: str,
     now: datetime,
 ) -> Waiting:
-    """`refusals` are those of this search, oldest first, which goes on in so many `seconds`."""
+    """Describe a run that waits for capacity. `refusals` belong to the current search, oldest first; the next
+    request follows in `seconds`."""
     last = {refusal.candidate: refusal.kind.value for refusal in refusals}
     return Waiting(
         what=WaitsFor.CAPACITY,
@@ -37,7 +39,6 @@ def for_place(job: Job, created: datetime, *, seconds: int, reason: str, now: da
 
 
 def for_run(job: Job, created: datetime, *, seconds: int, reason: str, now: datetime) -> Waiting:
-    """Return that the run waits for the end of the run that it resumes."""
     return _before_its_launch(WaitsFor.RUN, job, created, seconds, reason, now)
 
 

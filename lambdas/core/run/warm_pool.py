@@ -1,9 +1,9 @@
-"""The pool: hosts of runs that have ended well, wiped, that wait for a run which asks for just such ones. Pure.
+"""The warm pool: wiped hosts of successful runs, retained for a run that needs such hosts. Pure.
 
-A host is in the pool by its row, which Release writes, and by its tag, `<until> <run>`, which counts while the host has
-that run's tag (core/model/yard/warm.py). It may be taken once it has said that it is wiped. Whoever takes it takes the
-row away, in the one transaction that makes it a host of the other run: so it is in one place or the other, and never
-two runs have it. The tag is its lease: when that is over it is an orphan to patrol, whatever has become of the row.
+A host in the pool has a row, which Release writes, and a tag `<until> <run>`, which counts while the host has that
+run's tag (core/model/yard/warm.py). It can be claimed once it has signalled that it is wiped. One transaction deletes
+the row and makes the host part of another run, so two runs never get one host. The tag is the lease: afterwards patrol
+treats the host as an orphan, with or without a row.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,24 +24,24 @@ from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
 
 TO_WIPE = timedelta(minutes=5)
-"""What a host gets from its release until it says that nothing of its run is left."""
+"""How long a host may take from its release until it signals that it is wiped."""
 RETAGGED = (
     Tag.RUN, Tag.ATTEMPT, Tag.GANG, Tag.GPUS, Tag.LEASE, Tag.AFTER,
     Tag.PRICE, Tag.DISK, Tag.SUBMITTER, "Name", *policy.tag_keys(),
 )  # fmt: skip
-"""What tells a host from the pool whose it is now. No job may have a pool and a policy: none has one that its next run
-has not."""
+"""Tags that show a host of the pool which run it belongs to. A job with a pool has no policy, so neither has its next
+run."""
 ENOUGH = timedelta(minutes=2)
-"""A host whose time in the pool is over sooner is not taken: patrol looks once a minute."""
+"""A host with less time left is not claimed, because patrol runs once a minute."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WarmHost:
-    """A host in the pool. `run` has kept it, at `since`, and pays for it; it stays for `minutes` from when it is wiped,
-    `ready`, and `until` then at the latest."""
+    """A host in the warm pool."""
 
     instance: str
     run: str
+    """The run that retains the host and pays for it."""
     type: str
     zone: str
     market: Market
@@ -50,38 +50,40 @@ class WarmHost:
     disk_gib: int
     gib_month: float
     since: datetime
+    """When the run retained it."""
     until: datetime
+    """When the host leaves the pool."""
     minutes: float
+    """How long it stays after it is wiped."""
     on_demand_price: float | None = None
     ready: datetime | None = None
+    """When it was wiped."""
 
     @property
     def tag(self) -> str:
-        """The value of its tag."""
         return warm.tag_of(self.run, self.until)
 
     def wiped(self, now: datetime) -> tuple[datetime, datetime]:
-        """When it was ready, and until when it stays: the first word of it counts."""
+        """Return when the host was wiped, and when it leaves. The first signal counts."""
         ready = self.ready or now
         return ready, self.until if self.ready else now + timedelta(minutes=self.minutes)
 
     def dollars(self, at: datetime) -> float:
-        """What it has cost in the pool."""
+        """Return the dollars that the host has cost in the pool."""
         hours = max(0.0, (at - self.since).total_seconds()) / 3600
         return round(hours * (self.price + cost.disk(self.disk_gib, self.gib_month)), 5)
 
 
 @dataclass(frozen=True)
 class Taken:
-    """A gang from the pool: the plan's candidate that it is of, and its hosts."""
+    """A gang from the warm pool, and the candidate of the plan that it replaces."""
 
     candidate: int
     hosts: tuple[WarmHost, ...]
 
 
 def keeps_hosts(records: Records) -> bool:
-    """Whether the run keeps hosts for others: its job asks for that, its training has ended well, and nobody has
-    stopped it."""
+    """Return True if the run retains hosts: its job says so, its training succeeded, and it was not stopped."""
     run, row = records.run, records.attempts.get(records.run.attempt)
     asked = run.kind == "train" and records.job is not None and records.job.pool.keep > 0
     well = row is not None and row.ending is Ending.FINISHED
@@ -89,7 +91,7 @@ def keeps_hosts(records: Records) -> bool:
 
 
 def most_dollars(plan: Plan, job: Job) -> float | None:
-    """What hosts of the job may cost in the pool, were they of the plan's first candidate; None where none wait."""
+    """Return what hosts of the plan's first candidate may cost in the pool; None if the job retains none."""
     if not (job.pool.keep and plan.candidates):
         return None
     hourly = plan.candidates[0].price + cost.disk(plan.disk_gib, plan.gib_month)
@@ -97,7 +99,7 @@ def most_dollars(plan: Plan, job: Job) -> float | None:
 
 
 def is_held(tags: Mapping[str, str], now: datetime) -> bool:
-    """Whether somebody wants the host left alone: then no run gets it."""
+    """Return True if a user holds the host. No run gets it then."""
     until = hold.held(tags)
     return until is not None and until > now
 
@@ -105,8 +107,8 @@ def is_held(tags: Mapping[str, str], now: datetime) -> bool:
 def chosen(
     records: Records, running: Iterable[str], waiting: Iterable[WarmHost], *, most: int, now: datetime
 ) -> tuple[WarmHost, ...]:
-    """The hosts of the run that go into the pool, first those that an earlier call has put there. `running` are its
-    hosts that run, `waiting` all that are in the pool, of which there are `most`."""
+    """Return the hosts of the run for the pool, beginning with those that an earlier call put there. `running` are
+    the run's running hosts; `waiting` are all hosts in the pool, which holds at most `most`."""
     job, plan = records.job, records.plan
     if not keeps_hosts(records) or job is None or plan is None:
         return ()

@@ -123,8 +123,8 @@ def test_a_host_is_held_longer_and_released_though_no_run_is_known(function: Sig
 @pytest.mark.parametrize(
     ("marks", "run", "hours", "says"),
     [
-        (MINE, "digits-2", 2, "is no host of digits-2 but of digits-1"),
-        ({"trainyard:yard": "trainyard"}, "digits-1", 2, "but of nobody"),
+        (MINE, "digits-2", 2, "belongs to digits-1, not to digits-2"),
+        ({"trainyard:yard": "trainyard"}, "digits-1", 2, "belongs to no run"),
         (MINE, "digits-1", 25, "at most 24 h"),
     ],
 )
@@ -142,7 +142,7 @@ def test_a_host_without_the_yards_tag_is_not_touched(function: Signal) -> None:
 
 
 def test_an_instance_that_nobody_knows_is_not_held(function: Signal) -> None:
-    assert "no instance i-00000000000000000 lives" in function.hears("i-00000000000000000", ahead(2))
+    assert "instance i-00000000000000000 is not running" in function.hears("i-00000000000000000", ahead(2))
 
 
 @pytest.mark.parametrize("missing", ["ec2:CreateTags", "ec2:DescribeInstances"])

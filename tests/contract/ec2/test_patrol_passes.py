@@ -135,12 +135,12 @@ def test_the_prices_of_its_region_are_read_at_the_first_pass_and_count_at_the_se
     first, second = sorted(
         (each for each in place.written() if each["instance"] == host), key=itemgetter("at")
     )
-    assert "stopped $8.00 a month" in first["reason"]
+    assert "Stopped: $8.00 a month" in first["reason"]
     assert (
         "prices of us-east-1, 2026-07-20: patrol has not read the price list of eu-central-1"
         in first["reason"]
     )
-    assert "stopped $9.52 a month for its disk of 100 GiB, archived at most $5.95" in second["reason"]
+    assert "Stopped: $9.52 a month for its disk of 100 GiB. Archived: at most $5.95" in second["reason"]
     assert "prices of" not in second["reason"]
 
 

@@ -140,7 +140,7 @@ def check_unused_host(runs: Runs, hosts: dict[str, str], page: Browser) -> None:
     until_it_is(runs, mine, "stopped")
     last = act_on(runs, mine)
     assert last["verdict"] == "stop-idle"
-    assert "no kernel and no terminal of it was in use in the last 2 min" in last["reason"]
+    assert "no kernel or terminal of it was in use in the last 2 min" in last["reason"]
     assert "has a session on it but for a forward of a port" in last["reason"]
 
 

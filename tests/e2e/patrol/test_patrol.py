@@ -119,7 +119,7 @@ def a_spot_gang_that_no_run_explains_ends_at_the_third_patrol(runs: Runs) -> Non
     ghosts = [each["InstanceId"] for each in made["Instances"]]
     until_gone(runs, ghosts)
     assert max(patrols_until_its_end(runs, each) for each in ghosts) <= 3
-    assert "no execution named ghost-1 goes on" in act_on(runs, ghosts[0])["reason"]
+    assert "no execution of that name is running" in act_on(runs, ghosts[0])["reason"]
 
 
 def an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs) -> None:
@@ -156,7 +156,7 @@ def a_forgotten_host_of_a_launch_is_stopped_hours_before_its_lease_ends(runs: Ru
     stopped = act_on(runs, notebook)
     assert stopped["verdict"] == "stop-idle"
     assert "no GPU of it was above" in stopped["reason"]
-    assert "an hour, stopped $" in stopped["reason"]
+    assert "an hour. Stopped: $" in stopped["reason"]
     ready = serialization.parse_timestamp(tag(runs, notebook, "trainyard:ready"))
     assert serialization.parse_timestamp(stopped["at"]) - ready >= timedelta(
         minutes=SHORT_POLICY["window_minutes"]
@@ -190,7 +190,7 @@ def a_host_whose_metrics_stop_is_warned_about_by_name_and_kept(runs: Runs) -> No
     seen = len(passes(runs))
     runs.until("patrol looks twice more", lambda: len(passes(runs)) >= seen + 2)
     assert state(runs, silent) == "running"
-    assert "look whether its CloudWatch agent runs" in verdicts(runs, silent)[-1]["reason"]
+    assert "check that its CloudWatch agent is running" in verdicts(runs, silent)[-1]["reason"]
     ec2(runs).terminate_instances(InstanceIds=[silent])
 
 

@@ -39,12 +39,12 @@ def host(at: datetime, judged: Judged, state: str = "running", **tags: str) -> Y
         (NOON, BOOTS, {}, BOOTS.reason),
         (later(15), BOOTS, {}, ""),
         (later(60), BUSY, {}, BUSY.reason),
-        (later(5), BOOTS, {"hold": "2026-11-28T14:00:00Z"}, "somebody holds it until 2026-11-28T14:00Z"),
+        (later(5), BOOTS, {"hold": "2026-11-28T14:00:00Z"}, "it is held until 2026-11-28T14:00Z"),
         (later(150), BOOTS, {"hold": "2026-11-28T14:00:00Z"}, ""),
         (NOON, Judged("it waits until 12:10. It costs $1", later(10)), {"hold": "2026-11-28T12:10:00Z"},
          "it waits until 12:10. It costs $1"),
         (NOON, Judged("it waits until 12:05", later(5)), {"hold": "2026-11-28T12:40:00Z"},
-         "somebody holds it until 2026-11-28T12:40Z"),
+         "it is held until 2026-11-28T12:40Z"),
     ],
 )  # fmt: skip
 def test_a_reason_is_shown_while_it_is_true(

@@ -36,7 +36,7 @@ def test_hosts_that_hang_together_are_all_replaced(place: Place) -> None:
     trouble = found()
     assert (trouble.error, trouble.lost, trouble.step) == ("HostLost", (), 7)
     assert trouble.reason == (
-        f"none of the hosts {place.chief}, {place.worker} has said anything for 150 s: they hang or are cut off, "
+        f"none of the hosts {place.chief}, {place.worker} has sent a signal for 150 s: they hang or are cut off, "
         "though EC2 calls them running"
     )
     assert place.ledger.known("digits-1").attempts[1].ending == "lost"

@@ -111,13 +111,13 @@ def test_an_idle_host_on_demand_is_stopped_with_a_reason_and_told_of_once(yard: 
     (written,) = [each for each in yard.verdicts() if each["outcome"]]
     assert written["outcome"] == "done"
     assert (
-        "no GPU of it was above 0.0 % and its processors did at most 4 % of what one does"
+        "no GPU of it was above 0.0 % and its processors used at most 4 % of one processor"
         in written["reason"]
     )
     ((subject, text),) = yard.account.notices
     assert subject == "Trainyard trainyard: 1 host stopped, $2.00 an hour less"
     assert "stop i-idle (g5.xlarge, on_demand, $2.00 an hour) of kept-1: no GPU" in text
-    assert text.endswith("To go on: aws ec2 start-instances --instance-ids i-idle\n")
+    assert text.endswith("To continue: aws ec2 start-instances --instance-ids i-idle\n")
     yard.looks(3)
     assert len(yard.account.notices) == 1
 
@@ -138,7 +138,7 @@ def test_a_host_without_work_for_its_gpu_is_kept_while_its_processors_have_some(
     assert yard.account.metrics_asked == 4
     (written,) = yard.verdicts()
     assert written["verdict"] == "keep-busy"
-    assert "its processors did 100 % of what one does" in written["reason"]
+    assert "its processors used 100 % of one processor" in written["reason"]
     yard.looks(20)
     assert host.state == "stopping"
 
@@ -168,7 +168,7 @@ def test_an_orphan_ends_at_the_second_patrol_and_hosts_of_a_live_run_are_not_ask
     yard.looks()
     assert (lost.state, live.state) == ("shutting-down", "running")
     assert yard.account.metrics_asked == 0
-    assert "no execution named lost-1 goes on" in yard.told()
+    assert "it was launched for lost-1, and no execution of that name is running" in yard.told()
 
 
 def test_a_run_that_begins_between_the_two_looks_keeps_its_host(yard: Yard) -> None:
@@ -215,7 +215,7 @@ def test_a_dead_agent_on_one_host_is_warned_about(yard: Yard) -> None:
     yard.looks(40)
     assert dead.state == "running"
     assert dead.tags["trainyard:verdict"].startswith("warn-unknown")
-    assert yard.told().count("look whether its CloudWatch agent runs") == 1
+    assert yard.told().count("check that its CloudWatch agent is running") == 1
 
 
 def test_a_hundred_idle_hosts_are_stopped_a_fifth_first_then_the_rest(yard: Yard) -> None:
@@ -224,7 +224,7 @@ def test_a_hundred_idle_hosts_are_stopped_a_fifth_first_then_the_rest(yard: Yard
         yard.add(f"{n:03d}", tags=KEPT)
     yard.looks()
     assert sorted(yard.states().values()).count("stopping") == 20
-    assert "100 of 100 hosts would be acted on at once" in yard.told()
+    assert "100 of 100 hosts would be stopped, archived or terminated at once" in yard.told()
     yard.looks()
     assert set(yard.states().values()) == {"stopping"}
 
@@ -648,8 +648,8 @@ def test_the_months_money_is_counted_and_its_budget_warned_of_once_each(yard: Ya
     assert yard.looks(1)["dollars_this_month"] == 0.5
     yard.looks(1)
     assert [subject for subject, _ in yard.account.notices] == [
-        "Trainyard trainyard: 50 % of the month's budget is spent",
-        "Trainyard trainyard: 100 % of the month's budget is spent",
+        "Trainyard trainyard: 50 % of the monthly budget is spent",
+        "Trainyard trainyard: 100 % of the monthly budget is spent",
     ]
     assert "new runs are refused" in yard.told()
 
@@ -664,7 +664,7 @@ def test_a_write_whose_answer_is_lost_skips_no_pass_and_loses_no_warning(
     yard.account.lost_answers = 2
     assert yard.looks(1)["dollars_this_month"] == 0.5
     assert [subject for subject, _ in yard.account.notices] == [
-        "Trainyard trainyard: 50 % of the month's budget is spent"
+        "Trainyard trainyard: 50 % of the monthly budget is spent"
     ]
 
 
@@ -739,7 +739,7 @@ def test_a_host_is_judged_and_billed_by_them(yard: Yard) -> None:
     yard.looks(12)
     (reason,) = {each["reason"] for each in yard.verdicts() if each["verdict"] == "keep"}
     assert (
-        "It costs $1.21 an hour, stopped $9.52 a month for its disk of 100 GiB, archived at most $5.95"
+        "It costs $1.21 an hour. Stopped: $9.52 a month for its disk of 100 GiB. Archived: at most $5.95"
         in reason
     )
     assert "prices of" not in reason
@@ -753,7 +753,7 @@ def test_a_verdict_by_another_regions_prices_says_so(yard: Yard) -> None:
     yard.add("unpriced", tags={**YARD, "trainyard:disk": "100"}, launched=yard.now)
     yard.looks()
     (reason,) = {each["reason"] for each in yard.verdicts()}
-    assert "stopped $8.00 a month" in reason
+    assert "Stopped: $8.00 a month" in reason
     assert (
         "of us-east-1, 2026-07-20, for GiB of disk, GiB of snapshot: the price list of xx-nowhere-1 has none"
         in reason

@@ -50,7 +50,7 @@ def bring_up(yard: Deployment, name: str, asked: Mapping[str, Any], tell: Tell) 
             tell(f"{host.instance} starts in {host.zone}, with its disk")
             return _ready(yard, host.instance, tell)
         elif host.state in ("running", "pending"):
-            hosts.check_owner(yard, host, f"it is {host.state} already")
+            hosts.check_owner(yard, host, f"it is already {host.state}")
             tell(f"{host.instance} is {host.state}")
             return _ready(yard, host.instance, tell)
         else:

@@ -136,7 +136,7 @@ def cool(yard: Deployment, run: str) -> None:
 def reason_at(now: datetime, judged: Judged | None, held: datetime | None, warm: datetime | None) -> str:
     """Return the reason of a verdict as it is true now. Patrol writes a verdict down when its word changes, so that a
     host that is kept may be kept for another reason by now: its tags are newer."""
-    for until, why in ((held, "somebody holds it"), (warm, "it waits in the pool")):
+    for until, why in ((held, "it is held"), (warm, "it waits in the warm pool")):
         if until and until > now:
             same = judged is not None and judged.until == until
             return (

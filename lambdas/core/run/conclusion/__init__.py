@@ -1,1 +1,1 @@
-"""A run's end: why it ended, how far it came, and the summary that says so."""
+"""A run's end: the reason, the steps, and the summary."""

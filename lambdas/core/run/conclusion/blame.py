@@ -1,6 +1,7 @@
-"""Which of several hosts' failures is the reason of a run's end. Pure.
+"""Choose among several hosts' failures the reason of a run's end. Pure.
 
-The first word ends an attempt. Where all run one program, that is chance: one host's trouble is the cause of another's.
+The first failure ends an attempt. If all hosts run one program, the first is chance, because one host's trouble causes
+another's.
 """
 
 from collections.abc import Sequence
@@ -12,13 +13,15 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Of one host's program. `host` is its name (`worker-1`); `advised`: what to do about it is known."""
+    """The failure of one host's program."""
 
     host: str
+    """The host's name, e.g. `worker-1`."""
     reason: str
     tail: str = ""
     exit_code: int | None = None
     advised: bool = False
+    """True if the reason contains advice."""
 
     @property
     def is_chief(self) -> bool:
@@ -26,8 +29,8 @@ class Failure:
 
 
 def retell(trouble: Trouble, failures: Sequence[Failure]) -> Trouble:
-    """The trouble of the attempt with the failure that tells most: one about which advice is known, else the chief's,
-    else the first; and a line for each. `failures` are in the order in which they were said."""
+    """Return the trouble with the most useful failure (one with advice, else the chief's, else the first), and a line
+    for each. `failures` are in the order of their reports."""
     if len(failures) < 2:
         return trouble
     first, *others = sorted(failures, key=lambda each: (not each.advised, not each.is_chief))

@@ -1,4 +1,4 @@
-"""How far a run has come, attempt by attempt, and what it had to train again."""
+"""How far a run came, attempt by attempt, and what it had to train again."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -9,16 +9,17 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True)
 class Steps:
-    """`done` is the step at which the run stands, None before its first; `lost` the sum over all restarts of what was
-    trained before each, less where it resumed, None where nobody knows: the program tells no steps."""
+    """The steps of a run."""
 
     done: int | None
+    """The step that the run reached; None before its first."""
     lost: int | None
+    """The steps that were trained again after restarts; None if the program reports no steps."""
 
 
 def walk(attempts: Iterable[AttemptRow]) -> Steps:
-    """What the attempts, in any order, come to. One that resumes stands where it resumed, though it may be lost before
-    its first word; one that never started moves nothing."""
+    """Return the steps of these attempts, in any order. A resumed attempt begins at its resumed step even without a
+    signal. An attempt that never started changes nothing."""
     ordered = sorted(attempts, key=lambda row: row.attempt)
     if all(attempt.reached is None for attempt in ordered) and any(attempt.saved for attempt in ordered):
         return Steps(None, None if sum(attempt.started is not None for attempt in ordered) > 1 else 0)
@@ -34,8 +35,8 @@ def walk(attempts: Iterable[AttemptRow]) -> Steps:
 
 
 def seconds_lost(attempts: Iterable[AttemptRow]) -> float:
-    """How long its recoveries have kept a training from going on: from each attempt's end until the next one's program
-    started; of one that never came so far, until that ended."""
+    """Return the seconds from each attempt's end until the start of the next one's program, or until that attempt ended
+    without a start."""
     total = 0.0
     for before, after in pairwise(sorted(attempts, key=lambda row: row.attempt)):
         goes_on = after.started or after.ended
@@ -45,6 +46,7 @@ def seconds_lost(attempts: Iterable[AttemptRow]) -> float:
 
 
 def resumed_at(attempt: AttemptRow) -> int:
-    """The step the program says, else that of the checkpoint it was given; 0 from the beginning."""
+    """Return the step that the program reported after its restore, else the step of its checkpoint; 0 for a
+    beginning."""
     step = attempt.resumed.get("step") if attempt.resumed else None
     return int(step if step is not None else attempt.from_step or 0)

@@ -1,4 +1,4 @@
-"""summary.json: what a person wants to know about a run when it is over."""
+"""The content of summary.json, written at the end of a run."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -32,9 +32,9 @@ from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
 
 LONG_METRICS = ("history", "samples")
-"""What of metrics.json a summary leaves out."""
+"""Keys of metrics.json that a summary omits."""
 MOST_LEFT_OUT = 100
-"""Files of a run that are not kept and that a summary names."""
+"""The most omitted files that a summary names."""
 LONGEST_PATH = 1_100
 LARGEST = 2**63
 PLACES = {
@@ -53,15 +53,16 @@ LOG = re.compile(r"attempts/(?P<attempt>\d+)/logs/(?P<host>[^/]+)/")
 
 @dataclass(frozen=True, kw_only=True)
 class EndedRun:
-    """A run that is over. `records` is None for a run that Admit could not even write. `warnings`: what went wrong
-    beside it."""
+    """A run at its end."""
 
     run: str
     bucket: str
     records: Records | None
+    """None for a run that Admit could not write."""
     conclusion: Conclusion
     now: datetime
     warnings: tuple[str, ...] = ()
+    """Problems of the run's end, a sentence each."""
 
     @property
     def row(self) -> RunRow | None:
@@ -73,7 +74,6 @@ class EndedRun:
 
     @property
     def attempts(self) -> tuple[AttemptRow, ...]:
-        """In their order."""
         return tuple(row for _, row in sorted(self.records.attempts.items())) if self.records else ()
 
     @property
@@ -82,20 +82,20 @@ class EndedRun:
 
     @property
     def all_warnings(self) -> tuple[str, ...]:
-        """Also those that the run was admitted with, and that its bill is too small."""
+        """Return these warnings, the warnings of the admission, and hosts that are missing on the bill."""
         admitted = self.row.warnings if self.row else ()
         return tuple(dict.fromkeys((*admitted, *self.warnings, *self._unbilled)))
 
     @property
     def but(self) -> tuple[str, ...]:
-        """What speaks against a run that succeeded, a sentence each."""
+        """Return the doubts about a successful run, a sentence each."""
         if self.conclusion.outcome is not Outcome.SUCCEEDED:
             return ()
         return next((row.but for row in reversed(self.attempts) if row.ending is Ending.FINISHED), ())
 
     @property
     def _unbilled(self) -> Iterator[str]:
-        """The host of a snapshot is another run's, which has the bill."""
+        """Warn of hosts without a row. The host of a snapshot is on the bill of its own run."""
         named = {host for attempt in self.attempts for host in attempt.hosts}
         lost = sorted(named - {host.instance for host in self.hosts})
         if lost and self.row and self.row.kind != "snapshot":
@@ -107,7 +107,7 @@ class EndedRun:
 
 
 def head(ended: EndedRun) -> Head:
-    """What the summary of any run says."""
+    """Return the fields of every summary."""
     row, how = ended.row, ended.conclusion
     created = row.created if row else ended.now
     return {
@@ -130,8 +130,8 @@ def summarise(
     metrics: Mapping[str, Any] | None = None,
     outputs: Iterable[Mapping[str, Any]] = (),
 ) -> RunSummary:
-    """The content of summary.json. Its keys are part of docs/contracts/bucket.md. `objects` are the keys that the run
-    left in the bucket; `metrics` is metrics.json, `outputs` are the hosts' reports of what they have kept."""
+    """Return the content of summary.json (keys: docs/contracts/bucket.md). `objects` are the keys that the run left
+    in the bucket; `metrics` is metrics.json; `outputs` are the hosts' reports about their outputs."""
     row, hosts, metrics = ended.row, sorted(ended.hosts, key=lambda host: host.launched), metrics or {}
     steps, kept = _steps(ended, metrics), outputs_of(outputs)
     restores = bool(kept["files"] and ended.job and ended.job.outputs.are_restored())
@@ -160,9 +160,9 @@ def summarise(
 
 
 def resume(ordered: Sequence[AttemptRow], *, from_outputs: bool = False) -> Resume:
-    """The proof of resume: where each restart went on, how many steps were trained twice for that, and whether the
-    checkpoints were found whole (None where there was none to find, or a program did not say). With `from_outputs` a
-    restart without a checkpoint began with outputs, of which only the program knows the step: None."""
+    """Return the proof of resume: where each restart continued, how many steps were trained twice, and whether the
+    checkpoints were whole (None if there was none, or if a program did not report it). With `from_outputs` a restart
+    without a checkpoint began with outputs, whose step is unknown: None."""
     restarts = [attempt for attempt in ordered[1:] if attempt.started]
     restored = [attempt for attempt in restarts if attempt.resumed or attempt.from_step]
     verified = [attempt.resumed.get("verified") if attempt.resumed else None for attempt in restored]
@@ -177,8 +177,8 @@ def resume(ordered: Sequence[AttemptRow], *, from_outputs: bool = False) -> Resu
 
 
 def outputs_of(reports: Iterable[Mapping[str, Any]]) -> Outputs:
-    """Return how many files of the program's working folders are kept, their bytes, and what is left out: the largest
-    first. A program may write into a report: a value of another type is ignored."""
+    """Return how many files of the working folders are in the outputs, their bytes, and the omitted files, largest
+    first. Programs may write into the reports, so entries of another type are skipped."""
     files = size = more = 0
     left_out: list[LeftOut] = []
     for report in reports:
@@ -204,7 +204,7 @@ def _count(value: object) -> int:
 
 
 def sizes(ordered: Sequence[AttemptRow]) -> list[GangSize]:
-    """How many hosts it had, from when on, and why: one entry for each change."""
+    """Return the number of hosts over time: one entry for each change, with its reason."""
     found: list[GangSize] = []
     for before, each in zip([None, *ordered], ordered, strict=False):
         if not found or found[-1]["hosts"] != len(each.hosts):
@@ -215,7 +215,7 @@ def sizes(ordered: Sequence[AttemptRow]) -> list[GangSize]:
 
 
 def places(ended: EndedRun, objects: Collection[str], below: Mapping[str, str] = PLACES) -> dict[str, str]:
-    """Where things are: s3 URIs by what they are, only those that exist."""
+    """Return the s3 URIs of what the run left."""
     folder = keys.run(ended.run)
     found = {"folder": ended.folder}
     for what, name in below.items():
@@ -228,15 +228,15 @@ def places(ended: EndedRun, objects: Collection[str], below: Mapping[str, str] =
 
 
 def _last_log(names: Iterable[str]) -> str:
-    """The chief's log of the last attempt, or what comes nearest; empty where there is none."""
+    """Return the chief's log of the last attempt, or the nearest one; "" if there is none."""
     logs = filter(None, map(LOG.match, sorted(names)))
     last = max(logs, key=lambda log: (int(log["attempt"]), log["host"].startswith("chief-")), default=None)
     return last[0] if last else ""
 
 
 def attempts(ended: EndedRun, *, reached: int | None = None) -> list[AttemptSummary]:
-    """Each attempt with where it began and how far it got: at least to where the next one resumed, if it came so far;
-    the last one, if it finished, to the step that was `reached`."""
+    """Return each attempt with its first and last step. An attempt reached at least the step where the next one
+    resumed; the last one, if it finished, the step `reached`."""
     last = reached if ended.attempts and ended.attempts[-1].ending is Ending.FINISHED else None
     following = [*(each.from_step for each in ended.attempts[1:]), last]
     return [
@@ -264,7 +264,7 @@ def _attempt(row: AttemptRow, at_least: int | None, now: datetime) -> AttemptSum
 
 
 def _steps(ended: EndedRun, metrics: Mapping[str, Any]) -> Steps:
-    """Steps done and planned: what the program wrote last, else what the hosts have told."""
+    """Return the steps done and planned, as the program wrote them last, else from the hosts' reports."""
     progress = (ended.row.progress if ended.row else None) or {}
     done, planned = metrics.get("step"), metrics.get("steps")
     return {
@@ -274,7 +274,7 @@ def _steps(ended: EndedRun, metrics: Mapping[str, Any]) -> Steps:
 
 
 def _cost(ended: EndedRun, hosts: Iterable[HostRow]) -> Cost:
-    """Dollars and hours, by market, beside what the same hours cost on demand; and whose prices those are."""
+    """Return dollars and hours by market, the on-demand cost of these hours, and the region of the prices."""
     total, plan = bill(hosts, now=ended.now), ended.records.plan if ended.records else None
     percent = None
     if total.saved_dollars is not None and total.on_demand_dollars:
@@ -295,8 +295,8 @@ def _cost(ended: EndedRun, hosts: Iterable[HostRow]) -> Cost:
 
 
 def _pool(ended: EndedRun, hosts: Iterable[HostRow]) -> WarmPool:
-    """Which of its hosts wait for another run, and what that may cost, which is not among its cost yet: whoever takes
-    them, or ends them, adds it to the run's row. And which hosts were there from an earlier run's."""
+    """Return the hosts that the run retains in the warm pool with what they may cost, and the hosts that it claimed
+    from the pool. The cost of retained hosts is added to the run's row when they leave the pool."""
     job = ended.job
     kept = [host for host in hosts if host.pooled]
     hours = job.pool.minutes / 60 if job else 0.0

@@ -280,7 +280,7 @@ def test_of_a_restart_with_outputs_only_the_program_knows_the_step(
     found = summary.summarise(ended_run(RUN, attempts=attempts, job=job()), objects=(), outputs=kept)
     assert (found["resume"]["resumed_at"], found["resume"]["steps_lost"]) == (resumed_at, lost)
     words = run_texts.ended(found).text
-    assert ("resumed with the outputs of the attempt before; steps lost: unknown" in words) is (
+    assert ("resumed from the outputs of the last attempt; steps lost: unknown" in words) is (
         None in resumed_at
     )
 

@@ -76,7 +76,7 @@ def test_what_is_spent_and_promised_leaves_the_rest(
     assert bool(why) is refused
     if promised and why:
         assert "$10.00 are left of the yard's $100.00 a month" in why
-        assert "promised are $50.00 to ada ($50.00, digits-1)" in why
+        assert "promised: $50.00 to ada ($50.00, digits-1)" in why
         assert (
             "Ask for at most $10.00 (limits.dollars; of a host: --hours; of a recipe: builder.hours)" in why
         )

@@ -30,9 +30,9 @@ HOLDS: list[tuple[str, dict[str, str], datetime | None, datetime]] = [
 ]
 REFUSED: list[tuple[str, dict[str, str] | None, datetime | None, str]] = [
     ("more than a day at a time", MINE, at(25), "at most 24 h"),
-    ("a host that is gone", None, at(2), "no instance i-1 lives"),
-    ("another run's host", {"trainyard:run": "other"}, at(2), "no host of digits-1 but of other"),
-    ("nobody's", {}, None, "but of nobody"),
+    ("a host that is gone", None, at(2), "instance i-1 is not running"),
+    ("another run's host", {"trainyard:run": "other"}, at(2), "belongs to other, not to digits-1"),
+    ("nobody's", {}, None, "belongs to no run"),
 ]
 
 

@@ -31,14 +31,18 @@ def test_whatever_may_be_decided_otherwise_says_what_it_costs_on_each_rung() -> 
     for case in CASES:
         verdict = judge(case.host(), NOON)
         if isinstance(verdict, Verdict) and not (case.host().live or case.host().state in GOING):
-            for price in (" a month for its disk of 100 GiB", "archived at most $5.00", "terminated nothing"):
+            for price in (
+                " a month for its disk of 100 GiB",
+                "Archived: at most $5.00",
+                "Terminated: nothing",
+            ):
                 assert price in verdict.reason, case.name
 
 
 def test_of_a_disk_that_nobody_knows_the_price_is_that_of_a_gib() -> None:
     said = prices(replace(CASES[0].host(), state="running", disk_gib=None))
     assert said.startswith(
-        "It costs $1.01 an hour, stopped $0.08 a month for each GiB of its disk, archived at most $0.05,"
+        "It costs $1.01 an hour. Stopped: $0.08 a month for each GiB of its disk. Archived: at most $0.05"
     )
 
 

@@ -91,39 +91,39 @@ CASES = [
     Case(
         "a host that is shutting down is left alone",
         "keep",
-        "shutting-down already",
+        "already shutting-down",
         {"state": "shutting-down"},
     ),
-    Case("a host that is stopping is left alone", "keep", "stopping already", {"state": "stopping", **LOST}),
+    Case("a host that is stopping is left alone", "keep", "already stopping", {"state": "stopping", **LOST}),
     # -------------------------------------------------------------------------------------------------- a live run
     Case(
         "a host of a live run is kept, busy or idle",
         "keep",
-        "its run digits-1 goes on",
+        "its run digits-1 is running",
         {"run": "digits-1", "live": True, "window": IDLE},
     ),
     Case(
         "the idle hosts of a run that waited an hour for capacity are kept",
         "keep",
-        "goes on",
+        "is running",
         {"run": "digits-1", "live": True, "launched": ago(70), "window": IDLE},
     ),
     Case(
         "a host of a live run without metrics is kept",
         "keep",
-        "goes on",
+        "is running",
         {"run": "digits-1", "live": True, "window": SILENT},
     ),
     Case(
         "a builder is kept while its bake runs",
         "keep",
-        "goes on",
+        "is running",
         {"run": "bake-1", "kind": "bake", "live": True},
     ),
     Case(
         "a host of a live run that looked like an orphan a minute ago is kept",
         "keep",
-        "goes on",
+        "is running",
         {"run": "digits-1", "live": True, "earlier": Earlier(Word("warn-orphan"), ago(1))},
     ),
     # -------------------------------------------------------------------------------------------- the yard's limits
@@ -138,19 +138,19 @@ CASES = [
     Case(
         "a host that waits in the warm pool is kept",
         "keep",
-        "it waits in the pool until 2026-11-20T12:10Z for a run that takes it",
+        "it waits in the warm pool until 2026-11-20T12:10Z",
         {**LOST, "warm": ahead(10)},
     ),
     Case(
         "a host at the end of its time in the warm pool is an orphan",
         "warn-orphan",
-        "its time in the pool, kept by digits-1, was over",
+        "its time in the warm pool ended",
         {**LOST, "warm": ago(1)},
     ),
     Case(
         "such a host is terminated after two passes",
         "terminate-orphan",
-        "no run has taken it",
+        "no run has claimed it",
         {**LOST, "warm": ago(2), "earlier": Earlier(Word("warn-orphan"), ago(1))},
         saves=PRICE,
     ),
@@ -158,7 +158,7 @@ CASES = [
     Case(
         "an orphan is warned about in the first pass",
         "warn-orphan",
-        "if the next patrol sees that too",
+        "if the next patrol confirms that",
         LOST,
     ),
     Case(
@@ -191,13 +191,13 @@ CASES = [
     Case(
         "a host that was launched seconds ago may belong to a run that EC2 lists late",
         "keep",
-        "may be named late",
+        "may not be listed yet",
         {**LOST, "launched": ago(0.4)},
     ),
     Case(
         "half a minute is enough for that, so an orphan ends in the third pass at the latest",
         "warn-orphan",
-        "no execution named digits-1",
+        "it was launched for digits-1, and no execution of that name",
         {**LOST, "launched": ago(0.5)},
     ),
     Case(
@@ -210,7 +210,7 @@ CASES = [
     Case(
         "a held host is not an orphan",
         "keep",
-        "somebody holds it until",
+        "it is held until",
         {**LOST, "held": ahead(60), "earlier": Earlier(Word("warn-orphan"), ago(1))},
     ),
     # -------------------------------------------------------------------------------------------------- boot, leases
@@ -229,28 +229,28 @@ CASES = [
     Case(
         "an unused host of a launch is stopped after its window, hours before its lease ends",
         "stop-idle",
-        "nobody holds it: it is stopped. It costs $1.02 an hour, stopped $8.00 a month",
+        "it is not held: it is stopped. It costs $1.02 an hour. Stopped: $8.00 a month",
         {**MINE, "window": IDLE},
         saves=PRICE,
     ),
     Case(
         "an unused host of a launch is archived if EC2 cannot stop it",
         "archive-idle",
-        "so it becomes an image. It costs $1.02 an hour, stopped $8.00 a month for its disk of 100 GiB, archived at "
-        "most $5.00, terminated nothing",
+        "so it is archived. It costs $1.02 an hour. Stopped: $8.00 a month for its disk of 100 GiB. Archived: at "
+        "most $5.00 a month. Terminated: nothing",
         {**MINE, **SPOT, "window": IDLE},
         saves=PRICE,
     ),
     Case(
         "the window of a launched host begins when the launch has ended, however long the launch took",
         "keep",
-        "nobody could use it before 2026-11-20T11:35Z, and 30 min without work make it idle",
+        "it became usable at 2026-11-20T11:35Z, and is idle after 30 min without work",
         {**MINE, "launched": ago(55), "ready": ago(25), "window": IDLE},
     ),
     Case(
         "the window begins again when the host is started again",
         "keep",
-        "nobody could use it before 2026-11-20T11:35Z",
+        "it became usable at 2026-11-20T11:35Z",
         {**MINE, "launched": ago(25), "ready": ago(600), "window": IDLE},
     ),
     Case(
@@ -268,7 +268,7 @@ CASES = [
     Case(
         "a held launched host is kept, whether the hold came with the launch or later",
         "keep",
-        "somebody holds it until 2026-11-20T13:00Z. It costs $1.02 an hour",
+        "it is held until 2026-11-20T13:00Z. It costs $1.02 an hour",
         {**MINE, "held": ahead(60), "window": IDLE},
     ),
     Case(
@@ -294,7 +294,7 @@ CASES = [
     Case(
         "then the host is stopped, busy or idle",
         "stop-lease",
-        "it may not run since 2026-11-20T11:44Z, used or not",
+        "its lease ended at 2026-11-20T11:44Z",
         {**MINE, "lease": ago(16), "window": window(at=80)},
         saves=PRICE,
     ),
@@ -314,14 +314,14 @@ CASES = [
     Case(
         "and at most a quarter of an hour longer",
         "stop-lease",
-        "it may not run since 2026-11-20T11:45Z, used or not",
+        "its lease ended at 2026-11-20T11:45Z",
         {**MINE, "launched": ago(735), "lease": ago(736), "window": window(at=80)},
         saves=PRICE,
     ),
     Case(
         "a held idle host is kept",
         "keep",
-        "somebody holds it",
+        "it is held",
         {**KEPT, "held": ahead(1), "window": IDLE},
     ),
     Case(
@@ -341,19 +341,19 @@ CASES = [
     Case(
         "a running command keeps an idle host",
         "keep",
-        "a command runs",
+        "a command is running",
         {**KEPT, "command": True, "window": IDLE},
     ),
     Case(
         "a host that becomes an image is kept",
         "keep",
-        "ami-1 makes an image",
+        "ami-1 is making an image",
         {**KEPT, "imaging": "ami-1", "window": IDLE},
     ),
     Case(
         "an orphan that becomes an image is kept",
         "keep",
-        "makes an image",
+        "is making an image",
         {**LOST, "imaging": "archive-i-0abc", "earlier": Earlier(Word("warn-orphan"), ago(1))},
     ),
     # --------------------------------------------------------------------------------------------------------- idle
@@ -387,14 +387,14 @@ CASES = [
     Case(
         "an idle spot host without a run becomes an image",
         "archive-idle",
-        "cannot stop a fleet's spot host, so it becomes an image. It costs $1.02 an hour",
+        "cannot stop a fleet's spot host, so it is archived. It costs $1.02 an hour",
         {**KEPT, **SPOT, "window": IDLE},
         saves=PRICE,
     ),
     Case(
         "an idle spot host is terminated if its policy says so",
         "terminate-idle",
-        "its policy ends it. It costs $1.02 an hour",
+        "its policy terminates it. It costs $1.02 an hour",
         {**KEPT, **SPOT, "window": IDLE},
         {"idle_spot": IdleSpot.TERMINATE},
         saves=PRICE,
@@ -402,14 +402,14 @@ CASES = [
     Case(
         "a host that was launched outside a run is judged by its use",
         "stop-idle",
-        "nobody holds it",
+        "it is not held",
         {"window": IDLE},
         saves=PRICE,
     ),
     Case(
         "a window longer than the life of the host has not passed",
         "keep",
-        "nobody could use it before 2026-11-20T11:40Z",
+        "it became usable at 2026-11-20T11:40Z",
         {**KEPT, "launched": ago(20), "window": window(m0=None, m1=None, m2=None)},
     ),
     # -------------------------------------------------------------------------------------------------- processors
@@ -422,19 +422,19 @@ CASES = [
     Case(
         "a host with busy processors is kept, even if no GPU works",
         "keep-busy",
-        "its processors did 100 % of what one does, in five minutes within the last 30 min; idle is below 50 %",
+        "its processors used 100 % of one processor, in five minutes within the last 30 min; idle is below 50 %",
         {**KEPT, "window": IDLE, "processors": WORKING},
     ),
     Case(
         "a launched host with busy processors is kept",
         "keep-busy",
-        "its processors did 100 %",
+        "its processors used 100 %",
         {**MINE, "window": IDLE, "processors": WORKING},
     ),
     Case(
         "unless its policy asks for a higher share",
         "stop-idle",
-        "no GPU of it was above 0.0 % and its processors did at most 100 % of what one does in the last 30 min",
+        "no GPU of it was above 0.0 % and its processors used at most 100 % of one processor in the last 30 min",
         {**KEPT, "window": IDLE, "processors": WORKING},
         {"idle_cpu_percent": 200},
         saves=PRICE,
@@ -442,7 +442,7 @@ CASES = [
     Case(
         "processors without metrics are unknown",
         "keep-unknown",
-        "EC2 has not told",
+        "EC2 has not reported",
         {**KEPT, "window": IDLE, "processors": Window((None, None, 1.0))},
     ),
     Case(
@@ -456,20 +456,20 @@ CASES = [
     Case(
         "a host without a GPU is judged by its processors",
         "stop-idle",
-        "its processors did at most 4 % of what one does in the last 30 min, and nobody holds it",
+        "its processors used at most 4 % of one processor in the last 30 min, and it is not held",
         {**MINE, "type": "m7i.xlarge", "gpus": 0},
         saves=PRICE,
     ),
     Case(
         "a host without a GPU is kept while its processors work",
         "keep-busy",
-        "its processors did 100 %",
+        "its processors used 100 %",
         {**MINE, "type": "m7i.xlarge", "gpus": 0, "processors": WORKING},
     ),
     Case(
         "a host without a GPU is unknown in so short a window",
         "keep-unknown",
-        "EC2 tells of processors too late",
+        "EC2 reports processors too late",
         {**MINE, "type": "m7i.xlarge", "gpus": 0, "processors": None},
         {"window_minutes": 14},
     ),
@@ -507,7 +507,7 @@ CASES = [
     Case(
         "busy processors keep an abandoned dev host",
         "keep-busy",
-        "its processors did 100 %",
+        "its processors used 100 %",
         {**DEV, "processors": WORKING},
     ),
     Case(
@@ -519,9 +519,9 @@ CASES = [
     Case(
         "a port forward does not keep a dev host, because a forgotten laptop leaves one open",
         "stop-idle",
-        "no GPU of it was above 0.0 %, its processors did at most 4 % of what one does and no kernel and no terminal "
-        "of it was in use in the last 30 min, and nobody holds it or has a session on it but for a forward of a "
-        "port: it is stopped",
+        "no GPU of it was above 0.0 %, its processors used at most 4 % of one processor and no kernel or terminal "
+        "of it was in use in the last 30 min, and it is not held and has no session except a "
+        "port forward: it is stopped",
         {**DEV, "forward": True},
         saves=PRICE,
     ),
@@ -534,11 +534,11 @@ CASES = [
     Case(
         "an unused dev host is stopped",
         "stop-idle",
-        "no kernel and no terminal of it was in use in the last 30 min, and nobody holds it or has a session on it",
+        "no kernel or terminal of it was in use in the last 30 min, and it is not held and has no session",
         DEV,
         saves=PRICE,
     ),
-    Case("a held dev host is kept", "keep", "somebody holds it", {**DEV, "held": ahead(60)}),
+    Case("a held dev host is kept", "keep", "it is held", {**DEV, "held": ahead(60)}),
     Case(
         "a dev host whose agent sends no report is unknown, like a host without GPU metrics",
         "keep-unknown",
@@ -554,7 +554,7 @@ CASES = [
     Case(
         "that becomes a warning that names the agent",
         "warn-unknown",
-        "look whether its host agent runs",
+        "check that its host agent is running",
         {**DEV, "use": SILENT, "earlier": Earlier(Word("keep-unknown"), ago(31))},
     ),
     Case(
@@ -572,7 +572,7 @@ CASES = [
     Case(
         "without a GPU, in a window too short for EC2's metric, the agent of a dev host decides",
         "stop-idle",
-        "no kernel and no terminal of it was in use in the last 14 min",
+        "no kernel or terminal of it was in use in the last 14 min",
         {**DEV, "type": "m7i.xlarge", "gpus": 0, "window": None, "processors": None},
         {"window_minutes": 14},
         saves=PRICE,
@@ -624,7 +624,7 @@ CASES = [
     Case(
         "the warning stays",
         "warn-unknown",
-        "is unknown since 2026-11-20T09:00Z",
+        "its use has been unknown since 2026-11-20T09:00Z",
         {**KEPT, "window": SILENT, "earlier": Earlier(Word("warn-unknown"), ago(180))},
     ),
     Case(
@@ -638,7 +638,7 @@ CASES = [
     Case(
         "a host without GPU metrics, as with MIG, is busy if its processors are",
         "keep-busy",
-        "all of the last 30 minutes of its GPU metrics are missing, but its processors did 100 % of what one does",
+        "all of the last 30 minutes of its GPU metrics are missing, but its processors used 100 % of one processor",
         {**KEPT, "window": SILENT, "processors": WORKING, "earlier": Earlier(Word("warn-unknown"), ago(61))},
         {"unknown_stop_minutes": 60},
     ),
@@ -694,20 +694,21 @@ CASES = [
     Case(
         "a stopped host is kept",
         "keep-stopped",
-        "it was stopped at 2026-11-17T12:00Z and becomes an image at 2026-11-24T12:00Z. Stopped it costs $8.00 a month "
-        "for its disk of 100 GiB, archived at most $5.00, terminated nothing, with its disk lost",
+        "it was stopped at 2026-11-17T12:00Z and will be archived at 2026-11-24T12:00Z. It costs $8.00 a month "
+        "for its disk of 100 GiB while stopped. Archived: at most $5.00 a month. Terminated: nothing, "
+        "and its disk is deleted",
         stopped(3),
     ),
     Case(
         "a stopped host becomes an image after a week",
         "archive-stopped",
-        "after 7 days a host becomes an image",
+        "its policy archives a host that was stopped for 7 days",
         stopped(7),
     ),
     Case(
         "a stopped host becomes an image earlier if its policy says so",
         "archive-stopped",
-        "becomes an image",
+        "its policy archives",
         stopped(1.5),
         {"archive_days": 1},
     ),
@@ -724,5 +725,5 @@ CASES = [
         stopped(9, changed=None, earlier=Earlier(Word("keep-stopped"), NOON - timedelta(days=8))),
     ),
     Case("a stopped host is not an orphan", "keep-stopped", "it was stopped at", stopped(1, stays=False)),
-    Case("a stopped host of a live run belongs to the run", "keep", "goes on", stopped(9, live=True)),
+    Case("a stopped host of a live run belongs to the run", "keep", "is running", stopped(9, live=True)),
 ]

@@ -64,28 +64,33 @@ WHAT = [
     # sentence, the records, what comes next
     ("it asks for all that it lacks", trains(), Ask(2)),
     ("one that has most of them asks for the rest", trains(gang=3), Ask(1)),
-    ("not sooner than ten minutes after the last time", trains(run=LATER), Wait("more hosts are not asked for yet")),
-    ("not one that has all", trains(gang=4), Wait("it has as many workers as it may have there")),
-    ("not before it trains", trains(attempt={"started": None}), Wait("no attempt of it trains that could grow")),
-    ("not once it is over", trains(attempt={"ending": "lost"}), Wait("no attempt of it trains that could grow")),
+    (
+        "not sooner than ten minutes after the last time",
+        trains(run=LATER),
+        Wait("the next request for more hosts is not due yet"),
+    ),
+    ("not one that has all", trains(gang=4), Wait("it has all workers that its capacity pool may hold")),
+    ("not before it trains", trains(attempt={"started": None}), Wait("none of its attempts can grow now")),
+    ("not once it is over", trains(attempt={"ending": "lost"}), Wait("none of its attempts can grow now")),
     ("not when somebody stops it", trains(run={"stopping": AT}), Wait("the gang is about to leave")),
     ("not at its cap", trains(attempt={"capped": AT}), Wait("the gang is about to leave")),
     ("not for a few minutes", trains(run={"progress": SOON}), Wait("the run ends too soon for more hosts")),
     (
         "not while one of its hosts goes",
         trains(rows=({"sk": "host#i-0", **host(ready=1, warned=AT)},)),
-        Wait("a host of the gang goes: the next attempt comes first"),
+        Wait("a host of the gang is leaving: the next attempt comes first"),
     ),
     ("hosts that boot are waited for", trains(READY, BOOTS), Wait("i-x0, i-x1 will join")),
     (
         "when all are ready they join",
         trains(READY, READY),
-        Join(("i-x0", "i-x1"), "2 more hosts of the same pool are ready: it goes on with 4 workers in place of 2"),
+        Join(("i-x0", "i-x1"), "2 more hosts of the same capacity pool are ready: it continues with 4 workers "
+        "instead of 2"),
     ),
     (
         "one is enough",
         trains(READY),
-        Join(("i-x0",), "1 more host of the same pool is ready: it goes on with 3 workers in place of 2"),
+        Join(("i-x0",), "1 more host of the same capacity pool is ready: it continues with 3 workers instead of 2"),
     ),
     ("the gang is asked once", trains(READY, attempt={"growing": AT}), Wait("the gang is about to leave")),
     ("a host that is lost does not join", trains(host(lost="it died")), GiveUp(("i-x0",), "i-x0: it died")),
@@ -173,7 +178,7 @@ def test_a_gang_that_leaves_to_grow_loses_nobody_and_says_the_sizes() -> None:
     rows = tuple({"sk": f"host#i-{n}", **host(ready=1, **left)} for n in range(2))
     trouble = interruption(trains(READY, attempt={"growing": AT}, rows=rows), 1, 40)
     assert (trouble.error, trouble.lost, trouble.all_well) == ("Resized", (), True)
-    assert "3 hosts in place of 2" in trouble.reason
+    assert "3 hosts instead of 2" in trouble.reason
 
 
 def test_one_whose_host_goes_meanwhile_is_interrupted() -> None:

@@ -239,10 +239,10 @@ STRANDED = [
 WELL = [
     # sentence, who left and why, the steps reported in this attempt, part of the reason, whether the hosts can go on
     ("a program was killed in mid-training", {"why": "killed"}, 7, "was killed on i-a", True),
-    ("a program left of its own", {"why": "peer"}, 7, "left to be started again", True),
+    ("a program left of its own", {"why": "peer"}, 7, "left for a restart", True),
     ("before it had come any further", {"why": "killed"}, 5, "was killed on i-a", False),
-    ("it never reported a step", {"why": "peer"}, None, "left to be started again", False),
-    ("EC2 takes a host", {"why": "interrupted"}, 7, "are going away: i-a", False),
+    ("it never reported a step", {"why": "peer"}, None, "left for a restart", False),
+    ("EC2 takes a host", {"why": "interrupted"}, 7, "were interrupted or lost: i-a", False),
 ]
 
 
@@ -641,7 +641,7 @@ USED_UP = [
         "the time is over",
         1,
         2,
-        "stopped at its cap of 2 hours (limits.hours) after step 1,840, having taken 2.00 hours",
+        "stopped at its cap of 2 hours (limits.hours) after step 1,840, 2.00 hours",
     ),
     ("neither is over", 2, 0.5, None),
     (

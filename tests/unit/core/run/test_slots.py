@@ -98,7 +98,8 @@ def test_what_no_run_may_have_is_a_fault_that_says_who_may_raise_it(
     found = slots.faults(job(cluster={"workers": 3}), limits)
     assert [fault.path for fault in found] == ([path] if path else [])
     assert all(
-        f"whoever deploys the yard raise it (cdk deploy --all -c {setting})" in str(fault) for fault in found
+        f"the operator of the yard to raise it (cdk deploy --all -c {setting})" in str(fault)
+        for fault in found
     )
 
 
@@ -115,8 +116,8 @@ def test_how_long_it_waits(waited: float, late: bool) -> None:
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        (YardLimits(), "this yard has no pool: keep fewer"),
-        (YardLimits(pool=1), "this yard lets 1 host wait for other runs at once: keep fewer"),
+        (YardLimits(), "this yard has no warm pool: keep fewer"),
+        (YardLimits(pool=1), "this yard allows 1 host in its warm pool: keep fewer"),
         (YardLimits(pool=2), None),
     ],
 )

@@ -78,7 +78,7 @@ def test_the_reason_says_who_and_how_far_it_had_come() -> None:
     assert stopping.reason(saved, after(90), 1840) == (
         "alice has stopped the run after step 1,840; its last save was 90 s old"
     )
-    assert stopping.reason(ledger(), NOON) == "somebody has stopped the run; no checkpoint has been saved"
+    assert stopping.reason(ledger(), NOON) == "A user has stopped the run; no checkpoint has been saved"
 
 
 def test_a_run_that_was_stopped_has_not_failed_and_is_not_tried_again() -> None:

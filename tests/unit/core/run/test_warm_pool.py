@@ -191,8 +191,8 @@ def test_what_release_does_with_a_host_in_the_pool_and_one_that_was_just_taken()
         pooled={"i-1"},
     )
     assert disposed == (
-        Disposal("i-0", Act.TERMINATE, "the run is over"),
-        Disposal("i-1", Act.POOL, "it waits in the pool for the next run"),
+        Disposal("i-0", Act.TERMINATE, "the run has ended"),
+        Disposal("i-1", Act.POOL, "it waits in the warm pool for the next run"),
     )
     records = over(i_0={"taken": "before"}, i_1={"taken": "before", "ended": AT})
     assert missed(records.hosts.values(), ()) == (("i-0", Market.SPOT),), "its tags were never written"
