@@ -67,3 +67,12 @@ def test_the_container_of_an_editor_runs_make_setup() -> None:
 def test_every_text_file_ends_its_lines_as_editorconfig_says() -> None:
     texts = {path: path.read_bytes() for folder in voice.FOLDERS for path in voice.files(ROOT / folder)}
     assert [path for path, text in texts.items() if b"\r\n" in text or (text and text[-1:] != b"\n")] == []
+
+
+def test_the_index_of_decisions_has_each_with_its_title() -> None:
+    folder = ROOT / "docs/decisions"
+    rows = re.findall(
+        r"^\| \[(\d+)\]\((\S+)\) \| (.+?) \| .+ \|$", (folder / "README.md").read_text(), re.MULTILINE
+    )
+    titles = {path.name: path.read_text().partition("\n")[0] for path in folder.glob("0*.md")}
+    assert {file: f"# {number}. {title}" for number, file, title in rows} == titles
