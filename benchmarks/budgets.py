@@ -13,7 +13,7 @@ from benchmarks import (
 from benchmarks.simulated import growth, scale
 from benchmarks.simulated.week import Asked
 from benchmarks.simulated.worlds import FEW, MANY, Worlds
-from simulation.aws.door.rates import CONCURRENCY, READ_UNITS, TRANSITIONS, WRITE_UNITS, rate_of
+from simulation.aws.endpoint.rates import CONCURRENCY, READ_UNITS, TRANSITIONS, WRITE_UNITS, rate_of
 
 
 @dataclass(frozen=True)

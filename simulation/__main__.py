@@ -22,7 +22,7 @@ from simulation.assembly import BUILD, ROOT, NotSynthesisedError
 from simulation.cases import case, process, selection, traces
 from simulation.cases.campaign import Cores, WorkerDiedError
 from simulation.cases.case import BadInputError, Case, Finding, Group
-from simulation.cases.findings import Retold, Told, differs, tried
+from simulation.cases.findings import CaseRun, Rerun, add_difference, run_case
 from simulation.faults import Fault, Kind
 from simulation.report import page, screen, summary
 from simulation.report.screen import console
@@ -30,16 +30,16 @@ from simulation.scenarios import SCENARIOS
 from simulation.timeline import Line
 from simulation.world.clock import CLOCK
 
-MOST_STORIES = 100
+MOST_TIMELINES = 100
 """The most timelines on the page. The first world of each group always has one."""
-STORIES_OF_A_GROUP = 5
+TIMELINES_OF_A_GROUP = 5
 BAD_INPUT, NOT_RUN, INTERRUPTED = 2, 3, 130
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @dataclass
-class Asked:
+class Options:
     """The checked options of the command."""
 
     scenarios: list[str]
@@ -56,9 +56,9 @@ class Asked:
     command: str
 
 
-def _option(name: str, words: str) -> typer.models.OptionInfo:
+def _option(name: str, text: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
-        f"--{name.lower()}", envvar=name, show_envvar=True, help=words
+        f"--{name.lower()}", envvar=name, show_envvar=True, help=text
     )
     return option
 
@@ -116,29 +116,29 @@ def main(
     """
     given = {"SEED": seed, "SEEDS": seeds, "SCENARIO": scenario, "KIND": kind, "SAMPLE": sample, "FILE": file}
     given |= {"FIRST": "" if first == "1" else first, "JOBS": jobs, "DETECT": detect, "ALIKE": alike}
-    words = [f"{name}={shlex.quote(value)}" for name, value in given.items() if value]
-    asked = Asked(
-        scenarios=[case.known_scenario(name) for name in _words(scenario)] or list(SCENARIOS),
-        kinds=[Kind(case.known(name, Kind, "kind of fault")) for name in _words(kind)] or list(Kind),
+    settings = [f"{name}={shlex.quote(value)}" for name, value in given.items() if value]
+    options = Options(
+        scenarios=[case.check_scenario(name) for name in _split(scenario)] or list(SCENARIOS),
+        kinds=[Kind(case.check_name(name, Kind, "kind of fault")) for name in _split(kind)] or list(Kind),
         seed=seed.strip(),
-        seeds=_whole("SEEDS", seeds),
-        first=_whole("FIRST", first, least=0),
-        jobs=_whole("JOBS", jobs),
-        sample=_whole("SAMPLE", sample),
+        seeds=_parse_number("SEEDS", seeds),
+        first=_parse_number("FIRST", first, least=0),
+        jobs=_parse_number("JOBS", jobs),
+        sample=_parse_number("SAMPLE", sample),
         trace=Path(trace) if trace else None,
         file=Path(file) if file else None,
         detect=detect not in ("", "0"),
         alike=alike not in ("", "0"),
-        command=" ".join(["make simulate", *words]),
+        command=" ".join(["make simulate", *settings]),
     )
-    raise typer.Exit(_do(asked))
+    raise typer.Exit(_run(options))
 
 
-def _words(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _whole(name: str, text: str, *, least: int = 1) -> int:
+def _parse_number(name: str, text: str, *, least: int = 1) -> int:
     """Return 0 if nothing is given. Raises BadInputError."""
     if not text.strip():
         return 0
@@ -147,12 +147,12 @@ def _whole(name: str, text: str, *, least: int = 1) -> int:
     return int(text)
 
 
-def _do(asked: Asked) -> int:
-    if asked.seed:
-        return _replay(asked)
-    if asked.trace:
-        return _compare(asked.trace)
-    return _campaign(asked)
+def _run(options: Options) -> int:
+    if options.seed:
+        return _replay(options)
+    if options.trace:
+        return _compare(options.trace)
+    return _campaign(options)
 
 
 def _assembly() -> Path:
@@ -164,51 +164,53 @@ def _assembly() -> Path:
 # ---------------------------------------------------------------------------------------------------------- a campaign
 
 
-def _campaign(asked: Asked) -> int:
-    file = _of_file(asked.file) if asked.file else None
+def _campaign(options: Options) -> int:
+    file = _read_cases(options.file) if options.file else None
     folder = _assembly()
     began = time.monotonic()
     findings: list[Finding] = []
-    stories: dict[Case, Sequence[Line]] = {}
+    timelines: dict[Case, Sequence[Line]] = {}
     stopped = False
-    with Cores(folder, asked.jobs) as cores:
+    with Cores(folder, options.jobs) as cores:
         try:
-            cases = file if file is not None else _to_try(asked, cores, findings.extend)
+            cases = file if file is not None else _choose_cases(options, cores, findings.extend)
             with screen.Bar(len(cases)) as bar:
 
-                def heard(found: Sequence[Finding]) -> None:
+                def report(found: Sequence[Finding]) -> None:
                     findings.extend(found)
-                    bar.heard(found)
+                    bar.report(found)
 
-                cores.findings(cases, heard)
-            retold = _stories(cores, case.grouped(findings))
-            stories = {each.finding.case: each.lines for each in retold}
-            changed = {each.finding.case: differs(each) for each in retold if not each.same}
+                cores.findings(cases, report)
+            reruns = _rerun_findings(cores, case.group_findings(findings))
+            timelines = {each.finding.case: each.lines for each in reruns}
+            changed = {each.finding.case: add_difference(each) for each in reruns if not each.same}
             findings = [changed.get(each.case, each) for each in findings]
         except KeyboardInterrupt:
             stopped = True
             console.print(f"\nStopped after {len(findings):,} worlds.")
-    groups = case.grouped(findings)
+    groups = case.group_findings(findings)
     wall = time.monotonic() - began
-    screen.say_campaign(findings, groups, wall)
+    screen.print_campaign(findings, groups, wall)
     title = "Trainyard, simulated"
     _write(
-        asked,
-        page.Campaign(title, asked.command, _commit(), datetime.now(UTC), wall, findings, groups, stories),
+        options,
+        page.Campaign(
+            title, options.command, _commit(), datetime.now(UTC), wall, findings, groups, timelines
+        ),
     )
-    late = asked.detect and any(not row.held for row in summary.detections(findings))
+    late = options.detect and any(not row.held for row in summary.detections(findings))
     if groups or late:
         return 1
     return INTERRUPTED if stopped else 0
 
 
-def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], None]) -> list[Case]:
+def _choose_cases(options: Options, cores: Cores, report: Callable[[Sequence[Finding]], None]) -> list[Case]:
     """Return the cases that follow from the fault points of the clean worlds. Pass the findings of these to `heard`."""
-    clean = cores.clean(["train"] if asked.detect else asked.scenarios)
-    heard([each.finding for each in clean.values()])
-    kinds = [Kind.HOST, Kind.EVENT] if asked.detect else asked.kinds
+    clean = cores.clean(["train"] if options.detect else options.scenarios)
+    report([each.finding for each in clean.values()])
+    kinds = [Kind.HOST, Kind.EVENT] if options.detect else options.kinds
     whole = {name: each.faults for name, each in clean.items()}
-    spaces = selection.of_kinds(whole if asked.seeds else selection.its_own(whole), kinds)
+    spaces = selection.select_kinds(whole if options.seeds else selection.drop_shared(whole), kinds)
     if not spaces:
         broken = [
             f"{each.finding.case} broke: {each.finding.violations[0].what}"
@@ -217,18 +219,18 @@ def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], Non
         ]
         why = f" ({'; '.join(broken)})" if broken else ""
         raise BadInputError(
-            f"{', '.join(asked.scenarios)}: no fault point has a fault of kind {', '.join(kinds)}{why}"
+            f"{', '.join(options.scenarios)}: no fault point has a fault of kind {', '.join(kinds)}{why}"
         )
-    if asked.seeds:
-        return [selection.chosen(spaces, asked.first + number) for number in range(asked.seeds)]
-    all_of_them = asked.alike or asked.detect
-    singles = selection.each_single(spaces if all_of_them else selection.one_of_each(spaces, clean))
-    if Kind.EVENT in kinds and not asked.detect:
-        singles += cores.late_news(spaces)
-    return selection.sample(singles, asked.sample, asked.first) if asked.sample else singles
+    if options.seeds:
+        return [selection.choose_case(spaces, options.first + number) for number in range(options.seeds)]
+    all_of_them = options.alike or options.detect
+    singles = selection.list_singles(spaces if all_of_them else selection.drop_equivalent(spaces, clean))
+    if Kind.EVENT in kinds and not options.detect:
+        singles += cores.late_signals(spaces)
+    return selection.sample(singles, options.sample, options.first) if options.sample else singles
 
 
-def _of_file(path: Path) -> list[Case]:
+def _read_cases(path: Path) -> list[Case]:
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -236,26 +238,26 @@ def _of_file(path: Path) -> list[Case]:
     return [case.parse(line) for line in lines if line.strip() and not line.startswith("#")]
 
 
-def _stories(cores: Cores, groups: Sequence[Group]) -> list[Retold]:
+def _rerun_findings(cores: Cores, groups: Sequence[Group]) -> list[Rerun]:
     """Run the first world of each group again, then the second of each, up to MOST_STORIES."""
     turns = [
         [group.findings[turn] for group in groups if turn < len(group.findings)]
-        for turn in range(STORIES_OF_A_GROUP)
+        for turn in range(TIMELINES_OF_A_GROUP)
     ]
-    room = [each for turn in turns[1:] for each in turn][: max(0, MOST_STORIES - len(groups))]
+    room = [each for turn in turns[1:] for each in turn][: max(0, MOST_TIMELINES - len(groups))]
     by_case = {each.case: each for each in [*turns[0], *room]}
-    return cores.stories(list(by_case.values()))
+    return cores.rerun(list(by_case.values()))
 
 
-def _write(asked: Asked, about: page.Campaign) -> None:
-    written = page.written(about, BUILD / "index.html")
+def _write(options: Options, about: page.Campaign) -> None:
+    written = page.write_page(about, BUILD / "index.html")
     console.print(f"Page: {written.relative_to(ROOT)}")
     broken = dict.fromkeys(str(each.case) for each in about.findings if each.violations)
     texts = BUILD / "broken.txt"
     texts.write_text("".join(f"{each}\n" for each in broken))
     if broken:
         console.print(f"Replay the broken worlds: make simulate FILE={texts.relative_to(ROOT)}")
-    if asked.detect:
+    if options.detect:
         table = BUILD / "detection.md"
         table.write_text(detection.markdown(summary.detections(about.findings)))
         console.print(f"Table for the docs: {table.relative_to(ROOT)}")
@@ -263,28 +265,28 @@ def _write(asked: Asked, about: page.Campaign) -> None:
 
 def _commit() -> str:
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return said.stdout.strip() or "no commit"
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "no commit"
 
 
 # ----------------------------------------------------------------------------------------------------------- one world
 
 
-def _replay(asked: Asked) -> int:
+def _replay(options: Options) -> int:
     """Replay the world of SEED."""
-    if not asked.seed.isdecimal():
-        _check_text(asked.seed)
+    if not options.seed.isdecimal():
+        _check_text(options.seed)
     folder = _assembly()
-    wanted = _wanted(asked, folder)
-    told = _tried(folder, wanted)
-    screen.tell(told)
-    if asked.trace and told.story:
-        traces.write_trace(asked.trace, wanted, told.story.trace)
-        console.print(f"Trace: {asked.trace}, {traces.digest(told.story.trace)}")
-    if not told.finding.violations:
+    chosen = _choose_case(options, folder)
+    case_run = _run_case(folder, chosen)
+    screen.print_world(case_run)
+    if options.trace and case_run.result:
+        traces.write_trace(options.trace, chosen, case_run.result.trace)
+        console.print(f"Trace: {options.trace}, {traces.digest(case_run.result.trace)}")
+    if not case_run.finding.violations:
         return 0
-    if len(wanted.faults) > 1:
-        _say_smallest(folder, told.finding)
+    if len(chosen.faults) > 1:
+        _print_smallest(folder, case_run.finding)
     return 1
 
 
@@ -298,35 +300,37 @@ def _check_text(seed: str) -> None:
     case.parse(seed)
 
 
-def _wanted(asked: Asked, folder: Path) -> Case:
-    if not asked.seed.isdecimal():
-        return case.parse(asked.seed)
-    spaces = selection.of_kinds({name: _space(folder, name) for name in asked.scenarios}, asked.kinds)
+def _choose_case(options: Options, folder: Path) -> Case:
+    if not options.seed.isdecimal():
+        return case.parse(options.seed)
+    spaces = selection.select_kinds(
+        {name: _list_faults(folder, name) for name in options.scenarios}, options.kinds
+    )
     if not spaces:
         raise BadInputError(
-            f"{', '.join(asked.scenarios)}: no fault point has a fault of kind {', '.join(asked.kinds)}"
+            f"{', '.join(options.scenarios)}: no fault point has a fault of kind {', '.join(options.kinds)}"
         )
-    return selection.chosen(spaces, int(asked.seed))
+    return selection.choose_case(spaces, int(options.seed))
 
 
-def _space(folder: Path, scenario: str) -> tuple[Fault, ...]:
-    told = _tried(folder, Case(scenario))
-    return selection.space_of(told.story) if told.story else ()
+def _list_faults(folder: Path, scenario: str) -> tuple[Fault, ...]:
+    case_run = _run_case(folder, Case(scenario))
+    return selection.list_faults(case_run.result) if case_run.result else ()
 
 
-def _tried(folder: Path, wanted: Case) -> Told:
+def _run_case(folder: Path, chosen: Case) -> CaseRun:
     """Run the case in this process, then restore the clock of the machine."""
     try:
-        return tried(folder, wanted, in_full=True)
+        return run_case(folder, chosen, in_full=True)
     finally:
         CLOCK.leave()
 
 
-def _say_smallest(folder: Path, broken: Finding) -> None:
+def _print_smallest(folder: Path, broken: Finding) -> None:
     """Print the smallest subset of the faults that breaks one of the same invariants."""
     invariants = [each.invariant for each in broken.violations]
-    for fewer in selection.smaller(broken.case):
-        if _tried(folder, fewer).finding.breaks(invariants):
+    for fewer in selection.list_subsets(broken.case):
+        if _run_case(folder, fewer).finding.breaks(invariants):
             console.print(Text(f"Fewer faults break it too: {fewer.command}", "cyan"))
             return
     console.print(f"All {len(broken.case.faults)} faults are needed.")
@@ -334,13 +338,13 @@ def _say_smallest(folder: Path, broken: Finding) -> None:
 
 def _compare(path: Path) -> int:
     """Compare the world of a trace with the trace, line by line."""
-    of, before = traces.read_trace(path)
-    wanted = case.parse(of)
-    told = _tried(_assembly(), wanted)
-    if told.story is None:
-        console.print(f"{wanted} does not end anymore: {told.finding.violations[0].what}")
+    text, before = traces.read_trace(path)
+    chosen = case.parse(text)
+    case_run = _run_case(_assembly(), chosen)
+    if case_run.result is None:
+        console.print(f"{chosen} does not end anymore: {case_run.finding.violations[0].what}")
         return 1
-    now = list(traces.trace_lines(told.story.trace))
+    now = list(traces.trace_lines(case_run.result.trace))
     for number, (then, line) in enumerate(zip(before, now, strict=False), 2):
         if then != line:
             console.print(f"{path} differs from line {number} on:\n  before {then}\n  now    {line}")
@@ -350,7 +354,7 @@ def _compare(path: Path) -> int:
             f"{path} has {len(before):,} entries, the world now has {len(now):,}; the shorter is a prefix of the longer"
         )
         return 1
-    console.print(f"The same {len(now):,} entries: {wanted}")
+    console.print(f"The same {len(now):,} entries: {chosen}")
     return 0
 
 
@@ -361,15 +365,15 @@ def run() -> int:
     try:
         return int(typer.main.get_command(app).main(prog_name="make simulate", standalone_mode=False) or 0)
     except TyperException as error:
-        said = error.format_message() if hasattr(error, "format_message") else str(error)
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
         code = BAD_INPUT
     except BadInputError as error:
-        said, code = str(error), BAD_INPUT
+        message, code = str(error), BAD_INPUT
     except (NotSynthesisedError, WorkerDiedError) as error:
-        said, code = str(error), NOT_RUN
+        message, code = str(error), NOT_RUN
     except KeyboardInterrupt:
-        said, code = "stopped", INTERRUPTED
-    sys.stderr.write(f"simulate: {said}\n")
+        message, code = "stopped", INTERRUPTED
+    sys.stderr.write(f"simulate: {message}\n")
     return code
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulation.aws import iam
-from simulation.aws.door.api import ACCOUNT, PARTITION, REGION
+from simulation.aws.endpoint.api import ACCOUNT, PARTITION, REGION
 from simulation.aws.eventbridge import DEFAULT_BUS
 
 ZONES = tuple(f"{REGION}{letter}" for letter in "abcdef")

@@ -11,31 +11,31 @@ from enum import StrEnum
 from simulation.faults import BootFault, Fault, HostFault, Kind
 from simulation.world.world import Entry
 
-AWS_TELLS = frozenset(
+REPORTED_FAULTS = frozenset(
     map(str, (HostFault.DIES, HostFault.WARNED_120, HostFault.WARNED_30, HostFault.WARNED_0))
 )
-NOBODY_TELLS = frozenset(map(str, (HostFault.HANGS, HostFault.IS_CUT_OFF)))
+UNREPORTED_FAULTS = frozenset(map(str, (HostFault.HANGS, HostFault.IS_CUT_OFF)))
 BOOTS = frozenset(map(str, BootFault))
 
 
-class Told(StrEnum):
+class Visibility(StrEnum):
     """How a loss can be detected."""
 
-    BY_AWS = "AWS reports it"
-    BY_NOBODY = "nothing reports it"
+    REPORTED = "AWS reports it"
+    UNREPORTED = "nothing reports it"
     BOOTING = "the host was not ready yet"
     PROGRAMS = "programs hang, hosts are healthy"
     OTHER = "other"
 
 
-LIMITS = {Told.BY_AWS: 30.0, Told.BY_NOBODY: 180.0}
+LIMITS = {Visibility.REPORTED: 30.0, Visibility.UNREPORTED: 180.0}
 """Seconds from the loss to the request. A booting host and a silent program have their own, longer limits."""
 TRAINING = ("train", "servers")
 """The scenarios with limits. Bakes and dev hosts have longer timeouts."""
-IN_TIME = "a loss is seen in time"
+DETECTED_IN_TIME = "a loss is seen in time"
 """The invariant that a late world breaks. Only worlds with one fault are measured."""
-EC2_KNOWS = ("host failed", "host reclaimed", "takes a spot host back")
-FAULT = "meets a fault: "
+EC2_ENTRIES = ("host failed", "host reclaimed", "takes a spot host back")
+FAULT = "fault: "
 
 
 @dataclass(frozen=True)
@@ -45,70 +45,70 @@ class Detection:
     fault: Fault
     ec2: float
     """Until EC2 itself noticed the loss; 0 if it did not, or did not have to."""
-    seen: float
+    noticed: float
     """Until the workflow noticed the loss."""
-    asked: float
+    requested: float
     """Until the next attempt was requested: by CreateFleet, or by starting on the remaining hosts."""
     booting: bool = False
     """True if the host had not been ready yet."""
 
     @property
-    def told(self) -> Told:
+    def visibility(self) -> Visibility:
         what = self.fault.what
-        if what in AWS_TELLS:
-            return Told.BY_AWS
-        if what in BOOTS or (self.booting and what in NOBODY_TELLS):
-            return Told.BOOTING
-        if what in NOBODY_TELLS:
-            return Told.BY_NOBODY
-        return Told.PROGRAMS if what == HostFault.GANG_HANGS else Told.OTHER
+        if what in REPORTED_FAULTS:
+            return Visibility.REPORTED
+        if what in BOOTS or (self.booting and what in UNREPORTED_FAULTS):
+            return Visibility.BOOTING
+        if what in UNREPORTED_FAULTS:
+            return Visibility.UNREPORTED
+        return Visibility.PROGRAMS if what == HostFault.GANG_HANGS else Visibility.OTHER
 
     @property
     def late(self) -> bool:
-        return self.asked - self.ec2 > LIMITS.get(self.told, float("inf"))
+        return self.requested - self.ec2 > LIMITS.get(self.visibility, float("inf"))
 
     @property
-    def how_late(self) -> str:
+    def describe_delay(self) -> str:
         return (
-            f"the next attempt was requested {self.asked - self.ec2:.0f} s after {self.fault} ({self.told}): "
-            f"the limit is {LIMITS[self.told]:.0f} s"
+            f"the next attempt was requested {self.requested - self.ec2:.0f} s after {self.fault} ({self.visibility}): "
+            f"the limit is {LIMITS[self.visibility]:.0f} s"
         )
 
 
-def detected(fault: Fault, trace: Sequence[Entry]) -> Detection | None:
+def measure_detection(fault: Fault, trace: Sequence[Entry]) -> Detection | None:
     """Return the detection of a fault; None if the fault hit no host or event, or led to no new attempt."""
     if fault.kind not in (Kind.HOST, Kind.EVENT):
         return None
-    struck = _first(trace, lambda entry: _is_of(fault, entry))
-    if struck is None:
+    injection = _first(trace, lambda entry: _is_injection(fault, entry))
+    if injection is None:
         return None
-    before, after = trace[: trace.index(struck)], trace[trace.index(struck) + 1 :]
-    known = _first(after, lambda entry: entry.who == "ec2" and entry.what in EC2_KNOWS)
+    before, after = trace[: trace.index(injection)], trace[trace.index(injection) + 1 :]
+    known = _first(after, lambda entry: entry.who == "ec2" and entry.what in EC2_ENTRIES)
     recovers = _first(after, lambda entry: entry.what == "enters Recover")
     if recovers is None:
         return None
     following = after[after.index(recovers) :]
     caught = [entry.at for entry in after if entry.what.startswith("catches ") and entry.at <= recovers.at]
-    asked = _first(following, _asks)
-    if asked is None:
+    requested = _first(following, _starts_attempt)
+    if requested is None:
         return None
-    seen = caught[-1] if caught else recovers.at
-    ec2 = _since(struck, min(known.at, seen)) if known else 0.0
-    booting = not any((entry.who, entry.what) == (struck.who, "says ready") for entry in before)
-    return Detection(fault, ec2, _since(struck, seen), _since(struck, asked.at), booting)
+    noticed = caught[-1] if caught else recovers.at
+    ec2 = _since(injection, min(known.at, noticed)) if known else 0.0
+    booting = not any((entry.who, entry.what) == (injection.who, "says ready") for entry in before)
+    return Detection(fault, ec2, _since(injection, noticed), _since(injection, requested.at), booting)
 
 
-def _is_of(fault: Fault, entry: Entry) -> bool:
-    return entry.what == FAULT + fault.what and entry.details.get("place") == fault.place
+def _is_injection(fault: Fault, entry: Entry) -> bool:
+    return entry.what == FAULT + fault.what and entry.details.get("point") == fault.point
 
 
-def _asks(entry: Entry) -> bool:
+def _starts_attempt(entry: Entry) -> bool:
     """Return True if the entry starts the next attempt, on new hosts or on the remaining ones."""
     return (entry.who, entry.what) == ("ec2", "fleet") or entry.what in ("enters AwaitHosts", "enters Await")
 
 
-def _since(struck: Entry, when: datetime) -> float:
-    return (when - struck.at).total_seconds()
+def _since(injection: Entry, when: datetime) -> float:
+    return (when - injection.at).total_seconds()
 
 
 def _first(entries: Iterable[Entry], fits: Callable[[Entry], bool]) -> Entry | None:
@@ -119,12 +119,12 @@ def _first(entries: Iterable[Entry], fits: Callable[[Entry], bool]) -> Entry | N
 class Row:
     """All detections of one fault. Times are medians in seconds."""
 
-    told: Told
+    visibility: Visibility
     fault: str
     worlds: int
     ec2: float
-    seen: float
-    asked: float
+    noticed: float
+    requested: float
     most: float
     """The longest time without the part of EC2. The limit applies to it."""
     worst: Fault
@@ -137,25 +137,25 @@ class Row:
 
 def table(detections: Iterable[Detection]) -> list[Row]:
     """Return one row for each fault."""
-    by_fault: dict[tuple[Told, str], list[Detection]] = {}
+    by_fault: dict[tuple[Visibility, str], list[Detection]] = {}
     for each in detections:
-        by_fault.setdefault((each.told, each.fault.what), []).append(each)
-    rows = [_row(told, what, found) for (told, what), found in by_fault.items()]
-    return sorted(rows, key=lambda row: (list(Told).index(row.told), row.fault))
+        by_fault.setdefault((each.visibility, each.fault.what), []).append(each)
+    rows = [_row(visibility, what, found) for (visibility, what), found in by_fault.items()]
+    return sorted(rows, key=lambda row: (list(Visibility).index(row.visibility), row.fault))
 
 
-def _row(told: Told, what: str, found: Sequence[Detection]) -> Row:
-    worst = max(found, key=lambda each: each.asked - each.ec2)
+def _row(visibility: Visibility, what: str, found: Sequence[Detection]) -> Row:
+    worst = max(found, key=lambda each: each.requested - each.ec2)
     return Row(
-        told,
+        visibility,
         what,
         len(found),
         statistics.median(each.ec2 for each in found),
-        statistics.median(each.seen - each.ec2 for each in found),
-        statistics.median(each.asked - each.seen for each in found),
-        worst.asked - worst.ec2,
+        statistics.median(each.noticed - each.ec2 for each in found),
+        statistics.median(each.requested - each.noticed for each in found),
+        worst.requested - worst.ec2,
         worst.fault,
-        LIMITS.get(told),
+        LIMITS.get(visibility),
     )
 
 
@@ -173,18 +173,18 @@ attempt. `make simulate DETECT=1` writes this table.
 def markdown(rows: Sequence[Row]) -> str:
     """Return the table as Markdown, for the docs."""
     lines = []
-    told: Told | None = None
+    visibility: Visibility | None = None
     for row in rows:
-        if row.told is not told:
-            told = row.told
-            lines.append(f"| **{told}** | | | | | | |")
+        if row.visibility is not visibility:
+            visibility = row.visibility
+            lines.append(f"| **{visibility}** | | | | | | |")
         limit = f"{row.limit:.0f}" if row.limit else ""
         cells = (
             row.fault,
             row.worlds,
             f"{row.ec2:.1f}",
-            f"+{row.seen:.1f}",
-            f"+{row.asked:.1f}",
+            f"+{row.noticed:.1f}",
+            f"+{row.requested:.1f}",
             f"{row.most:.1f}",
             limit,
         )

@@ -109,10 +109,10 @@ class PersonFault(StrEnum):
     TERMINATES_HOST = "a user terminates a host"
 
 
-ASKS = (PersonFault.ASKS_TO_STOP, PersonFault.ASKS_TWICE)
+STOP_REQUESTS = (PersonFault.ASKS_TO_STOP, PersonFault.ASKS_TWICE)
 
 
-WHATS: dict[Kind, tuple[type[StrEnum], ...]] = {
+FAULTS_BY_KIND: dict[Kind, tuple[type[StrEnum], ...]] = {
     Kind.REQUEST: (RequestFault,),
     Kind.INVOCATION: (InvocationFault,),
     Kind.EVENT: (EventFault,),
@@ -146,34 +146,38 @@ class Fault:
     """One fault at one fault point."""
 
     kind: Kind
-    place: str
+    point: str
     what: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.place}: {self.what}"
+        return f"{self.kind} {self.point}: {self.what}"
 
     @classmethod
     def parse(cls, text: str) -> Fault:
         """Parse the result of str(). Raises ValueError if the text is not a fault."""
         kind, _, rest = text.strip().partition(" ")
-        place, _, what = rest.rpartition(": ")
-        if kind not in set(Kind) or not place or not any(what in set(names) for names in WHATS[Kind(kind)]):
+        point, _, what = rest.rpartition(": ")
+        if (
+            kind not in set(Kind)
+            or not point
+            or not any(what in set(names) for names in FAULTS_BY_KIND[Kind(kind)])
+        ):
             raise ValueError(f"{text!r} is not a fault: write it as in the tables, `request POINT: FAULT`")
-        return cls(Kind(kind), place, what)
+        return cls(Kind(kind), point, what)
 
 
-Place = tuple[Kind, str]
+FaultPoint = tuple[Kind, str]
 
 
 @dataclass
-class Passed:
+class Visit:
     """The circumstances under which a world reached a fault point."""
 
     during: str
     """The states of all executions at that moment."""
     about: str
     """The signal or request, and the role of the host; without the number of the host and the count."""
-    asks: Sequence[str] = ()
+    operations: Sequence[str] = ()
     """The AWS operations of the invocation, from its start to its end."""
 
 
@@ -182,8 +186,8 @@ class Plan:
     """The faults of one world. The plan also records every fault point that the world reaches."""
 
     faults: Sequence[Fault] = ()
-    places: dict[Place, Passed | None] = field(default_factory=dict)
-    struck: list[Fault] = field(default_factory=list)
+    points: dict[FaultPoint, Visit | None] = field(default_factory=dict)
+    injected: list[Fault] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.take(self.faults)
@@ -193,28 +197,28 @@ class Plan:
         self.faults = faults
         self._by_place: dict[tuple[Kind, str], list[Fault]] = {}
         for fault in faults:
-            self._by_place.setdefault((fault.kind, fault.place), []).append(fault)
+            self._by_place.setdefault((fault.kind, fault.point), []).append(fault)
 
-    def at(self, kind: Kind, place: str, passed: Passed | None = None) -> list[Fault]:
+    def at(self, kind: Kind, point: str, visit: Visit | None = None) -> list[Fault]:
         """Record the fault point, and return its faults."""
-        self.places.setdefault((kind, place), passed)
-        found = self._by_place.get((kind, place), [])
-        self.struck += [fault for fault in found if fault not in self.struck]
+        self.points.setdefault((kind, point), visit)
+        found = self._by_place.get((kind, point), [])
+        self.injected += [fault for fault in found if fault not in self.injected]
         return found
 
 
-def like_others(places: Mapping[Place, Passed | None]) -> frozenset[Place]:
+def find_equivalent(points: Mapping[FaultPoint, Visit | None]) -> frozenset[FaultPoint]:
     """Return the fault points that are equivalent to others and need no test of their own.
 
     Two fault points are equivalent if the same thing happens there, in the same states, and the function sends the
     same requests to AWS in the same order. They differ only in the host of a role, or in the count. Only
     the last of equivalent requests is tried, and the first and the last of other equivalent fault points.
     """
-    alike: dict[tuple[object, ...], list[Place]] = {}
-    for (kind, place), passed in places.items():
-        if passed:
-            key = (kind, passed.during, passed.about, *passed.asks)
-            alike.setdefault(key, []).append((kind, place))
+    alike: dict[tuple[object, ...], list[FaultPoint]] = {}
+    for (kind, point), visit in points.items():
+        if visit:
+            key = (kind, visit.during, visit.about, *visit.operations)
+            alike.setdefault(key, []).append((kind, point))
     return frozenset(
         each
         for group in alike.values()
@@ -222,38 +226,42 @@ def like_others(places: Mapping[Place, Passed | None]) -> frozenset[Place]:
     )
 
 
-def has_its_turn(fault: Fault) -> bool:
+def is_chosen_retry(fault: Fault) -> bool:
     """Return False if the fault is in RETRIED and another one of RETRIED is tried at its fault point."""
-    turn = zlib.crc32(fault.place.encode()) % len(RETRIED)
+    turn = zlib.crc32(fault.point.encode()) % len(RETRIED)
     return fault.what not in RETRIED or fault.what == RETRIED[turn]
 
 
-def singles(places: Mapping[Place, Passed | None]) -> Iterator[Fault]:
+def singles(points: Mapping[FaultPoint, Visit | None]) -> Iterator[Fault]:
     """Yield every fault at every fault point. Yield only the first of kills with the same effect."""
     ends: set[tuple[str, int]] = set()
-    for (kind, place), passed in places.items():
-        faults = (Fault(kind, place, str(what)) for what in itertools.chain.from_iterable(WHATS[kind]))
-        for fault in filter(makes_sense, faults):
-            end = end_of_killed(fault, passed.asks) if passed and fault.what in KILLS else None
+    for (kind, point), visit in points.items():
+        faults = (
+            Fault(kind, point, str(what)) for what in itertools.chain.from_iterable(FAULTS_BY_KIND[kind])
+        )
+        for fault in filter(is_distinct, faults):
+            end = last_write_before(fault, visit.operations) if visit and fault.what in KILLS else None
             if end not in ends:
                 yield fault
             if end:
                 ends.add(end)
 
 
-def end_of_killed(kill: Fault, asks: Sequence[str]) -> tuple[str, int]:
+def last_write_before(kill: Fault, operations: Sequence[str]) -> tuple[str, int]:
     """Return the invocation, and the number of the last request before the kill that changes anything; 0 if none."""
-    invocation, _, number = kill.place.partition(" ")[0].rpartition("/")
+    invocation, _, number = kill.point.partition(" ")[0].rpartition("/")
     made = int(number) - (kill.what == RequestFault.KILLED_BEFORE)
-    writes = (each for each in range(made, 0, -1) if not asks[each - 1].partition(".")[2].startswith(READS))
+    writes = (
+        each for each in range(made, 0, -1) if not operations[each - 1].partition(".")[2].startswith(READS)
+    )
     return invocation, next(writes, 0)
 
 
-def makes_sense(fault: Fault) -> bool:
+def is_distinct(fault: Fault) -> bool:
     """Return True if the fault gives another world than no fault or than another fault."""
     if fault.kind is Kind.REQUEST:
-        operation = fault.place.rpartition(" ")[2].partition(".")[2]
-        if fault.what == RequestFault.DENIED and "conclude#" in fault.place:
+        operation = fault.point.rpartition(" ")[2].partition(".")[2]
+        if fault.what == RequestFault.DENIED and "conclude#" in fault.point:
             return (
                 False  # the rule calls Conclude again, and a real role would still lack the permission then
             )
@@ -263,8 +271,8 @@ def makes_sense(fault: Fault) -> bool:
             return not operation.startswith(READS)
         return True
     if fault.what == EventFault.STORM:
-        return fault.place.endswith(" #1") and fault.place.startswith(STORMS)
+        return fault.point.endswith(" #1") and fault.point.startswith(STORMS)
     if fault.kind is Kind.HOST:
-        boots = fault.place.endswith(BOOTS)
+        boots = fault.point.endswith(BOOTS)
         return boots == (fault.what in set(BootFault))
     return True

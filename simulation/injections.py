@@ -19,18 +19,18 @@ from simulation.faults import (
     HostFault,
     InvocationFault,
     Kind,
-    Passed,
     PersonFault,
     PoolFault,
+    Visit,
 )
 from simulation.hosts import faults as hosts
-from simulation.hosts.agent.words import WORDS
-from simulation.hosts.faults import Struck, When
+from simulation.hosts.agent.contract import SIGNALS
+from simulation.hosts.faults import AffectedHost, When
 from simulation.yard import Yard
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
 
-LATENESS = {
+DELAYS = {
     EventFault.LOST: (),
     EventFault.TWICE: (0.2, 0.3),
     EventFault.LATE: (10.0,),
@@ -38,7 +38,7 @@ LATENESS = {
     EventFault.MUCH_TOO_LATE: (3600.0,),
 }
 STORM_COPIES, STORM_SECONDS = 10, 90.0
-AT_HOSTS: dict[str, hosts.Fault] = {
+HOST_FAULTS: dict[str, hosts.Fault] = {
     HostFault.DIES: hosts.Dies(),
     HostFault.HANGS: hosts.Hangs(),
     HostFault.IS_CUT_OFF: hosts.IsCutOff(),
@@ -53,8 +53,8 @@ AT_HOSTS: dict[str, hosts.Fault] = {
     BootFault.BOOTS_LATE: hosts.Late(3600.0),
     BootFault.CLOCK_OFF: hosts.ClockOff(60.0),
 }
-NOTICES = {HostFault.WARNED_120: 120.0, HostFault.WARNED_30: 30.0, HostFault.WARNED_0: 0.0}
-ON_THE_WAY = ("catalogue", "results", "fetch", "install", "test", "generalize")
+NOTICE_SECONDS = {HostFault.WARNED_120: 120.0, HostFault.WARNED_30: 30.0, HostFault.WARNED_0: 0.0}
+DATA_STAGES = ("catalogue", "results", "fetch", "install", "test", "generalize")
 """Stages of a host between two signals at which data can be lost."""
 RULE = re.compile(r"([A-Z][A-Za-z]+?)[0-9A-F]{8}")
 
@@ -67,45 +67,47 @@ class Injections:
         self._counts: Counter[str] = Counter()
         self._storms = False
 
-    def listen(self) -> None:
+    def install(self) -> None:
         self.yard.functions.on_begin = self._invocation
         self.yard.events.delays = self._event
         self.yard.stepfunctions.on_state = self._state
-        self.yard.machines.on_word = self._word
-        self.yard.gateway.throttle = self._asked
+        self.yard.machines.on_stage = self._stage
+        self.yard.gateway.throttle = self._fleet_request
 
-    def _place(self, kind: Kind, place: str, who: str, passed: Passed | None = None) -> list[str]:
+    def _point(self, kind: Kind, point: str, who: str, visit: Visit | None = None) -> list[str]:
         """Return the faults of the plan at this fault point, and note them in the trace."""
-        found = [fault.what for fault in self.plan.at(kind, place, passed)]
+        found = [fault.what for fault in self.plan.at(kind, point, visit)]
         for what in found:
-            self.world.note(who, f"meets a fault: {what}", place=place)
+            self.world.note(who, f"fault: {what}", point=point)
         return found
 
-    def _numbered(self, word: str) -> str | None:
+    def _count(self, signal: str) -> str | None:
         """Return `word #2` at the second call for the word; None once the word was counted ONE_AFTER_ANOTHER times."""
-        self._counts[word] += 1
-        number = self._counts[word]
-        return f"{word} #{number}" if number <= ONE_AFTER_ANOTHER else None
+        self._counts[signal] += 1
+        number = self._counts[signal]
+        return f"{signal} #{number}" if number <= ONE_AFTER_ANOTHER else None
 
-    def _during(self) -> str:
+    def _current_states(self) -> str:
         """Return the states of all executions, each with the number of times that it was entered."""
         states = (
-            _named(each, each.at) for each in self.yard.runs() if each.status is Status.RUNNING and each.at
+            _state_name(each, each.at)
+            for each in self.yard.runs()
+            if each.status is Status.RUNNING and each.at
         )
         return ", ".join(f"{state} #{self._counts[state]}" for state in states)
 
     # ------------------------------------------------------------------------------------------------------ functions
 
     def _invocation(self, invocation: Invocation) -> None:
-        invocation.during = self._during()
+        invocation.during = self._current_states()
         if invocation.event is not None:
-            word, instance = _subject(invocation.payload)
-            invocation.heard = f"{invocation.event} {word} {self.yard.machines.role_of(instance)}"
-        if self._numbered(invocation.about) is None:
+            signal, instance = _read_subject(invocation.payload)
+            invocation.trigger = f"{invocation.event} {signal} {self.yard.machines.role_of(instance)}"
+        if self._count(invocation.about) is None:
             return
         functions = self.yard.functions
-        passed = self.yard.network.passed(invocation)
-        for what in self._place(Kind.INVOCATION, invocation.name, invocation.name, passed):
+        visit = self.yard.network.visit(invocation)
+        for what in self._point(Kind.INVOCATION, invocation.name, invocation.name, visit):
             match what:
                 case InvocationFault.OUT_OF_MEMORY:
                     self.world.after(0.2, lambda: functions.kill(invocation))
@@ -128,47 +130,49 @@ class Injections:
             return None
         if self._storms:
             return self._storm()
-        word, instance = _subject(event)
-        about = " ".join(part for part in (word, self._number_of(instance)) if part)
-        place = self._numbered(f"{short(rule.name)} {about}")
-        if place is None:
+        signal, instance = _read_subject(event)
+        subject = " ".join(part for part in (signal, self._host_name(instance)) if part)
+        point = self._count(f"{short_name(rule.name)} {subject}")
+        if point is None:
             return None
-        passed = Passed(self._during(), f"{short(rule.name)} {word} {self.yard.machines.role_of(instance)}")
-        for what in self._place(Kind.EVENT, place, "events", passed):
+        visit = Visit(
+            self._current_states(), f"{short_name(rule.name)} {signal} {self.yard.machines.role_of(instance)}"
+        )
+        for what in self._point(Kind.EVENT, point, "events", visit):
             if what == EventFault.STORM:
                 self._storms = True
                 return self._storm()
-            return LATENESS[EventFault(what)]
+            return DELAYS[EventFault(what)]
         return None
 
     def _storm(self) -> Sequence[float]:
         chance = self.world.chance("storm")
         return [chance.uniform(0.0, STORM_SECONDS) for _ in range(STORM_COPIES)]
 
-    def _number_of(self, instance: str) -> str:
+    def _host_name(self, instance: str) -> str:
         """Return `host-1` for an instance. EC2 numbers its ids in the order of the launches."""
         return f"host-{int(instance[2:], 16)}" if instance in self.yard.ec2.ever else ""
 
     # ---------------------------------------------------------------------------------------------------------- hosts
 
-    def _word(self, host: Struck, word: str, when: When) -> hosts.Fault | None:
-        if word == "boot" and when == "before":
+    def _stage(self, host: AffectedHost, signal: str, when: When) -> hosts.Fault | None:
+        if signal == "boot" and when == "before":
             return self._host_fault(host, f"host-{host.number + 1} {BOOTS}", BOOTS)
-        if word not in WORDS and word not in ON_THE_WAY:
+        if signal not in SIGNALS and signal not in DATA_STAGES:
             return None
-        place = self._numbered(f"host-{host.number + 1} {when} {word}")
-        return self._host_fault(host, place, f"{when} {word}") if place else None
+        point = self._count(f"host-{host.number + 1} {when} {signal}")
+        return self._host_fault(host, point, f"{when} {signal}") if point else None
 
-    def _host_fault(self, host: Struck, place: str, word: str) -> hosts.Fault | None:
-        passed = Passed(self._during(), f"{host.role.partition('-')[0]} {word}")
-        for what in self._place(Kind.HOST, place, host.instance, passed):
-            if what in NOTICES:
-                self._take_back(host.instance, NOTICES[HostFault(what)])
+    def _host_fault(self, host: AffectedHost, point: str, signal: str) -> hosts.Fault | None:
+        visit = Visit(self._current_states(), f"{host.role.partition('-')[0]} {signal}")
+        for what in self._point(Kind.HOST, point, host.instance, visit):
+            if what in NOTICE_SECONDS:
+                self._interrupt(host.instance, NOTICE_SECONDS[HostFault(what)])
             else:
-                return AT_HOSTS[what]
+                return HOST_FAULTS[what]
         return None
 
-    def _take_back(self, instance_id: str, notice: float) -> None:
+    def _interrupt(self, instance_id: str, notice: float) -> None:
         ec2 = self.yard.ec2
         if not ec2.instance(instance_id).spot:
             ec2.kill(instance_id)
@@ -180,13 +184,13 @@ class Injections:
 
     # ------------------------------------------------------------------------------------------------ pools and people
 
-    def _asked(self, caller: Any, operation: str, request: object) -> None:
+    def _fleet_request(self, caller: Any, operation: str, request: object) -> None:
         """Inject what the capacity pool answers, before a fleet is requested."""
         if operation != "ec2.create_fleet":
             return
         ec2 = self.yard.ec2
-        place = self._numbered("fleet request")
-        for what in self._place(Kind.POOL, place, "ec2") if place else ():
+        point = self._count("fleet request")
+        for what in self._point(Kind.POOL, point, "ec2") if point else ():
             match what:
                 case PoolFault.REFUSES:
                     ec2.refusals.append(
@@ -207,8 +211,8 @@ class Injections:
     def _state(self, execution: Execution, state: str, what: str) -> None:
         if what != "entered":
             return
-        place = self._numbered(_named(execution, state))
-        for what in self._place(Kind.STATE, place, "user") if place else ():
+        point = self._count(_state_name(execution, state))
+        for what in self._point(Kind.STATE, point, "user") if point else ():
             self._do(PersonFault(what), execution)
 
     def _do(self, what: PersonFault, execution: Execution) -> None:
@@ -231,7 +235,7 @@ class Injections:
                 yard.people.delete_rows(run)
             case PersonFault.DELETES_IMAGE:
                 if yard.image in yard.ec2.images:  # a user may have deregistered it before
-                    yard.people.ask("ec2", "deregister_image", ImageId=yard.image)
+                    yard.people.call("ec2", "deregister_image", ImageId=yard.image)
             case PersonFault.TERMINATES_HOST:
                 self.world.after(10, lambda: self._terminate_one(run), what="a user terminates a host")
 
@@ -240,28 +244,28 @@ class Injections:
         live = [each for each in self.yard.ec2.tagged(Tag.RUN, run) if each.live]
         shown = [each.id for each in live if each.known_at <= self.world.now]
         if shown:
-            self.yard.people.ask("ec2", "terminate_instances", InstanceIds=shown[:1])
+            self.yard.people.call("ec2", "terminate_instances", InstanceIds=shown[:1])
         elif live:
             self.world.after(1, lambda: self._terminate_one(run), what="a user terminates a host")
 
     def _delete(self, prefix: str) -> None:
         for key in list(self.yard.s3.keys(self.yard.bucket, prefix)):
-            self.yard.people.ask("s3", "delete_object", Bucket=self.yard.bucket, Key=key)
+            self.yard.people.call("s3", "delete_object", Bucket=self.yard.bucket, Key=key)
 
 
-def _named(execution: Execution, state: str) -> str:
+def _state_name(execution: Execution, state: str) -> str:
     return f"{execution.machine.name.partition('-')[2]} {state}"
 
 
-def _subject(event: Event) -> tuple[str, str]:
+def _read_subject(event: Event) -> tuple[str, str]:
     """Return the signal or state of an event, and its instance if there is one."""
     detail: Mapping[str, Any] = event["detail"]
     instance = detail.get("instance") or detail.get("instance-id") or detail.get("InstanceId") or ""
-    word = detail.get("signal") or detail.get("state") or detail.get("status") or detail.get("State") or ""
-    return str(word), str(instance)
+    signal = detail.get("signal") or detail.get("state") or detail.get("status") or detail.get("State") or ""
+    return str(signal), str(instance)
 
 
-def short(name: str) -> str:
+def short_name(name: str) -> str:
     """Return `HostSignal` for `TrainyardSignals-HostSignal1EFAABF2-ABCDEFGHIJKL`."""
     found = RULE.search(name)
     return found[1] if found else name

@@ -132,7 +132,7 @@ def _rivals(yard: Yard) -> None:
 
     def once_both_are_wiped() -> None:
         wiped = [row for row in yard.rows("pool") if "ready" in row]
-        if len(wiped) == len(yard.rows("pool")) == 2 or (yard.runs() and yard.since_over() > PATIENCE):
+        if len(wiped) == len(yard.rows("pool")) == 2 or (yard.runs() and yard.time_since_end() > PATIENCE):
             for name in ("second", "third"):
                 yard.people.upload(f"jobs/{name}.json", job(name, cluster))
         else:
@@ -185,12 +185,12 @@ def _snapshot(yard: Yard) -> None:
     """Snapshot a dev host once it is ready."""
     _launch(yard)
 
-    def ask() -> None:
+    def call() -> None:
         launched = yard.ec2.tagged(Tag.RUN, "sit")
         host = launched[0].id if launched else "i-00000000000000099"
         yard.people.start("snapshot", "keep", {"instance": host})
 
-    yard.after(240, ask, "a user requests a snapshot")
+    yard.after(240, call, "a user requests a snapshot")
 
 
 def _retire(yard: Yard) -> None:

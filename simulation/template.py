@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simulation.aws.door.api import ACCOUNT, PARTITION, REGION
+from simulation.aws.endpoint.api import ACCOUNT, PARTITION, REGION
 from simulation.aws.eventbridge import Rule, Target
-from simulation.aws.functions import FunctionFacts
+from simulation.aws.functions import FunctionConfig
 from simulation.aws.stepfunctions import Machine
 from simulation.cloudformation import Resource, Stack
 
-OF_AGENTS = ":aws:policy/AmazonSSMManagedInstanceCore"
+AGENT_POLICY = ":aws:policy/AmazonSSMManagedInstanceCore"
 """The simulator does not check permissions of SSM agents, so this managed policy may be attached."""
 
 
@@ -76,7 +76,7 @@ class Named:
 class YardTemplate:
     """All resources of a yard by name or by ARN."""
 
-    functions: Mapping[str, FunctionFacts]
+    functions: Mapping[str, FunctionConfig]
     failure_queues: Mapping[str, str]
     """Function names with the queue for events that failed for good."""
     permissions: tuple[Permission, ...]
@@ -102,18 +102,18 @@ class YardTemplate:
     queue: Named
     outputs: Mapping[str, str]
 
-    def machine(self, word: str) -> Machine:
+    def machine(self, workflow: str) -> Machine:
         """Return the state machine of a workflow, e.g. `train`, for any name of the yard."""
-        return next(each for each in self.machines.values() if each.name.endswith(f"-{word}"))
+        return next(each for each in self.machines.values() if each.name.endswith(f"-{workflow}"))
 
-    def limited(self, **limits: object) -> YardTemplate:
+    def with_limits(self, **limits: object) -> YardTemplate:
         """Return the yard with other limits for its runs, named as in the context of the CDK app."""
         environment = {name.upper(): str(value) for name, value in limits.items()}
         functions = {
-            name: replace(facts, environment={**facts.environment, **environment})
-            if environment.keys() <= facts.environment.keys()
-            else facts
-            for name, facts in self.functions.items()
+            name: replace(config, environment={**config.environment, **environment})
+            if environment.keys() <= config.environment.keys()
+            else config
+            for name, config in self.functions.items()
         }
         return replace(self, functions=functions)
 
@@ -121,10 +121,10 @@ class YardTemplate:
 @functools.cache
 def read(folder: Path) -> YardTemplate:
     """Return the assembly in a folder. Each is read once per process."""
-    return deployed(templates_of(folder))
+    return deploy_templates(read_templates(folder))
 
 
-def templates_of(folder: Path) -> dict[str, dict[str, Any]]:
+def read_templates(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the templates of the assembly by stack name. Raises FileNotFoundError if the assembly is missing."""
     manifest = folder / "manifest.json"
     if not manifest.exists():
@@ -139,7 +139,7 @@ def templates_of(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def deployed(templates: Mapping[str, Mapping[str, Any]]) -> YardTemplate:
+def deploy_templates(templates: Mapping[str, Mapping[str, Any]]) -> YardTemplate:
     """Return the stacks as deployed into one account."""
     return _Reader(templates).yard()
 
@@ -193,17 +193,17 @@ class _Reader:
             raise ValueError(f"a yard has one {kind}, not {len(found)}")
         return Named(found[0].name, found[0].arn, found[0].properties)
 
-    def _function(self, function: Resource) -> FunctionFacts:
-        asked = self._invoked.get(function.name, {})
+    def _function(self, function: Resource) -> FunctionConfig:
+        settings = self._invoked.get(function.name, {})
         given = function.properties
-        return FunctionFacts(
+        return FunctionConfig(
             name=function.name,
             module=given["Handler"].removesuffix(".handler"),
             environment=given.get("Environment", {}).get("Variables", {}),
             timeout=given.get("Timeout", 3),
             role=given["Role"],
-            retries=asked.get("MaximumRetryAttempts", 2),
-            max_age=asked.get("MaximumEventAgeInSeconds", 21_600),
+            retries=settings.get("MaximumRetryAttempts", 2),
+            max_age=settings.get("MaximumEventAgeInSeconds", 21_600),
         )
 
     @functools.cached_property
@@ -221,7 +221,7 @@ class _Reader:
 
     def _role(self, role: Resource) -> Role:
         for managed in role.properties.get("ManagedPolicyArns", []):
-            if not managed.endswith(OF_AGENTS):
+            if not managed.endswith(AGENT_POLICY):
                 raise ValueError(f"{role.name} has the policy {managed}, which the simulator does not model")
         own = [each["PolicyDocument"] for each in role.properties.get("Policies", [])]
         return Role(

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from simulation.yard import Yard
 
 INSTANCE = re.compile(r"\bi-(0[0-9a-f]{16})\b")
-AGAIN_AND_AGAIN = ("says progress", "says ready", "cannot put metrics")
-SAID_BY_THE_PLAN = re.compile(r"fault [A-Z]")
+REPEATED = ("says progress", "says ready", "cannot put metrics")
+INJECTION_NOTE = re.compile(r"fault [A-Z]")
 """A host's own note of an injected fault, which repeats the note of the injection."""
 EXECUTION = re.compile(r"\w+-\w+ (\S+)")
 """`trainyard-train two-cf1324de`: only the run's name is shown."""
@@ -85,14 +85,14 @@ def _decision(run: str, row: Mapping[str, Any]) -> Decision:
     )
 
 
-def told(trace: Sequence[Entry], decided: Sequence[Decision] = ()) -> list[Line]:
+def build_lines(trace: Sequence[Entry], decided: Sequence[Decision] = ()) -> list[Line]:
     """Return the lines of a trace and of decisions in order of time."""
-    entries = (entry for entry in trace if not SAID_BY_THE_PLAN.match(entry.what))
-    lines = [_of_entry(entry) for entry in entries] + [_of_decision(each) for each in decided]
-    return list(_folded(sorted(lines, key=lambda line: line.seconds)))
+    entries = (entry for entry in trace if not INJECTION_NOTE.match(entry.what))
+    lines = [_entry_line(entry) for entry in entries] + [_decision_line(each) for each in decided]
+    return list(_merge_repeats(sorted(lines, key=lambda line: line.seconds)))
 
 
-def _of_entry(entry: Entry) -> Line:
+def _entry_line(entry: Entry) -> Line:
     return Line(
         (entry.at - BEGINNING).total_seconds(),
         f"{entry.at:%H:%M:%S}",
@@ -103,7 +103,7 @@ def _of_entry(entry: Entry) -> Line:
     )
 
 
-def _of_decision(decision: Decision) -> Line:
+def _decision_line(decision: Decision) -> Line:
     attempt = f" (attempt {decision.attempt})" if decision.attempt else ""
     return Line(
         (decision.at - BEGINNING).total_seconds(),
@@ -117,7 +117,7 @@ def _of_decision(decision: Decision) -> Line:
 
 def _sort(entry: Entry) -> Sort:
     what = entry.what
-    if what.startswith("meets a fault"):
+    if what.startswith("fault: "):
         return Sort.FAULT
     if entry.who == "oracle":
         return Sort.BROKEN
@@ -159,32 +159,32 @@ def with_numbers(text: str) -> str:
     return INSTANCE.sub(lambda found: f"host-{int(found[1], 16)}", " ".join(text.split()))
 
 
-def _folded(lines: Iterable[Line]) -> Iterator[Line]:
+def _merge_repeats(lines: Iterable[Line]) -> Iterator[Line]:
     """Merge repetitions by one source into one line if nothing else happened in between."""
     held: Line | None = None
     times = 1
     for line in lines:
-        if held and _is_again(held, line):
+        if held and _is_repeat(held, line):
             held, times = replace(held, why=line.why), times + 1
             continue
         if held:
-            yield _counted(held, times)
+            yield _add_count(held, times)
         held, times = line, 1
     if held:
-        yield _counted(held, times)
+        yield _add_count(held, times)
 
 
-def _is_again(before: Line, line: Line) -> bool:
+def _is_repeat(before: Line, line: Line) -> bool:
     """Return True for a repeated signal of a host, or the same failure of the next invocation of a function."""
     if (before.who.partition("#")[0], before.what) != (line.who.partition("#")[0], line.what):
         return False
-    return line.what in AGAIN_AND_AGAIN or (line.sort is Sort.TROUBLE and before.why == line.why)
+    return line.what in REPEATED or (line.sort is Sort.TROUBLE and before.why == line.why)
 
 
-def _counted(line: Line, times: int) -> Line:
+def _add_count(line: Line, times: int) -> Line:
     if times == 1:
         return line
-    why = f"last: {line.why}" if line.what in AGAIN_AND_AGAIN else line.why
+    why = f"last: {line.why}" if line.what in REPEATED else line.why
     return replace(line, what=f"{line.what}, {times} times", why=why)
 
 

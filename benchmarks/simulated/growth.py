@@ -24,9 +24,9 @@ from benchmarks.simulated.week import CLUSTER, PROGRAM, NothingFails, without_qu
 from lambdas.aws.dynamodb.rows import OPEN
 from lambdas.aws.dynamodb.serialization import packed
 from simulation import assembly
-from simulation.aws.door.api import Caller, ServiceError
-from simulation.aws.door.rates import Throttle
 from simulation.aws.ec2 import Instance
+from simulation.aws.endpoint.api import Caller, ServiceError
+from simulation.aws.endpoint.rates import Throttle
 from simulation.aws.functions import Invocation, LambdaFailure
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.cases import process
@@ -138,7 +138,7 @@ def held(template: YardTemplate, hosts: int) -> Held:
     bake = template.machine("bake")
     machines = {**template.machines, bake.arn: replace(bake, definition=WAITS)}
     # The largest of these yards costs more in an hour than a yard as shipped may in a month.
-    unlimited = template.limited(monthly_dollars=0)
+    unlimited = template.with_limits(monthly_dollars=0)
     yard = Yard(world, replace(unlimited, machines=machines), NothingFails())
     without_quotas(yard.ec2.pools)
     with contextlib.redirect_stdout(io.StringIO()):
@@ -179,7 +179,7 @@ def held(template: YardTemplate, hosts: int) -> Held:
 def main(size: int) -> None:
     """For a process of its own: prints what is Held as JSON."""
     process.restart_as_needed()
-    print(json.dumps(asdict(held(process.prepared(assembly.synthesised()), size))))
+    print(json.dumps(asdict(held(process.prepare(assembly.synthesised()), size))))
 
 
 def _fill(yard: Yard, hosts: int) -> None:
@@ -220,7 +220,7 @@ def _launch(yard: Yard, subnet: str, run: str) -> None:
     shown = [{"Key": key, "Value": value} for key, value in tags.items()]
     override = {"InstanceType": "g6.xlarge", "SubnetId": subnet, "ImageId": yard.image}
     which = {"LaunchTemplateId": template.id, "Version": "1"}
-    yard.people.ask(
+    yard.people.call(
         "ec2",
         "create_fleet",
         Type="instant",
@@ -231,7 +231,7 @@ def _launch(yard: Yard, subnet: str, run: str) -> None:
 
 
 def _write(yard: Yard, row: Mapping[str, Any]) -> None:
-    yard.people.ask("dynamodb", "put_item", TableName=yard.template.table.name, Item=packed(row))
+    yard.people.call("dynamodb", "put_item", TableName=yard.template.table.name, Item=packed(row))
 
 
 def _run(yard: Yard) -> Execution:

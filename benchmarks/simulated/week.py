@@ -24,12 +24,12 @@ from typing import Any
 import typer
 
 from simulation import assembly
-from simulation.aws.door.api import Caller, ServiceError
-from simulation.aws.door.rates import CONCURRENCY, Throttle
 from simulation.aws.ec2 import Pools
+from simulation.aws.endpoint.api import Caller, ServiceError
+from simulation.aws.endpoint.rates import CONCURRENCY, Throttle
 from simulation.aws.stepfunctions import Status
 from simulation.cases import process
-from simulation.faults import Fault, Kind, Passed, Plan
+from simulation.faults import Fault, Kind, Plan, Visit
 from simulation.invariants.oracle import Oracle
 from simulation.scenarios import Scenario, job
 from simulation.template import YardTemplate
@@ -100,7 +100,7 @@ class Week:
 class NothingFails(Plan):
     """Remembers no places: a week has millions."""
 
-    def at(self, kind: Kind, place: str, passed: Passed | None = None) -> list[Fault]:
+    def at(self, kind: Kind, point: str, visit: Visit | None = None) -> list[Fault]:
         return []
 
 
@@ -172,7 +172,7 @@ def week(template: YardTemplate, *, days: float = DAYS, runs_a_day: int = RUNS_A
     """One world. `days` may be part of one: then it is the rush alone, of as many runs as that part has."""
     began = time.process_time()
     world = World(1)
-    yard = Yard(world, template.limited(most_runs=0, most_hosts=0), NothingFails())
+    yard = Yard(world, template.with_limits(most_runs=0, most_hosts=0), NothingFails())
     without_quotas(yard.ec2.pools)
     yard.functions.concurrency = CONCURRENCY
     meter = Meter(yard)
@@ -248,7 +248,7 @@ def dollars(yard: Yard, meter: Meter) -> float:
 def main(days: float = DAYS, runs_a_day: int = RUNS_A_DAY) -> None:
     """For a process of its own: prints the Week as JSON."""
     process.restart_as_needed()
-    template = process.prepared(assembly.synthesised())
+    template = process.prepare(assembly.synthesised())
     print(json.dumps(asdict(week(template, days=days, runs_a_day=runs_a_day))))
 
 

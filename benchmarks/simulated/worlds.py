@@ -30,7 +30,7 @@ def measure() -> Worlds:
     folder, me = assembly.synthesised(), psutil.Process()
     seconds, held = [], {}
     for seed in range(1, MANY + 1):
-        told = findings.tried(folder, Case("train", seed=seed))
+        told = findings.run_case(folder, Case("train", seed=seed))
         if told.finding.violations:
             raise RuntimeError(f"seed {seed}: {told.finding.violations}")
         seconds.append(told.finding.cpu)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from simulation.aws.door.api import Answer, Caller, Check, Request, ServiceError, Structure
-from simulation.aws.door.parameters import not_simulated, only
+from simulation.aws.endpoint.api import Answer, Caller, Check, Request, ServiceError, Structure
+from simulation.aws.endpoint.parameters import not_simulated, only
 from simulation.world.world import World
 
 MINUTE = timedelta(minutes=1)
@@ -79,7 +79,7 @@ class CloudWatch:
 
     def follow(self, namespace: str, metric: str, instance: str, value: Follow) -> None:
         """Compute the metric of the instance with this function when it is read. An idle host then costs nothing."""
-        self._of(namespace, metric, {"InstanceId": instance}).follow = value
+        self._find_series(namespace, metric, {"InstanceId": instance}).follow = value
 
     # permissions
 
@@ -98,14 +98,14 @@ class CloudWatch:
         if len(request["MetricData"]) > MOST_DATA:
             raise _invalid("The collection MetricData must not have a size greater than 1000.")
         now = self.world.now
-        found = [self._sampled(request["Namespace"], datum, now) for datum in request["MetricData"]]
+        found = [self._read_datum(request["Namespace"], datum, now) for datum in request["MetricData"]]
         seen = now + timedelta(seconds=self._chance.uniform(0, TO_SEE_SECONDS))
         for series, at, values in found:
             for value in values:
                 insort(series.samples, (at, seen, value))
         return {}
 
-    def _sampled(
+    def _read_datum(
         self, namespace: str, datum: Mapping[str, Any], now: datetime
     ) -> tuple[Series, datetime, list[float]]:
         known = (
@@ -129,7 +129,7 @@ class CloudWatch:
         if len(counts) != len(values):
             raise _invalid("The parameters Values and Counts must be of the same size.")
         return (
-            self._of(namespace, datum["MetricName"], _dimensions(datum)),
+            self._find_series(namespace, datum["MetricName"], _dimensions(datum)),
             at,
             [float(value) for value, count in zip(values, counts, strict=True) for _ in range(int(count))],
         )
@@ -146,7 +146,7 @@ class CloudWatch:
         if begin >= end:
             raise _invalid("The parameter StartTime must be less than the parameter EndTime.")
         most = min(self.page_size, request.get("MaxDatapoints", MOST_POINTS), MOST_POINTS)
-        query, point = _place(request.get("NextToken"))
+        query, point = _position(request.get("NextToken"))
         results: list[Structure] = []
         left = most
         while query < len(queries) and left > 0:
@@ -163,22 +163,22 @@ class CloudWatch:
         self, query: Mapping[str, Any], begin: datetime, end: datetime, *, newest_first: bool
     ) -> list[tuple[datetime, float]]:
         only(query, ("Id", "Label", "MetricStat", "ReturnData"), "a MetricDataQuery")
-        asked = query["MetricStat"]
-        only(asked, ("Metric", "Period", "Stat"), "a MetricStat")
-        if asked["Stat"] not in STATISTICS:
-            raise not_simulated(f"the statistic {asked['Stat']}")
-        period = int(asked["Period"])
+        stat = query["MetricStat"]
+        only(stat, ("Metric", "Period", "Stat"), "a MetricStat")
+        if stat["Stat"] not in STATISTICS:
+            raise not_simulated(f"the statistic {stat['Stat']}")
+        period = int(stat["Period"])
         if period % 60:
             raise not_simulated(f"a period of {period} s")
-        metric = asked["Metric"]
+        metric = stat["Metric"]
         series = self._series.get(_key(metric["Namespace"], metric["MetricName"], _dimensions(metric)))
         found: dict[datetime, list[float]] = {}
         for at, value in series.values(begin, end, self.world.now) if series else ():
             found.setdefault(_floor(at, period), []).append(value)
-        statistic = STATISTICS[asked["Stat"]]
+        statistic = STATISTICS[stat["Stat"]]
         return sorted(((at, statistic(values)) for at, values in found.items()), reverse=newest_first)
 
-    def _of(self, namespace: str, metric: str, dimensions: Mapping[str, str]) -> Series:
+    def _find_series(self, namespace: str, metric: str, dimensions: Mapping[str, str]) -> Series:
         return self._series.setdefault(_key(namespace, metric, dimensions), Series())
 
 
@@ -222,7 +222,7 @@ def _token(query: int, point: int) -> str:
     return base64.b64encode(f"{query}/{point}".encode()).decode()
 
 
-def _place(token: str | None) -> tuple[int, int]:
+def _position(token: str | None) -> tuple[int, int]:
     """Return the query that continues, and the index of its next point."""
     if not token:
         return 0, 0

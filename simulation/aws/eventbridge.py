@@ -14,7 +14,16 @@ from typing import Any
 
 from localcloud.base import event_entries
 from localcloud.services.eventbridge.patterns import InvalidPatternError, compiled
-from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Answer, Caller, Check, Request, ServiceError
+from simulation.aws.endpoint.api import (
+    ACCOUNT,
+    PARTITION,
+    REGION,
+    Answer,
+    Caller,
+    Check,
+    Request,
+    ServiceError,
+)
 from simulation.world.world import World
 
 Event = Mapping[str, Any]
@@ -111,7 +120,7 @@ class EventBridge:
         self.world = world
         self.rules = [rule for rule in rules if rule.enabled]
         self.dead_letters: list[DeadLetter] = []
-        self.delays: Callable[[Event, Rule, Target], Sequence[float] | None] = _as_usual
+        self.delays: Callable[[Event, Rule, Target], Sequence[float] | None] = _usual_delay
         """Hook of the fault plan: the delay in seconds of each delivery of the event; None: the usual delay."""
         self.under_way = 0
         """The number of undelivered events, without schedules."""
@@ -131,16 +140,16 @@ class EventBridge:
             raise ServiceError("NotSimulated", f"events has no {operation} in the simulator")
         entries = request["Entries"]
         buses = [f"arn:{PARTITION}:events:{REGION}:{ACCOUNT}:event-bus/{_bus_of(each)}" for each in entries]
-        said = [
+        contexts = [
             {
                 "events:source": str(entry.get("Source", "")),
                 "events:detail-type": str(entry.get("DetailType", "")),
             }
             for entry in entries
         ]
-        checks = [Check("events:PutEvents", bus, each) for bus, each in zip(buses, said, strict=True)]
-        if len({tuple(each.values()) for each in said}) > 1:
-            whole = {key: _together([each[key] for each in said]) for key in said[0]}
+        checks = [Check("events:PutEvents", bus, each) for bus, each in zip(buses, contexts, strict=True)]
+        if len({tuple(each.values()) for each in contexts}) > 1:
+            whole = {key: _merge_values([each[key] for each in contexts]) for key in contexts[0]}
             checks += [Check("events:PutEvents", bus, whole) for bus in dict.fromkeys(buses)]
         return checks
 
@@ -180,7 +189,7 @@ class EventBridge:
         unknown = sorted(set(entry) - ENTRY_FIELDS)
         if unknown:
             raise ServiceError("NotSimulated", f"the simulator does not model {unknown} in an entry")
-        fault = event_entries.fault_of(entry) or _of_aws(entry)
+        fault = event_entries.fault_of(entry) or _refuse_aws_source(entry)
         if fault:
             return fault
         bus = _bus_of(entry)
@@ -222,7 +231,7 @@ class EventBridge:
             raise ValueError(f"{rule.name} starts executions: EventBridge needs `start`")
         if rule.pattern is None:
             return
-        matches = matcher_of(rule.pattern)
+        matches = compile_matcher(rule.pattern)
         sources = rule.pattern.get("source", [""])
         plain = [source for source in sources if isinstance(source, str)]
         for source in plain if len(plain) == len(sources) else [""]:
@@ -297,7 +306,7 @@ class EventBridge:
         self.dead_letters.append(letter)
 
 
-def _as_usual(event: Event, rule: Rule, target: Target) -> Sequence[float] | None:
+def _usual_delay(event: Event, rule: Rule, target: Target) -> Sequence[float] | None:
     return None
 
 
@@ -318,15 +327,15 @@ def _bus_of(entry: Mapping[str, Any]) -> str:
     return str(entry.get("EventBusName") or DEFAULT_BUS).rpartition("event-bus/")[2]
 
 
-def _of_aws(entry: Mapping[str, Any]) -> dict[str, str] | None:
+def _refuse_aws_source(entry: Mapping[str, Any]) -> dict[str, str] | None:
     """Return the error of an entry with a source that is reserved for AWS; None otherwise."""
     if not entry["Source"].startswith("aws."):
         return None
-    said = f"Not authorized for the source {entry['Source']}."
-    return {"ErrorCode": "NotAuthorizedForSourceException", "ErrorMessage": said}
+    contexts = f"Not authorized for the source {entry['Source']}."
+    return {"ErrorCode": "NotAuthorizedForSourceException", "ErrorMessage": contexts}
 
 
-def matcher_of(pattern: Mapping[str, Any]) -> Matcher:
+def compile_matcher(pattern: Mapping[str, Any]) -> Matcher:
     """Compile an event pattern. Raises ServiceError if EventBridge refuses it."""
     try:
         return compiled(pattern).matches
@@ -348,9 +357,9 @@ def _input(target: Target) -> Callable[[Event], Any]:
 def _transformer(template: str, paths: Mapping[str, str]) -> Callable[[Event], Any]:
     """Compile an InputTransformer. A variable in quotes becomes part of the string; other variables become JSON."""
     parts = VARIABLE.split(template)
-    ways = {name: _way(path) for name, path in paths.items()}
+    steps = {name: _parse_path(path) for name, path in paths.items()}
     names = parts[1::2]
-    unknown = sorted(set(names) - set(ways))
+    unknown = sorted(set(names) - set(steps))
     if unknown:
         raise ServiceError("NotSimulated", f"an input template has the variables {unknown}")
     texts = parts[0::2]
@@ -361,7 +370,7 @@ def _transformer(template: str, paths: Mapping[str, str]) -> Callable[[Event], A
     def transform(event: Event) -> Any:
         pieces = [texts[0]]
         for name, in_quotes, text in zip(names, quoted, texts[1:], strict=True):
-            pieces += [_written(_at(event, ways[name]), in_quotes=in_quotes), text]
+            pieces += [_format(_value_at(event, steps[name]), in_quotes=in_quotes), text]
         try:
             return json.loads("".join(pieces))
         except ValueError as error:
@@ -370,20 +379,20 @@ def _transformer(template: str, paths: Mapping[str, str]) -> Callable[[Event], A
     return transform
 
 
-def _way(path: str) -> list[str]:
+def _parse_path(path: str) -> list[str]:
     if not re.fullmatch(r"\$(\.[\w-]+)*", path):
         raise ServiceError("NotSimulated", f"an input path {path!r}")
     return path.split(".")[1:]
 
 
-def _at(event: Any, way: Sequence[str]) -> Any:
+def _value_at(event: Any, steps: Sequence[str]) -> Any:
     """Return the value at the path; None if it is missing."""
-    for step in way:
+    for step in steps:
         event = event.get(step) if isinstance(event, Mapping) else None
     return event
 
 
-def _written(value: Any, *, in_quotes: bool) -> str:
+def _format(value: Any, *, in_quotes: bool) -> str:
     if value is None:
         return ""
     if not in_quotes:
@@ -391,7 +400,7 @@ def _written(value: Any, *, in_quotes: bool) -> str:
     return json.dumps(value if isinstance(value, str) else json.dumps(value))[1:-1]
 
 
-def _together(values: list[str]) -> str | list[str]:
+def _merge_values(values: list[str]) -> str | list[str]:
     """Return the common value, or a list of the different ones. AWS's reference calls both keys of PutEvents
     arrays."""
     found = list(dict.fromkeys(values))

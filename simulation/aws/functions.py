@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from lambdas import environment
-from simulation.aws.door.api import Answer, Caller, Check, ServiceError
+from simulation.aws.endpoint.api import Answer, Caller, Check, ServiceError
 from simulation.world.world import Planned, Process, World
 
 ASYNC_RETRY_SECONDS = (60.0, 120.0)
@@ -29,7 +29,7 @@ retry."""
 
 
 @dataclass(frozen=True)
-class FunctionFacts:
+class FunctionConfig:
     """The configuration of a function in its template."""
 
     name: str
@@ -64,18 +64,18 @@ class LambdaFailure:
 class Invocation:
     """One call of a function."""
 
-    function: FunctionFacts
+    function: FunctionConfig
     number: int
     payload: Mapping[str, Any]
     on_done: Callable[[Any], None]
     process: Process | None = None
     timeout: Planned | None = None
     requests: int = 0
-    asks: list[str] = field(default_factory=list)
+    operations: list[str] = field(default_factory=list)
     """The AWS operations that it requested."""
     during: str = ""
     """The states of the yard's executions when it began."""
-    heard: str = ""
+    trigger: str = ""
     """The signal of the event that started it, and the role of its host."""
     over: bool = False
 
@@ -107,7 +107,7 @@ class Functions:
     """All functions of a yard. `on_begin` is a hook of the fault plan, called when an invocation begins."""
 
     world: World
-    facts: Mapping[str, FunctionFacts]
+    configs: Mapping[str, FunctionConfig]
     on_begin: Callable[[Invocation], None] = lambda invocation: None
     running: dict[str, Invocation] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
@@ -123,9 +123,9 @@ class Functions:
     def call(self, function: str, payload: Mapping[str, Any], on_done: Callable[[Any], None]) -> Invocation:
         """Invoke a function synchronously, as Step Functions does. `on_done(answer | LambdaFailure)` is called
         once."""
-        facts = self.facts[named(function)]
-        self.counts[facts.name] += 1
-        invocation = Invocation(facts, self.counts[facts.name], json.loads(json.dumps(payload)), on_done)
+        config = self.configs[name_of_function(function)]
+        self.counts[config.name] += 1
+        invocation = Invocation(config, self.counts[config.name], json.loads(json.dumps(payload)), on_done)
         invocation.process = self.world.spawn(invocation.name, lambda: self._work(invocation))
         self.running[invocation.name] = invocation
         if self.concurrency is not None and len(self.running) > self.concurrency:
@@ -133,17 +133,17 @@ class Functions:
             self._end(invocation, LambdaFailure(TOO_MANY, "Rate Exceeded."))
             return invocation
         self.most_at_once = max(self.most_at_once, len(self.running))
-        invocation.timeout = self.world.after(facts.timeout, lambda: self.time_out(invocation))
+        invocation.timeout = self.world.after(config.timeout, lambda: self.time_out(invocation))
         self.on_begin(invocation)
         return invocation
 
     def event(self, function: str, payload: Mapping[str, Any]) -> None:
         """Invoke a function asynchronously. Lambda retries the event, and finally adds it to the dead letters."""
-        self._try_event(self.facts[named(function)], payload, self.world.now, tries=0)
+        self._try_event(self.configs[name_of_function(function)], payload, self.world.now, tries=0)
 
     def _try_event(
         self,
-        facts: FunctionFacts,
+        config: FunctionConfig,
         payload: Mapping[str, Any],
         since: datetime,
         *,
@@ -159,22 +159,24 @@ class Functions:
             else:
                 pause = ASYNC_RETRY_SECONDS[min(tries, 1)]
             age = (self.world.now - since).total_seconds() + pause
-            if (tries >= facts.retries and not is_throttled) or age > facts.max_age:
-                self.dead_letters.append((facts.name, payload))
-                self.world.note(facts.name, "gives up an event", error=answer.error, cause=answer.cause[:300])
+            if (tries >= config.retries and not is_throttled) or age > config.max_age:
+                self.dead_letters.append((config.name, payload))
+                self.world.note(
+                    config.name, "gives up an event", error=answer.error, cause=answer.cause[:300]
+                )
                 return
 
             def again() -> None:
                 self.waiting -= 1
                 if is_throttled:
-                    self._try_event(facts, payload, since, tries=tries, throttles=throttles + 1)
+                    self._try_event(config, payload, since, tries=tries, throttles=throttles + 1)
                 else:
-                    self._try_event(facts, payload, since, tries=tries + 1)
+                    self._try_event(config, payload, since, tries=tries + 1)
 
             self.waiting += 1
-            self.world.after(pause, again, what=f"{facts.name} is tried again")
+            self.world.after(pause, again, what=f"{config.name} is tried again")
 
-        self.call(facts.name, payload, done)
+        self.call(config.name, payload, done)
 
     def kill(self, invocation: Invocation, error: str = "Runtime.ExitError") -> None:
         """Kill the process of this invocation."""
@@ -205,14 +207,14 @@ class Functions:
         return self.running.get(process.name) if process else None
 
     def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
-        name = named(str(request["FunctionName"]))
+        name = name_of_function(str(request["FunctionName"]))
         return [Check("lambda:InvokeFunction", arn_of(name))]
 
     def invoke(self, caller: Caller, request: Mapping[str, Any]) -> Answer:
         """Answer an asynchronous Invoke request."""
         if request.get("InvocationType") != "Event":
             raise ServiceError("NotSimulated", "the simulator models only asynchronous Invoke")
-        if named(str(request["FunctionName"])) not in self.facts:
+        if name_of_function(str(request["FunctionName"])) not in self.configs:
             raise ServiceError(
                 "ResourceNotFoundException", f"Function not found: {request['FunctionName']}", status=404
             )
@@ -225,7 +227,7 @@ class Functions:
         self._warm[name] += 0 if cold else -1
         self.world.sleep(COLD_SECONDS if cold else WARM_SECONDS)
         try:
-            answer = handler_of(invocation.function.module)(invocation.payload, invocation.context)
+            answer = load_handler(invocation.function.module)(invocation.payload, invocation.context)
             answered = json.loads(json.dumps(answer))
         except Exception as error:  # noqa: BLE001 - the Lambda runtime reports any exception of a handler
             self._end(invocation, failure(error))
@@ -262,7 +264,7 @@ def arn_of(function: str) -> str:
     return f"arn:aws:lambda:us-east-1:123456789012:function:{function}"
 
 
-def named(function: str) -> str:
+def name_of_function(function: str) -> str:
     """Return the name of a function, given a name or an ARN."""
     return function.rpartition(":function:")[2].partition(":")[0]
 
@@ -270,7 +272,7 @@ def named(function: str) -> str:
 _HANDLERS: dict[str, Callable[[Mapping[str, Any], object], Any]] = {}
 
 
-def handler_of(module: str) -> Callable[[Mapping[str, Any], object], Any]:
+def load_handler(module: str) -> Callable[[Mapping[str, Any], object], Any]:
     if module not in _HANDLERS:
         _HANDLERS[module] = importlib.import_module(module).handler
     return _HANDLERS[module]

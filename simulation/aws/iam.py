@@ -26,8 +26,8 @@ from ministack.core.iam_evaluator import (
 )
 
 from localcloud.services.iam import variables
-from simulation.aws.door.api import ACCOUNT, REGION, Caller, Check, ServiceError
-from simulation.aws.door.parameters import not_simulated
+from simulation.aws.endpoint.api import ACCOUNT, REGION, Caller, Check, ServiceError
+from simulation.aws.endpoint.parameters import not_simulated
 
 Document = Mapping[str, Any]
 """A policy as JSON, with all references resolved."""
@@ -43,7 +43,7 @@ OPERATORS = frozenset(
     }
 )  # fmt: skip
 """The condition operators that the evaluator implements without the wall clock."""
-OF_WHO_ASKS = "${aws:userid}"
+USER_ID_VARIABLE = "${aws:userid}"
 """The only supported policy variable."""
 STATEMENT = frozenset(
     {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition", "Principal"}
@@ -86,11 +86,11 @@ REFUSALS: Mapping[str, Refusal] = {
 
 
 @dataclass(frozen=True)
-class Naming:
+class ActionStatements:
     """The statements of a role on an action, in order."""
 
     statements: Sequence[ParsedStatement]
-    ask_who: bool
+    is_per_caller: bool
     """True if a policy variable makes them depend on the caller."""
 
 
@@ -115,7 +115,7 @@ class Iam:
             if any("${" in text for text in _texts(document)):
                 raise not_simulated(f"a policy variable in a resource's own policy: {document}")
         self._roles = {role: _statements(documents) for role, documents in roles.items()}
-        self._naming: dict[tuple[str, str], Naming] = {}
+        self._by_action: dict[tuple[str, str], ActionStatements] = {}
         self._verdicts: dict[tuple[Any, ...], Verdict] = {}
 
     def first_denied(self, caller: Caller, checks: Iterable[Check]) -> Check | None:
@@ -130,19 +130,19 @@ class Iam:
 
     def denial(self, check: Check, caller: Caller, service: str) -> ServiceError:
         """Return the error of AWS for a denied check. `service` is its name in boto3."""
-        words = REFUSALS.get(service, JSON)
-        return ServiceError(words.code, self._sentence(check, caller, words), status=words.status)
+        form = REFUSALS.get(service, JSON)
+        return ServiceError(form.code, self._sentence(check, caller, form), status=form.status)
 
     def trusts_role(self, role: str, other: str) -> bool:
         """Return True if the other role may assume the role."""
         return any(
             statement["Effect"] == "Allow"
-            and other in _listed((statement.get("Principal") or {}).get("AWS"))
-            and "sts:AssumeRole" in _listed(statement.get("Action"))
-            for statement in _listed((self._trusts.get(role) or {}).get("Statement"))
+            and other in _as_list((statement.get("Principal") or {}).get("AWS"))
+            and "sts:AssumeRole" in _as_list(statement.get("Action"))
+            for statement in _as_list((self._trusts.get(role) or {}).get("Statement"))
         )
 
-    def lets_in(self, service: str, check: Check) -> bool:
+    def allows_service(self, service: str, check: Check) -> bool:
         """Return True if the resource's policy allows the action for an AWS service (`events.amazonaws.com`)."""
         document = self._policy_of(check.resource)
         context = _context(f"service:{service}", check)
@@ -151,20 +151,20 @@ class Iam:
 
     def verdict(self, caller: Caller, check: Check) -> Verdict:
         """Return the verdict on a caller. It is cached by role, or by caller if a policy depends on the caller."""
-        asks_who = self._that_name(caller.role, check.action).ask_who
-        who = (user_id(caller) if asks_who else caller.role, caller.session, caller.vpc)
-        asked = (who, check.action, check.resource, _frozen(check.context))
-        found = self._verdicts.get(asked)
+        is_per_caller = self._statements_on(caller.role, check.action).is_per_caller
+        who = (user_id(caller) if is_per_caller else caller.role, caller.session, caller.vpc)
+        question = (who, check.action, check.resource, _frozen(check.context))
+        found = self._verdicts.get(question)
         if found is None:
             if len(self._verdicts) >= MOST_REMEMBERED:
                 self._verdicts.clear()
-            found = self._verdicts[asked] = self._judge(caller, check)
+            found = self._verdicts[question] = self._judge(caller, check)
         return found
 
     def _judge(self, caller: Caller, check: Check) -> Verdict:
         context = _context(session_arn(caller), check, user_id(caller), caller.vpc)
-        naming = self._that_name(caller.role, check.action)
-        statements = [variables.filled(each, context) for each in naming.statements]
+        on_action = self._statements_on(caller.role, check.action)
+        statements = [variables.filled(each, context) for each in on_action.statements]
         answer: EvalResult = evaluate(context, [statements])
         document = self._policy_of(check.resource)
         if document is not None:
@@ -175,20 +175,22 @@ class Iam:
             return Verdict.NOT_ALLOWED
         return Verdict.DENIED_BY_RESOURCE if answer.resource_policy_arn else Verdict.DENIED
 
-    def _that_name(self, role: str, action: str) -> Naming:
-        if (role, action) not in self._naming:
+    def _statements_on(self, role: str, action: str) -> ActionStatements:
+        if (role, action) not in self._by_action:
             if role not in self._roles:
                 raise not_simulated(f"the role {role}")
             found = [each for each in self._roles[role] if _is_about(each, action)]
-            self._naming[role, action] = Naming(found, any(variables.are_in(each) for each in found))
-        return self._naming[role, action]
+            self._by_action[role, action] = ActionStatements(
+                found, any(variables.are_in(each) for each in found)
+            )
+        return self._by_action[role, action]
 
     def _policy_of(self, resource: str) -> Document | None:
         if resource.startswith("arn:aws:s3:::"):
             resource = resource.partition("/")[0]
         return self._resources.get(resource)
 
-    def _sentence(self, check: Check, caller: Caller, words: Refusal) -> str:
+    def _sentence(self, check: Check, caller: Caller, form: Refusal) -> str:
         verdict = Verdict.DENIED if caller.role == "root" else self.verdict(caller, check)
         kind = "session" if verdict is Verdict.NOT_BY_SESSION else "identity-based"
         reason = {
@@ -196,8 +198,8 @@ class Iam:
             Verdict.DENIED_BY_RESOURCE: "with an explicit deny in a resource-based policy",
         }.get(verdict, f"because no {kind} policy allows the {check.action} action")
         return (
-            f"{words.opening}User: {session_arn(caller)} is not authorized to perform: {check.action} "
-            f"on resource: {words.quote}{check.resource}{words.quote} {reason}"
+            f"{form.opening}User: {session_arn(caller)} is not authorized to perform: {check.action} "
+            f"on resource: {form.quote}{check.resource}{form.quote} {reason}"
         )
 
 
@@ -229,9 +231,9 @@ def user_id(caller: Caller) -> str:
 
 def _context(principal: str, check: Check, user: str = "", vpc: str | None = None) -> EvalContext:
     # A request without tags has no aws:TagKeys.
-    asked = {"aws:tagkeys": None, **check.context}
+    question = {"aws:tagkeys": None, **check.context}
     if vpc and check.action.startswith("s3:"):
-        asked["aws:sourcevpc"] = vpc
+        question["aws:sourcevpc"] = vpc
     return EvalContext(
         principal_arn=principal,
         principal_type="AssumedRole",
@@ -240,8 +242,8 @@ def _context(principal: str, check: Check, user: str = "", vpc: str | None = Non
         resource_arn=check.resource,
         region=REGION,
         source_ip="203.0.113.9",
-        secure_transport=str(asked.get("aws:securetransport", "true")) == "true",
-        service_context=asked,
+        secure_transport=str(question.get("aws:securetransport", "true")) == "true",
+        service_context=question,
         principal_keys={"aws:userid": user} if user else {},
     )
 
@@ -260,18 +262,18 @@ def _is_about(statement: ParsedStatement, action: str) -> bool:
 
 def _check_understood(document: Document) -> None:
     """Raises NotSimulated for anything that the evaluator would ignore silently."""
-    for statement in _listed(document.get("Statement")):
+    for statement in _as_list(document.get("Statement")):
         unknown = sorted(set(statement) - STATEMENT)
         if unknown:
             raise not_simulated(f"a policy with {unknown[0]}")
         for operator, facts in (statement.get("Condition") or {}).items():
-            word = operator.removesuffix("IfExists").rpartition(":")[2]
-            if word not in OPERATORS:
+            name = operator.removesuffix("IfExists").rpartition(":")[2]
+            if name not in OPERATORS:
                 raise not_simulated(f"the condition operator {operator}")
             if any(key.lower() in ("aws:currenttime", "aws:epochtime", "aws:sourceip") for key in facts):
                 raise not_simulated(f"a condition on {', '.join(sorted(facts))}")
         for text in _texts(statement):
-            if "${" in text.replace(OF_WHO_ASKS, ""):
+            if "${" in text.replace(USER_ID_VARIABLE, ""):
                 raise not_simulated(f"the policy variable in {text}")
             if text.startswith("{") or "Fn::" in text:
                 raise not_simulated(f"a policy that is not resolved: {text}")
@@ -298,5 +300,5 @@ def _frozen(context: Mapping[str, str | list[str]]) -> tuple[tuple[str, Any], ..
     )
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]

@@ -8,8 +8,8 @@ from typing import Any
 
 from localcloud.base.price_list import ENDPOINTS, PriceList, PriceListError
 from localcloud.base.settings import Settings
-from simulation.aws.door.api import Answer, Caller, Check, Request, ServiceError
-from simulation.aws.ec2.offered.catalogue import shipped
+from simulation.aws.ec2.supply.catalogue import shipped
+from simulation.aws.endpoint.api import Answer, Caller, Check, Request, ServiceError
 
 
 @cache

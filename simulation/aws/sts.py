@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from localcloud.base.assume_role import Asked, refusal
-from simulation.aws.door.api import Answer, Caller, Check, Request, ServiceError
-from simulation.aws.door.parameters import only
+from simulation.aws.endpoint.api import Answer, Caller, Check, Request, ServiceError
+from simulation.aws.endpoint.parameters import only
 from simulation.aws.iam import Iam
 from simulation.world.world import World
 
@@ -38,8 +38,9 @@ class Sts:
     def assume_role(self, caller: Caller, request: Request) -> Answer:
         only(request, ("RoleArn", "RoleSessionName", "Policy", "DurationSeconds"), "AssumeRole")
         role, name, policy = request["RoleArn"], request["RoleSessionName"], request["Policy"]
-        asked = Asked(role, name, str(request["DurationSeconds"]))
-        wrong = refusal(asked, is_chained=True)  # all callers have credentials of a role
+        wrong = refusal(
+            Asked(role, name, str(request["DurationSeconds"])), is_chained=True
+        )  # all callers have credentials of a role
         if wrong:
             raise ServiceError(wrong.code, wrong.message)
         if not self._iam.trusts_role(role, caller.role):

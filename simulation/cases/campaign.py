@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from simulation.cases.case import CLEAN_SEED, Case, Finding, parse
-from simulation.cases.findings import Retold, branched, tried, tried_in_turn
-from simulation.cases.selection import Clean, space_of
-from simulation.faults import EventFault, Kind, like_others
+from simulation.cases.findings import Rerun, run_branches, run_case, run_unrelated
+from simulation.cases.selection import Clean, list_faults
+from simulation.faults import EventFault, Kind, find_equivalent
 
 MOST_BRANCHES = 64
 """The most branches of one world. More branches cost less, but report their first findings later."""
@@ -52,14 +52,14 @@ class Branches:
 
 
 def _branches(cases: Iterable[Case]) -> Iterator[Branches]:
-    of_one: dict[Case, list[Case]] = {}
+    by_world: dict[Case, list[Case]] = {}
     for case in cases:
-        of_one.setdefault(case.only(()), []).append(case)
-    alone = [all_of_it[0] for all_of_it in of_one.values() if len(all_of_it) == 1]
-    for all_of_it in of_one.values():
-        if len(all_of_it) > 1:
-            yield from map(Branches, _parts(all_of_it, MOST_BRANCHES))
-    for part in _parts(alone, MOST_IN_TURN):
+        by_world.setdefault(case.only(()), []).append(case)
+    single = [cases_of_world[0] for cases_of_world in by_world.values() if len(cases_of_world) == 1]
+    for cases_of_world in by_world.values():
+        if len(cases_of_world) > 1:
+            yield from map(Branches, _parts(cases_of_world, MOST_BRANCHES))
+    for part in _parts(single, MOST_IN_TURN):
         yield Branches(part)
 
 
@@ -75,7 +75,7 @@ class Cores:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["simulation.cases.campaign"])
         self._pool = ProcessPoolExecutor(
-            self.jobs, mp_context=context, initializer=_begin, initargs=(assembly,)
+            self.jobs, mp_context=context, initializer=_initialize, initargs=(assembly,)
         )
 
     def __enter__(self) -> Self:
@@ -89,34 +89,34 @@ class Cores:
         names = list(scenarios)
         return dict(zip(names, self._all(_clean, names), strict=True))
 
-    def late_news(self, scenarios: Iterable[str]) -> list[Case]:
+    def late_signals(self, scenarios: Iterable[str]) -> list[Case]:
         """Return worlds where a signal of an ended attempt arrives during the next attempt. They need two
         faults."""
         recovered = [RECOVERS[name] for name in scenarios if name in RECOVERS]
-        return [case for cases in self._all(_late_news, recovered) for case in cases]
+        return [case for cases in self._all(_late_signals, recovered) for case in cases]
 
-    def findings(self, cases: Sequence[Case], heard: Callable[[Sequence[Finding]], None]) -> list[Finding]:
+    def findings(self, cases: Sequence[Case], report: Callable[[Sequence[Finding]], None]) -> list[Finding]:
         """Run the cases. Return the findings in their order, and pass each to `heard` as soon as it exists."""
-        parts = self._all(_find, list(_branches(cases)), heard)
+        parts = self._all(_find, list(_branches(cases)), report)
         by_case = {finding.case: finding for part in parts for finding in part}
         return [by_case[case] for case in cases]
 
-    def stories(self, findings: Sequence[Finding]) -> list[Retold]:
+    def rerun(self, findings: Sequence[Finding]) -> list[Rerun]:
         """Run the worlds of these findings again, with their timelines."""
-        return self._all(_retell, findings)
+        return self._all(_rerun, findings)
 
     def _all(
         self,
         function: Callable[[Work], Answer],
         works: Sequence[Work],
-        heard: Callable[[Answer], None] = lambda _: None,
+        report: Callable[[Answer], None] = lambda _: None,
     ) -> list[Answer]:
         futures = {self._pool.submit(function, work): number for number, work in enumerate(works)}
         answers: dict[int, Answer] = {}
         try:
             for future in as_completed(futures):
                 answers[futures[future]] = future.result()
-                heard(answers[futures[future]])
+                report(answers[futures[future]])
         except BrokenProcessPool as error:
             missing = [str(work) for number, work in enumerate(works) if number not in answers]
             raise WorkerDiedError(
@@ -128,7 +128,7 @@ class Cores:
 _ASSEMBLY: list[Path] = []
 
 
-def _begin(assembly: Path) -> None:
+def _initialize(assembly: Path) -> None:
     """Initialize a worker. It ignores Ctrl-C, since only the process with the terminal handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _ASSEMBLY[:] = [assembly]
@@ -136,28 +136,28 @@ def _begin(assembly: Path) -> None:
 
 def _find(branches: Branches) -> list[Finding]:
     worlds = {case.only(()) for case in branches.cases}
-    tells = branched if len(worlds) == 1 else tried_in_turn
-    return tells(_ASSEMBLY[0], branches.cases)
+    run = run_branches if len(worlds) == 1 else run_unrelated
+    return run(_ASSEMBLY[0], branches.cases)
 
 
 def _clean(scenario: str) -> Clean:
-    told = tried(_ASSEMBLY[0], Case(scenario, seed=CLEAN_SEED))
-    if told.story is None:
-        return Clean(told.finding)
-    return Clean(told.finding, space_of(told.story), like_others(told.story.places))
+    case_run = run_case(_ASSEMBLY[0], Case(scenario, seed=CLEAN_SEED))
+    if case_run.result is None:
+        return Clean(case_run.finding)
+    return Clean(case_run.finding, list_faults(case_run.result), find_equivalent(case_run.result.points))
 
 
-def _late_news(recovers: str) -> list[Case]:
+def _late_signals(recovers: str) -> list[Case]:
     first = parse(recovers)
-    told = tried(_ASSEMBLY[0], first)
-    places = space_of(told.story) if told.story else ()
+    case_run = run_case(_ASSEMBLY[0], first)
+    points = list_faults(case_run.result) if case_run.result else ()
     return [
         Case(first.scenario, (*first.faults, fault))
-        for fault in places
-        if fault.kind is Kind.EVENT and fault.what == EventFault.VERY_LATE and "HostSignal" in fault.place
+        for fault in points
+        if fault.kind is Kind.EVENT and fault.what == EventFault.VERY_LATE and "HostSignal" in fault.point
     ]
 
 
-def _retell(finding: Finding) -> Retold:
-    told = tried(_ASSEMBLY[0], finding.case, in_full=True)
-    return Retold(finding, told.lines, told.finding.digest == finding.digest)
+def _rerun(finding: Finding) -> Rerun:
+    case_run = run_case(_ASSEMBLY[0], finding.case, in_full=True)
+    return Rerun(finding, case_run.lines, case_run.finding.digest == finding.digest)

@@ -15,7 +15,7 @@ from simulation.faults import Fault
 from simulation.scenarios import SCENARIOS
 
 CLEAN_SEED = 1
-JOINED = " + "
+SEPARATOR = " + "
 SIMULATOR = "the simulator itself works"
 """The invariant that a world breaks if the code of the simulator itself raises."""
 
@@ -32,7 +32,7 @@ class Case:
 
     def __str__(self) -> str:
         world = self.scenario if self.seed == CLEAN_SEED else f"{self.scenario}@{self.seed}"
-        return f"{world}: {JOINED.join(map(str, self.faults))}" if self.faults else world
+        return f"{world}: {SEPARATOR.join(map(str, self.faults))}" if self.faults else world
 
     @property
     def command(self) -> str:
@@ -61,7 +61,7 @@ class Finding:
     """The result of a case."""
 
     case: Case
-    met: tuple[Fault, ...] = ()
+    injected: tuple[Fault, ...] = ()
     """The faults that were injected. A world may end before it reaches the others."""
     violations: tuple[Violation, ...] = ()
     outcome: str = ""
@@ -98,7 +98,7 @@ class Group:
 
     @property
     def whats(self) -> list[str]:
-        return sorted({fault.what for finding in self.findings for fault in finding.met})
+        return sorted({fault.what for finding in self.findings for fault in finding.injected})
 
 
 def parse(text: str) -> Case:
@@ -107,35 +107,35 @@ def parse(text: str) -> Case:
     name, _, seed = world.rstrip(": ").partition("@")
     if seed and not seed.isdecimal():
         raise BadInputError(f"{seed!r} is not a number: write the seed of a world as in train@57")
-    scenario = known_scenario(name)
+    scenario = check_scenario(name)
     try:
-        parsed = tuple(Fault.parse(each) for each in faults.split(JOINED) if each.strip())
+        parsed = tuple(Fault.parse(each) for each in faults.split(SEPARATOR) if each.strip())
     except ValueError as error:
         raise BadInputError(str(error)) from error
     return Case(scenario, parsed, int(seed or CLEAN_SEED))
 
 
-def known_scenario(name: str) -> str:
+def check_scenario(name: str) -> str:
     """Return the name. Raises BadInputError for an unknown scenario, and suggests similar ones."""
-    return known(name, SCENARIOS, "scenario")
+    return check_name(name, SCENARIOS, "scenario")
 
 
-def known(name: str, names: Iterable[str], of: str) -> str:
+def check_name(name: str, names: Iterable[str], kind: str) -> str:
     """Return `name` if it is in `names`. Raises BadInputError otherwise."""
     names = [str(each) for each in names]
     if name in names:
         return name
     near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise BadInputError(f"unknown {of} {name!r}: {hint}valid: {', '.join(names)}")
+    raise BadInputError(f"unknown {kind} {name!r}: {hint}valid: {', '.join(names)}")
 
 
-def grouped(findings: Iterable[Finding]) -> list[Group]:
+def group_findings(findings: Iterable[Finding]) -> list[Group]:
     """Group violations by invariant and cause, the most frequent first."""
     by_cause: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         for violation in finding.violations:
-            by_cause.setdefault((violation.invariant, without_ids(violation.what)), []).append(finding)
+            by_cause.setdefault((violation.invariant, mask_ids(violation.what)), []).append(finding)
     groups = [
         Group(invariant, cause, sorted(found, key=lambda each: (len(each.case.faults), len(str(each.case)))))
         for (invariant, cause), found in by_cause.items()
@@ -149,14 +149,14 @@ RUN = re.compile(r"\b[a-z][\w-]*-[0-9a-f]{8}\b")
 NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+)?(?![\w.]*\w)")
 LIST = re.compile(r"(HOST|IMAGE|N)( \(\w[\w-]*\))?(, \1( \(\w[\w-]*\))?)+")
 IDS = {"i": "HOST", "ami": "IMAGE"}
-MOST_OF_CAUSE = 240
+LONGEST_CAUSE = 240
 
 
-def without_ids(text: str) -> str:
+def mask_ids(text: str) -> str:
     """Replace runs, hosts, images, times and numbers in a text, so that equal causes compare equal."""
     text = INSTANT.sub("WHEN", text)
     text = AWS_ID.sub(lambda found: IDS.get(found[1], found[1].upper()), text)
     text = RUN.sub("RUN", text)
     text = NUMBER.sub("N", text)
     text = " ".join(LIST.sub(r"\1s", text).split())
-    return text if len(text) <= MOST_OF_CAUSE else f"{text[:MOST_OF_CAUSE].rstrip()} ..."
+    return text if len(text) <= LONGEST_CAUSE else f"{text[:LONGEST_CAUSE].rstrip()} ..."

@@ -13,12 +13,12 @@ from pathlib import Path
 from simulation import detection, timeline
 from simulation.cases import process
 from simulation.cases.case import SIMULATOR, Case, Finding, Violation
-from simulation.cases.forks import AllTold, Forks, in_turn
+from simulation.cases.forks import AllAnswered, Forks, run_in_turn
 from simulation.cases.process import MOST_CPU_SECONDS, TooLong
 from simulation.cases.traces import digest
 from simulation.faults import Plan
 from simulation.scenarios import SCENARIOS
-from simulation.story import Story, follow
+from simulation.simulate import Result, simulate_plan
 from simulation.timeline import Line
 from simulation.world.world import BEGINNING, Entry
 
@@ -28,16 +28,16 @@ share less with others run from their beginning."""
 
 
 @dataclass
-class Told:
+class CaseRun:
     """A case that was run."""
 
     finding: Finding
-    story: Story | None = None
+    result: Result | None = None
     lines: list[Line] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Retold:
+class Rerun:
     """A case that was run twice."""
 
     finding: Finding
@@ -46,97 +46,99 @@ class Retold:
     """True if both traces are equal byte for byte, as they must be."""
 
 
-def differs(retold: Retold) -> Finding:
+def add_difference(rerun: Rerun) -> Finding:
     """Return the finding with a violation: the second run of the world was different."""
     found = Violation(SIMULATOR, "the second run of the same case gave another trace", 0.0)
-    return dataclasses.replace(retold.finding, violations=(*retold.finding.violations, found))
+    return dataclasses.replace(rerun.finding, violations=(*rerun.finding.violations, found))
 
 
-def tried(assembly: Path, case: Case, *, in_full: bool = False) -> Told:
+def run_case(assembly: Path, case: Case, *, in_full: bool = False) -> CaseRun:
     """Run the case. An exception becomes a violation in its finding. `in_full` adds the timeline."""
     began = time.process_time()
-    told = _followed(assembly, case, Plan(case.faults), in_full=in_full)
-    told.finding = dataclasses.replace(told.finding, cpu=time.process_time() - began)
-    process.tidy()
-    return told
+    case_run = _run_plan(assembly, case, Plan(case.faults), in_full=in_full)
+    case_run.finding = dataclasses.replace(case_run.finding, cpu=time.process_time() - began)
+    process.clean_up()
+    return case_run
 
 
-def branched(assembly: Path, cases: Sequence[Case]) -> list[Finding]:
+def run_branches(assembly: Path, cases: Sequence[Case]) -> list[Finding]:
     """Run cases of one scenario and seed, most of them as forks of their clean world, which is cheaper."""
     _load(assembly, cases[0].scenario)
     forks = Forks[Finding](cases, WORTH_A_FORK)
-    told: Told | None = None
+    case_run: CaseRun | None = None
     try:
-        told = _followed(assembly, cases[0].only(()), forks)
-    except AllTold:
+        case_run = _run_plan(assembly, cases[0].only(()), forks)
+    except AllAnswered:
         pass
     finally:
-        if forks.asked:
-            forks.answer(dataclasses.replace(told.finding, cpu=time.process_time()) if told else None)
-    process.tidy()
-    return [*_heard(forks.answers), *tried_in_turn(assembly, (*forks.early, *forks.left))]
+        if forks.reply:
+            forks.answer(dataclasses.replace(case_run.finding, cpu=time.process_time()) if case_run else None)
+    process.clean_up()
+    return [*_collect_findings(forks.answers), *run_unrelated(assembly, (*forks.early, *forks.pending))]
 
 
-def tried_in_turn(assembly: Path, cases: Sequence[Case]) -> list[Finding]:
+def run_unrelated(assembly: Path, cases: Sequence[Case]) -> list[Finding]:
     """Run cases that have little or nothing in common."""
     for scenario in {case.scenario for case in cases}:
         _load(assembly, scenario)
-    return _heard(in_turn(cases, lambda case: tried(assembly, case).finding))
+    return _collect_findings(run_in_turn(cases, lambda case: run_case(assembly, case).finding))
 
 
-def _heard(answers: Mapping[Case, Finding | int]) -> list[Finding]:
-    return [_died(case, answer) if isinstance(answer, int) else answer for case, answer in answers.items()]
+def _collect_findings(answers: Mapping[Case, Finding | int]) -> list[Finding]:
+    return [
+        _make_crash(case, answer) if isinstance(answer, int) else answer for case, answer in answers.items()
+    ]
 
 
-def _died(case: Case, code: int) -> Finding:
-    said = f"its process ended with exit code {code} without a result"
-    return Finding(case, violations=(Violation(SIMULATOR, said, 0.0),))
+def _make_crash(case: Case, code: int) -> Finding:
+    message = f"its process ended with exit code {code} without a result"
+    return Finding(case, violations=(Violation(SIMULATOR, message, 0.0),))
 
 
 @functools.cache
 def _load(assembly: Path, scenario: str) -> None:
     """Load what worlds of a scenario need, so that forks do not load it again."""
-    tried(assembly, Case(scenario))
+    run_case(assembly, Case(scenario))
 
 
-def _followed(assembly: Path, case: Case, plan: Plan, *, in_full: bool = False) -> Told:
+def _run_plan(assembly: Path, case: Case, plan: Plan, *, in_full: bool = False) -> CaseRun:
     """Run the world of a plan. Its finding lists the faults that the plan has at the end."""
-    template = process.prepared(assembly)
+    template = process.prepare(assembly)
     decided: list[timeline.Decision] = []
     try:
-        with process.limited():
-            story = follow(
+        with process.limit_cpu():
+            result = simulate_plan(
                 template,
                 SCENARIOS[case.scenario],
                 plan,
                 seed=case.seed,
                 at_end=lambda yard: decided.extend(timeline.decisions(yard) if in_full else ()),
             )
-        finding = found(case.only(plan.faults), story)
-        return Told(finding, story, timeline.told(story.trace, decided) if in_full else [])
+        finding = make_finding(case.only(plan.faults), result)
+        return CaseRun(finding, result, timeline.build_lines(result.trace, decided) if in_full else [])
     except (Exception, TooLong) as error:  # noqa: BLE001 - every exception is a finding
-        return Told(Finding(case.only(plan.faults), violations=(_crash(error),)))
+        return CaseRun(Finding(case.only(plan.faults), violations=(_crash(error),)))
 
 
-def found(case: Case, story: Story) -> Finding:
+def make_finding(case: Case, result: Result) -> Finding:
     """Return the finding of a world that has ended."""
     broken = [
         Violation(str(each.invariant), each.what, (each.at - BEGINNING).total_seconds())
-        for each in story.broken
+        for each in result.broken
     ]
     only = case.faults[0] if len(case.faults) == 1 else None
-    seen = detection.detected(only, story.trace) if only else None
-    if seen and seen.late and case.scenario in detection.TRAINING:
-        broken.append(Violation(detection.IN_TIME, seen.how_late, seen.asked))
+    detected = detection.measure_detection(only, result.trace) if only else None
+    if detected and detected.late and case.scenario in detection.TRAINING:
+        broken.append(Violation(detection.DETECTED_IN_TIME, detected.describe_delay, detected.requested))
     return Finding(
         case,
-        met=story.struck,
+        injected=result.injected,
         violations=tuple(broken),
-        outcome=story.outcome,
-        recoveries=_recoveries(story.trace),
-        seconds=story.virtual_seconds,
-        detection=seen,
-        digest=digest(story.trace),
+        outcome=result.outcome,
+        recoveries=_recoveries(result.trace),
+        seconds=result.virtual_seconds,
+        detection=detected,
+        digest=digest(result.trace),
     )
 
 
@@ -157,5 +159,5 @@ def _crash(error: BaseException) -> Violation:
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "/site-packages/" not in frame.filename] or frames
     where = f"{Path(ours[-1].filename).name}, {ours[-1].name}" if ours else "nowhere"
-    said = f"no end after {MOST_CPU_SECONDS:.0f} s of CPU" if isinstance(error, TooLong) else repr(error)
-    return Violation(SIMULATOR, f"{said} (in {where})", 0.0)
+    message = f"no end after {MOST_CPU_SECONDS:.0f} s of CPU" if isinstance(error, TooLong) else repr(error)
+    return Violation(SIMULATOR, f"{message} (in {where})", 0.0)

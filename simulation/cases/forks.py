@@ -13,16 +13,16 @@ from typing import Generic, NoReturn, TypeVar, cast
 
 from simulation.cases import process
 from simulation.cases.case import CLEAN_SEED, Case
-from simulation.faults import Fault, Kind, Passed, Plan
+from simulation.faults import Fault, Kind, Plan, Visit
 from simulation.scenarios import Scenario
-from simulation.story import Story, follow
+from simulation.simulate import Result, simulate_plan
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
 Answer = TypeVar("Answer")
 
 
-class AllTold(BaseException):
+class AllAnswered(BaseException):
     """All cases have answered, so the rest of this world is not needed. `except Exception` does not catch it."""
 
 
@@ -36,42 +36,42 @@ class Forks(Plan, Generic[Answer]):
 
     def __init__(self, cases: Sequence[Case], since: int = 0) -> None:
         super().__init__()
-        self.left = list(cases)
+        self.pending = list(cases)
         """Cases whose fault points the world has not reached."""
         self.early: list[Case] = []
         """Cases whose fault point came before the world had passed `since` fault points."""
         self._since, self._passed = since, 0
         self.answers: dict[Case, Answer | int] = {}
         """The answers of the children, or the exit code of a child without an answer."""
-        self.asked: Connection | None = None
+        self.reply: Connection | None = None
         """In a child, the pipe for its answer."""
 
-    def at(self, kind: Kind, place: str, passed: Passed | None = None) -> list[Fault]:
+    def at(self, kind: Kind, point: str, visit: Visit | None = None) -> list[Fault]:
         self._passed += 1
         here = [
             case
-            for case in self.left
-            if any((each.kind, each.place) == (kind, place) for each in case.faults)
+            for case in self.pending
+            if any((each.kind, each.point) == (kind, point) for each in case.faults)
         ]
         for case in here:
-            self.left.remove(case)
+            self.pending.remove(case)
             if self._passed <= self._since:
                 self.early.append(case)
-            elif self._forks(case):
-                return super().at(kind, place, passed)
-        if here and not self.left:
-            raise AllTold
-        return super().at(kind, place, passed)
+            elif self._fork(case):
+                return super().at(kind, point, visit)
+        if here and not self.pending:
+            raise AllAnswered
+        return super().at(kind, point, visit)
 
     def answer(self, answer: Answer | None) -> NoReturn:
         """Send the answer and end the child process."""
         try:
-            if self.asked and answer is not None:
-                self.asked.send(answer)
+            if self.reply and answer is not None:
+                self.reply.send(answer)
         finally:
             os._exit(0)
 
-    def _forks(self, case: Case) -> bool:
+    def _fork(self, case: Case) -> bool:
         """Fork. Return True in the child."""
         reads, writes = Pipe(duplex=False)
         chance = random.getstate()
@@ -79,8 +79,8 @@ class Forks(Plan, Generic[Answer]):
         if child == 0:
             reads.close()
             random.setstate(chance)  # os.fork() makes Python reseed it
-            process.limit()
-            self.left, self.asked = [], writes
+            process.start_timer()
+            self.pending, self.reply = [], writes
             self.take(case.faults)
             return True
         writes.close()
@@ -92,36 +92,36 @@ class Forks(Plan, Generic[Answer]):
         return False
 
 
-def in_turn(cases: Iterable[Case], tell: Callable[[Case], Answer]) -> dict[Case, Answer | int]:
+def run_in_turn(cases: Iterable[Case], run: Callable[[Case], Answer]) -> dict[Case, Answer | int]:
     """Return the result of each case, run in a child. If the child dies, record its exit code and continue with
     another."""
-    left = list(cases)
+    pending = list(cases)
     answers: dict[Case, Answer | int] = {}
-    while left:
+    while pending:
         reads, writes = Pipe(duplex=False)
         child = os.fork()
         if child == 0:
             try:
-                for case in left:
-                    writes.send(tell(case))
+                for case in pending:
+                    writes.send(run(case))
             finally:
                 os._exit(0)
         writes.close()
         with contextlib.suppress(EOFError):
-            while left:
-                answers[left[0]] = reads.recv()
-                left.pop(0)
+            while pending:
+                answers[pending[0]] = reads.recv()
+                pending.pop(0)
         _, status = os.waitpid(child, 0)
-        if left:
-            answers[left.pop(0)] = os.waitstatus_to_exitcode(status)
+        if pending:
+            answers[pending.pop(0)] = os.waitstatus_to_exitcode(status)
     return answers
 
 
-def told(
+def run_forks(
     template: YardTemplate,
     scenario: Scenario,
     faults: Iterable[Fault],
-    look: Callable[[Story], Answer],
+    look: Callable[[Result], Answer],
     *,
     at_end: Callable[[Yard], object] = lambda yard: None,
 ) -> dict[Fault, Answer]:
@@ -130,18 +130,18 @@ def told(
     forks = Forks[Answer](list(cases))
     found: Answer | None = None
     try:
-        found = look(follow(template, scenario, forks, seed=CLEAN_SEED, at_end=at_end))
-    except AllTold:
+        found = look(simulate_plan(template, scenario, forks, seed=CLEAN_SEED, at_end=at_end))
+    except AllAnswered:
         pass
     except Exception:
-        if forks.asked:
+        if forks.reply:
             traceback.print_exc()
         else:
             raise
     finally:
-        if forks.asked:
+        if forks.reply:
             forks.answer(found)
-    silent = [str(case) for case in cases if isinstance(forks.answers.get(case), int | None)]
-    if silent:
-        raise RuntimeError(f"no result for {'; '.join(silent)}")
+    missing = [str(case) for case in cases if isinstance(forks.answers.get(case), int | None)]
+    if missing:
+        raise RuntimeError(f"no result for {'; '.join(missing)}")
     return {fault: cast(Answer, forks.answers[case]) for case, fault in cases.items()}

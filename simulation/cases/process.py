@@ -17,7 +17,7 @@ from typing import NoReturn
 from greenlet import GreenletExit
 
 from simulation import template
-from simulation.aws.door.botocore_door import DOOR
+from simulation.aws.endpoint.transport import TRANSPORT
 from simulation.aws.functions import ENVIRONMENTS
 from simulation.template import YardTemplate
 from simulation.world.clock import CLOCK
@@ -48,21 +48,21 @@ def restart_as_needed() -> None:
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    return kept | FIXED
+    others = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return others | FIXED
 
 
 @contextlib.contextmanager
-def of_worlds(assembly: Path) -> Iterator[YardTemplate]:
+def world_environment(assembly: Path) -> Iterator[YardTemplate]:
     """Prepare the process for worlds, and afterwards restore its clients, settings, environment and clock."""
     before = dict(os.environ)
     try:
-        yield prepared(assembly)
+        yield prepare(assembly)
     finally:
-        DOOR.remove()
+        TRANSPORT.remove()
         ENVIRONMENTS.remove()
         CLOCK.leave()
-        prepared.cache_clear()
+        prepare.cache_clear()
         os.environ.clear()
         os.environ.update(before)
         time.tzset()
@@ -71,11 +71,11 @@ def of_worlds(assembly: Path) -> Iterator[YardTemplate]:
 
 
 @functools.cache
-def prepared(assembly: Path) -> YardTemplate:
+def prepare(assembly: Path) -> YardTemplate:
     """Return the yard of that folder. Clients now call the simulated AWS, and functions read their own environment."""
     os.environ.update(FIXED)
     time.tzset()
-    DOOR.install()
+    TRANSPORT.install()
     ENVIRONMENTS.install()
     return template.read(assembly)
 
@@ -85,14 +85,14 @@ class TooLong(BaseException):
 
 
 @contextlib.contextmanager
-def limited() -> Iterator[None]:
+def limit_cpu() -> Iterator[None]:
     """Raise TooLong in a world that exceeds its CPU time. A busy machine does not matter."""
 
     def stop(*_: object) -> None:
         raise TooLong
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    limit()
+    start_timer()
     try:
         yield
     finally:
@@ -100,25 +100,25 @@ def limited() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def limit() -> None:
+def start_timer() -> None:
     """Start the CPU timer of this process; a fork does not inherit it."""
     signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU_SECONDS, 1.0)
 
 
-def tidy() -> None:
+def clean_up() -> None:
     """End the waiting processes of a world, before the next world starts.
 
     Objects that the first world has loaded are frozen, so later garbage collections are fast.
     """
-    DOOR.send = DOOR.short = DOOR.sleep = ENVIRONMENTS.current = _no_world
+    TRANSPORT.send = TRANSPORT.short = TRANSPORT.sleep = ENVIRONMENTS.current = _no_world
     gc.collect()
     if gc.isenabled():
         gc.freeze()
         gc.disable()
-        in_huge_pages()
+        use_huge_pages()
 
 
-def in_huge_pages() -> None:
+def use_huge_pages() -> None:
     """Move the memory of this process to pages of 2 MiB if Linux supports it (6.1 or later; others ignore it).
 
     A fork then copies a table of 80 pages instead of 40,000, and a world takes 8% less time.

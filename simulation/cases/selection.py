@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from simulation.cases.case import Case, Finding
-from simulation.faults import Fault, Kind, Place, has_its_turn, singles
+from simulation.faults import Fault, FaultPoint, Kind, is_chosen_retry, singles
 from simulation.scenarios import SCENARIOS
-from simulation.story import Story
+from simulation.simulate import Result
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Clean:
     finding: Finding
     faults: tuple[Fault, ...] = ()
     """The faults at its fault points."""
-    like_others: frozenset[Place] = frozenset()
+    equivalent: frozenset[FaultPoint] = frozenset()
     """The fault points that are equivalent to others."""
 
 
@@ -30,18 +30,18 @@ Spaces = Mapping[str, tuple[Fault, ...]]
 """Every single fault at every fault point of the clean world, by scenario."""
 
 
-def space_of(story: Story) -> tuple[Fault, ...]:
-    return tuple(singles(story.places))
+def list_faults(result: Result) -> tuple[Fault, ...]:
+    return tuple(singles(result.points))
 
 
-def of_kinds(spaces: Spaces, kinds: Iterable[Kind]) -> Spaces:
+def select_kinds(spaces: Spaces, kinds: Iterable[Kind]) -> Spaces:
     """Return the faults of these kinds. Scenarios without any are left out."""
     wanted = set(kinds)
     left = {name: tuple(fault for fault in faults if fault.kind in wanted) for name, faults in spaces.items()}
     return {name: faults for name, faults in left.items() if faults}
 
 
-def its_own(spaces: Spaces) -> Spaces:
+def drop_shared(spaces: Spaces) -> Spaces:
     """Drop the faults that a similar scenario already has: those before `since` and from `until` on."""
     found = {}
     for name, faults in spaces.items():
@@ -53,23 +53,23 @@ def its_own(spaces: Spaces) -> Spaces:
     return found
 
 
-def _is_before(place: str, fault: Fault) -> bool:
-    return not fault.place.startswith(place)
+def _is_before(point: str, fault: Fault) -> bool:
+    return not fault.point.startswith(point)
 
 
-def one_of_each(spaces: Spaces, clean: Mapping[str, Clean]) -> Spaces:
+def drop_equivalent(spaces: Spaces, clean: Mapping[str, Clean]) -> Spaces:
     """Drop faults at equivalent fault points, and equivalent faults at one fault point."""
     return {
         name: tuple(
             each
             for each in faults
-            if (each.kind, each.place) not in clean[name].like_others and has_its_turn(each)
+            if (each.kind, each.point) not in clean[name].equivalent and is_chosen_retry(each)
         )
         for name, faults in spaces.items()
     }
 
 
-def each_single(spaces: Spaces) -> list[Case]:
+def list_singles(spaces: Spaces) -> list[Case]:
     return [Case(scenario, (fault,)) for scenario, faults in spaces.items() for fault in faults]
 
 
@@ -81,7 +81,7 @@ def sample(cases: Sequence[Case], count: int, seed: int) -> list[Case]:
     return [cases[index] for index in sorted(chance.sample(range(len(cases)), count))]
 
 
-def chosen(spaces: Spaces, seed: int) -> Case:
+def choose_case(spaces: Spaces, seed: int) -> Case:
     """Return a case with two or three faults, drawn by this seed.
 
     Scenarios are weighted by their number of faults. Within a scenario, each kind of fault is equally likely.
@@ -90,14 +90,14 @@ def chosen(spaces: Spaces, seed: int) -> Case:
     indexes = {name: _index(faults) for name, faults in spaces.items()}
     weights = [sum(map(len, index.values())) for index in indexes.values()]
     scenario = chance.choices(list(indexes), weights)[0]
-    places = indexes[scenario]
+    points = indexes[scenario]
     faults: dict[str, Fault] = {}
-    wanted = min(chance.choice((2, 2, 3)), sum(map(len, places.values())))
+    wanted = min(chance.choice((2, 2, 3)), sum(map(len, points.values())))
     while len(faults) < wanted:
-        of_kind = places[chance.choice(list(places))]
-        place = chance.choice(list(of_kind))
-        fault = chance.choice(of_kind[place])
-        faults.setdefault(f"{fault.kind} {place}", fault)
+        of_kind = points[chance.choice(list(points))]
+        point = chance.choice(list(of_kind))
+        fault = chance.choice(of_kind[point])
+        faults.setdefault(f"{fault.kind} {point}", fault)
     return Case(scenario, tuple(faults.values()), seed)
 
 
@@ -109,7 +109,7 @@ def _index(faults: tuple[Fault, ...]) -> dict[Kind, dict[str, list[Fault]]]:
     if id(faults) not in _INDEXES:
         index: dict[Kind, dict[str, list[Fault]]] = {}
         for fault in faults:
-            index.setdefault(fault.kind, {}).setdefault(fault.place, []).append(fault)
+            index.setdefault(fault.kind, {}).setdefault(fault.point, []).append(fault)
         _INDEXES[id(faults)] = faults, index
     return _INDEXES[id(faults)][1]
 
@@ -118,7 +118,7 @@ def _number(of: str, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{of}/{seed}".encode()).digest()[:8])
 
 
-def smaller(case: Case) -> Iterator[Case]:
+def list_subsets(case: Case) -> Iterator[Case]:
     """Yield the case with each proper subset of its faults, the smallest first."""
     count = len(case.faults)
     for bits in sorted(range(2**count - 1), key=lambda bits: (bits.bit_count(), bits)):

@@ -43,8 +43,8 @@ def read_trace(path: Path) -> tuple[str, list[str]]:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"{path} cannot be read as a trace: {error}") from error
     try:
-        said = json.loads(head)
-        version, of = said["trainyard trace"], str(said["of"])
+        header = json.loads(head)
+        version, of = header["trainyard trace"], str(header["of"])
     except (ValueError, KeyError, TypeError) as error:
         raise BadInputError(f"{path} is not a trace: its first line is not the header of one") from error
     if version != TRACE_VERSION:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simulation.hosts.surroundings import CommandEnd
+from simulation.hosts.environment import CommandEnd
 from training.host.agent.state import State
 from training.host.disk import FULL_BELOW, Room
 from trainyard.core.model.job import Job

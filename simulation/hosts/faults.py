@@ -110,7 +110,7 @@ Fault = (
 )
 
 
-class Struck(Protocol):
+class AffectedHost(Protocol):
     """The host that a fault hits, as a plan identifies it."""
 
     @property
@@ -130,30 +130,30 @@ class Struck(Protocol):
     def attempt(self) -> int: ...
 
 
-OnWord = Callable[[Struck, str, When], Fault | None]
+OnStage = Callable[[AffectedHost, str, When], Fault | None]
 
 
 @dataclass
-class Strike:
+class Injection:
     """A fault that will be injected."""
 
-    word: str
+    stage: str
     who: int | str
-    do: Fault
+    fault: Fault
     when: When = "after"
     attempt: int | None = None
     left: int = 1
 
-    def fits(self, host: Struck, word: str, when: When) -> bool:
+    def fits(self, host: AffectedHost, stage: str, when: When) -> bool:
         return (
             self.left > 0
-            and (word, when) == (self.word, self.when)
+            and (stage, when) == (self.stage, self.when)
             and (self.attempt is None or self.attempt == host.attempt)
-            and is_meant(host, self.who)
+            and is_target(host, self.who)
         )
 
 
-def is_meant(host: Struck, who: int | str) -> bool:
+def is_target(host: AffectedHost, who: int | str) -> bool:
     """Return True if the host matches: by number, instance id, role (`worker`), role and index (`worker-1`), or `*`
     for any."""
     if isinstance(who, int):

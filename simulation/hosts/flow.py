@@ -34,7 +34,7 @@ class Flow:
         self._is_frozen = is_frozen
         self._what = what
         self._planned: Planned | None = None
-        self._naps = False
+        self._sleeps = False
         self._woken = False
         self._running = False
         self._due = False
@@ -43,7 +43,7 @@ class Flow:
     def wake(self) -> None:
         if self.ended:
             return
-        if not self._naps:
+        if not self._sleeps:
             self._woken = True
         elif not self._due:
             self._plan(0.0)
@@ -63,11 +63,11 @@ class Flow:
     def _plan(self, seconds: float) -> None:
         if self._planned:
             self._planned.cancel()
-        self._naps = False
-        self._planned = self._world.after(seconds, self._go_on, what=self._what)
+        self._sleeps = False
+        self._planned = self._world.after(seconds, self._continue, what=self._what)
 
-    def _go_on(self) -> None:
-        self._planned, self._naps = None, False
+    def _continue(self) -> None:
+        self._planned, self._sleeps = None, False
         if self.ended:
             return
         if self._is_frozen():
@@ -75,27 +75,27 @@ class Flow:
             return
         self._running = True
         try:
-            wish = next(self._steps)
+            wait = next(self._steps)
         except (StopIteration, Gone):
             self.ended = True
             return
         finally:
             self._running = False
-        self._wait(wish)
+        self._wait(wait)
 
-    def _wait(self, wish: float | Sleep) -> None:
+    def _wait(self, wait: float | Sleep) -> None:
         if self.ended:  # the step itself has ended the flow
             self._steps.close()
-        elif isinstance(wish, Sleep):
-            self._nap(wish)
+        elif isinstance(wait, Sleep):
+            self._sleep(wait)
         else:
-            self._plan(wish)
+            self._plan(wait)
 
-    def _nap(self, wish: Sleep) -> None:
+    def _sleep(self, wait: Sleep) -> None:
         if self._woken:
             self._woken = False
             self._plan(0.0)
             return
-        if wish.seconds is not None:
-            self._plan(max(0.0, wish.seconds))
-        self._naps = True
+        if wait.seconds is not None:
+            self._plan(max(0.0, wait.seconds))
+        self._sleeps = True

@@ -24,7 +24,7 @@ FORMS_SECONDS = 1.0
 TAIL_LINES = 60
 
 
-class Seat(Protocol):
+class Platform(Protocol):
     """The machine that a program runs on."""
 
     def draw(self, seconds: tuple[float, float]) -> float: ...
@@ -46,7 +46,7 @@ class Program:
         self,
         gang: "Gang",
         assignment: Assignment,
-        seat: Seat,
+        platform: Platform,
         *,
         changed: Callable[[], None],
         saved: Callable[[int], None],
@@ -56,7 +56,7 @@ class Program:
         self.is_lost = False
         self.tail: list[str] = []
         self.assignment = assignment
-        self.seat = seat
+        self.platform = platform
         self.gang = gang
         self.saved = saved
         self._changed = changed
@@ -88,7 +88,7 @@ class Program:
 
         def end() -> None:
             self._leaving = None
-            if self.seat.runs:
+            if self.platform.runs:
                 self.end(code, *lines)
 
         if self._leaving is None:
@@ -109,7 +109,7 @@ class Program:
     def print(self, *lines: str) -> None:
         self.tail = [*self.tail, *lines][-TAIL_LINES:]
 
-    def heard(self) -> None:
+    def notify(self) -> None:
         self._changed()
 
 
@@ -128,7 +128,7 @@ class Gang:
         self._peer_gone = peer_gone
         self._programs: dict[str, Program] = {}
         self._pace = Pace(self.work, step, world.now)
-        self._somebody_leaves = False
+        self._is_leaving = False
         self._next: Planned | None = None
         self._pause: Planned | None = None
 
@@ -167,8 +167,8 @@ class Gang:
             return
         seconds = self.work.form_seconds
         if not self.is_alone and program.trains:
-            said = f"the cluster did not form in {seconds:g} seconds"
-            self.world.after(seconds, lambda: self._give_up_forming(program, said), what="forming")
+            line = f"the cluster did not form in {seconds:g} seconds"
+            self.world.after(seconds, lambda: self._give_up_forming(program, line), what="forming")
         self._form()
 
     def asked(self, program: Program) -> None:
@@ -183,19 +183,19 @@ class Gang:
         elif self.cluster.serves(program.assignment):
             pass  # the process ignores SIGTERM: the chief gets the interruption too
         elif self.phase is Phase.TRAINING:
-            self._somebody_leaves = True
+            self._is_leaving = True
             self._plan()
 
     def ended(self, program: Program) -> None:
-        self._do_without(program)
+        self._react_to_loss(program)
 
     def lose(self, program: Program) -> None:
         """The host of the program is gone, hangs, or is unreachable."""
         if not program.is_lost and program.exit_code is None:
             program.is_lost = True
-            self._do_without(program)
+            self._react_to_loss(program)
             if not (self.in_step or self.phase is Phase.FORMING):
-                program.end_after(program.seat.draw(SERVER_SEES), RESTART, "no peer answers anymore")
+                program.end_after(program.platform.draw(SERVER_SEES), RESTART, "no peer answers anymore")
 
     def find(self, program: Program) -> None:
         """The host of the program is reachable again."""
@@ -205,7 +205,7 @@ class Gang:
         if self.phase is Phase.FORMING:
             self._form()
         elif self.is_alone and self.phase is Phase.STALLED and program.lives:
-            self._go_on_from(self._pace.base)
+            self._continue_from(self._pace.base)
         elif program.exit_code is None and not self.is_alone:
             self._misses_a_peer(program)
 
@@ -225,7 +225,7 @@ class Gang:
             self._pause.cancel()
             self._pause = None
             if self.phase is Phase.TRAINING:
-                self._go_on_from(self._pace.base)
+                self._continue_from(self._pace.base)
 
     def _is_complete(self) -> bool:
         there = {instance for instance, program in self._programs.items() if program.lives}
@@ -245,24 +245,24 @@ class Gang:
             for program in self._programs.values():
                 program.print(began)
             self._pace.saved_at = self.world.now
-            self._go_on_from(self._pace.base)
+            self._continue_from(self._pace.base)
 
-    def _go_on_from(self, step: int) -> None:
+    def _continue_from(self, step: int) -> None:
         self.phase = Phase.TRAINING
-        self._pace.go_on_from(step, self.world.now)
+        self._pace.continue_from(step, self.world.now)
         self._plan()
         if self.chief:
-            self.chief.heard()
+            self.chief.notify()
 
     def _plan(self) -> None:
         """Plan the next step at which something happens."""
         self._cancel()
-        step = min(self._pace.next_steps(self.step, leaves=self._somebody_leaves))
+        step = min(self._pace.next_steps(self.step, leaves=self._is_leaving))
         self._next = self.world.at(
-            self._pace.when(step), lambda: self._reached(step), what=f"{self.cluster.run} step {step}"
+            self._pace.when(step), lambda: self._reach_step(step), what=f"{self.cluster.run} step {step}"
         )
 
-    def _reached(self, step: int) -> None:
+    def _reach_step(self, step: int) -> None:
         self._next = None
         work, is_last = self.work, step >= self.work.steps
         if step == work.hang_at:
@@ -270,11 +270,11 @@ class Gang:
             return
         if step == work.error_at and self._err(step):
             return
-        if is_last or self._somebody_leaves or self._pace.is_to_save(step, self.world.now):
+        if is_last or self._is_leaving or self._pace.is_to_save(step, self.world.now):
             self._save(step)
         if is_last:
             self._export()
-        elif self._somebody_leaves:
+        elif self._is_leaving:
             self._leave(step)
         else:
             self._plan()
@@ -285,7 +285,7 @@ class Gang:
 
     def _err(self, step: int) -> bool:
         """End the programs that fail at this step. Return True if there are any."""
-        struck = [
+        failing = [
             program
             for program in self._programs.values()
             if program.lives
@@ -294,12 +294,12 @@ class Gang:
                 or not (self.work.error_on or self.cluster.serves(program.assignment))
             )
         ]
-        if struck:
+        if failing:
             self._stand_still(Phase.STALLED)
         lines = ("Traceback (most recent call last):", f"ValueError: a fault of the program at step {step}")
-        for program in struck:
+        for program in failing:
             program.end(self.work.exit_code, *lines)
-        return bool(struck)
+        return bool(failing)
 
     def _export(self) -> None:
         self._stand_still(Phase.ENDING)
@@ -319,16 +319,16 @@ class Gang:
             elif self.in_step:
                 program.end_after(CHIEF_STAYS_SECONDS, FINISHED)
             else:
-                program.end_after(program.seat.draw(SERVER_SEES), FINISHED, "is not needed anymore")
+                program.end_after(program.platform.draw(SERVER_SEES), FINISHED, "is not needed anymore")
 
     def _leave(self, step: int) -> None:
-        said = f"leaving at step {step} of {self.work.steps}, which is saved, to be started again"
+        line = f"leaving at step {step} of {self.work.steps}, which is saved, to be started again"
         self._stand_still(Phase.STALLED)
         going = [p for p in self._programs.values() if p is self.chief or (self.in_step and p.trains)]
         for program in going:
-            program.end_after(LEAVE_SECONDS, RESTART, said)
+            program.end_after(LEAVE_SECONDS, RESTART, line)
 
-    def _do_without(self, gone: Program) -> None:
+    def _react_to_loss(self, gone: Program) -> None:
         if self.phase in (Phase.FORMING, Phase.HUNG, Phase.OVER) or not gone.trains:
             return  # waiting or hanging programs notice nothing
         if self.is_alone:
@@ -350,14 +350,14 @@ class Gang:
         self._stand_still(Phase.OVER)
         for program in self._others(chief):
             if program.trains:
-                said = "a peer is gone (nobody answers as the chief); leaving to be started again"
-                program.end_after(program.seat.draw(SERVER_SEES), RESTART, said)
+                line = "a peer is gone (nobody answers as the chief); leaving to be started again"
+                program.end_after(program.platform.draw(SERVER_SEES), RESTART, line)
 
     def _chief_misses(self, gone: Program) -> None:
         chief = self.chief
         if chief is None or not chief.lives or self.phase is not Phase.TRAINING:
             return
-        said = f"a peer is gone (nobody answers as {gone.name}); leaving to be started again"
+        line = f"a peer is gone (nobody answers as {gone.name}); leaving to be started again"
         saves = gone.assignment.role is Role.WORKER
         step = self.step
         self._stand_still(Phase.STALLED)
@@ -366,20 +366,20 @@ class Gang:
             if chief.lives and self.phase is Phase.STALLED:
                 if saves:
                     self._save(step)
-                chief.end(RESTART, said)
+                chief.end(RESTART, line)
 
-        self.world.after(chief.seat.draw(CHIEF_SEES), leave, what=f"{chief.name} misses {gone.name}")
+        self.world.after(chief.platform.draw(CHIEF_SEES), leave, what=f"{chief.name} misses {gone.name}")
 
     def _misses_a_peer(self, program: Program) -> None:
         if not program.trains:
             return
         program.end_after(
-            program.seat.draw(self._peer_gone), RESTART, "a peer is gone; leaving to be started again"
+            program.platform.draw(self._peer_gone), RESTART, "a peer is gone; leaving to be started again"
         )
 
-    def _give_up_forming(self, program: Program, said: str) -> None:
-        if self.phase is Phase.FORMING and program.lives and program.seat.runs:
-            program.end(RESTART, said)
+    def _give_up_forming(self, program: Program, line: str) -> None:
+        if self.phase is Phase.FORMING and program.lives and program.platform.runs:
+            program.end(RESTART, line)
 
     def _others(self, program: Program) -> list[Program]:
         return [other for other in self._programs.values() if other is not program and other.lives]

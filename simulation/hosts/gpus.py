@@ -8,7 +8,7 @@ from bisect import bisect_right
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from simulation.aws.door.api import Answer, Request, ServiceError
+from simulation.aws.endpoint.api import Answer, Request, ServiceError
 from simulation.world.world import Planned, World
 from training.host.reporting.gpus import INTERVAL_SECONDS, MEMORY, NAMESPACE, UTILIZATION, datum
 
@@ -29,8 +29,8 @@ class Load:
             self._percent.append(percent)
 
     def at(self, when: datetime) -> float | None:
-        place = bisect_right(self._since, when)
-        return self._percent[place - 1] if place else None
+        index = bisect_right(self._since, when)
+        return self._percent[index - 1] if index else None
 
     def minutes(self, begin: datetime, end: datetime) -> dict[datetime, float]:
         """Return the metrics from `begin` to before `end`: for each whole minute, the load at its end."""
@@ -58,7 +58,7 @@ class Publisher(Protocol):
 
     def now(self) -> datetime: ...
 
-    def ask(self, service: str, operation: str, **request: Any) -> Answer: ...
+    def call(self, service: str, operation: str, **request: Any) -> Answer: ...
 
     def note(self, what: str, **details: Any) -> None: ...
 
@@ -103,7 +103,7 @@ class Metrics:
         if machine.runs and not machine.is_cut_off:
             try:
                 request = put_request(machine.instance, percent, machine.now())
-                machine.ask("cloudwatch", "put_metric_data", **request)
+                machine.call("cloudwatch", "put_metric_data", **request)
             except ServiceError as error:
                 machine.note("cannot put metrics", reason=error.code)
         self._plan()

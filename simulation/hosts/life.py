@@ -27,7 +27,7 @@ class Life(Protocol):
         """True if the shutdown has nothing more to wait for."""
         ...
 
-    def order(self, word: OrderKind, run: str, attempt: int) -> bool:
+    def order(self, kind: OrderKind, run: str, attempt: int) -> bool:
         """Take an order. Return False without an agent."""
         ...
 

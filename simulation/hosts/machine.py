@@ -7,12 +7,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from simulation.aws.door.api import Answer
+from simulation.aws.endpoint.api import Answer
 from simulation.hosts import gpus
 from simulation.hosts.bucket import Unreachable, patient
 from simulation.hosts.delays import Delays, Range
 from simulation.hosts.disk import Disk
+from simulation.hosts.environment import CommandEnd, Done, Host
 from simulation.hosts.faults import (
+    AffectedHost,
     ClockOff,
     Dies,
     DiskFull,
@@ -26,13 +28,11 @@ from simulation.hosts.faults import (
     OthersHang,
     ProgramEnds,
     RegistersLate,
-    Struck,
     When,
 )
 from simulation.hosts.flow import Flow, Gone, Sleep, Steps
 from simulation.hosts.gang import Gang, Program
 from simulation.hosts.life import Life
-from simulation.hosts.surroundings import CommandEnd, Done, Host
 from simulation.world.world import Planned, World
 from training.host.metadata import Identity
 from trainyard.core.model.job import Job
@@ -57,14 +57,14 @@ class Site(Protocol):
     knows_systems_manager: Callable[[Host], bool]
     on_silence: Callable[[str, bool], None] | None
 
-    def fault(self, host: Struck, word: str, when: When) -> Fault | None: ...
+    def fault(self, host: AffectedHost, stage: str, when: When) -> Fault | None: ...
 
     def life_of(self, machine: Machine) -> Life: ...
 
     def gang(self, cluster: Cluster, job: Job, *, step: int) -> Gang: ...
 
     def document(
-        self, machine: Machine, word: str, parameters: Mapping[str, Sequence[str]]
+        self, machine: Machine, name: str, parameters: Mapping[str, Sequence[str]]
     ) -> Generator[float | Sleep, None, CommandEnd]: ...
 
 
@@ -94,13 +94,13 @@ class Machine:
         self.life: Life | None = None
         self._chance = site.world.chance(f"host/{self.instance}")
         self._flows: list[Flow] = []
-        self._of_life: list[Flow] = []
-        self._kept: dict[str, tuple[str, Mapping[str, Sequence[str]], Done]] = {}
+        self._agent_flows: list[Flow] = []
+        self._pending: dict[str, tuple[str, Mapping[str, Sequence[str]], Done]] = {}
         self._ahead = timedelta()
-        self._ask, self._ask_as_run = patient(host.aws), patient(host.aws_as_run)
+        self._call, self._call_as_run = patient(host.aws), patient(host.aws_as_run)
         self._never_registers = False
         self._late_to_register = 0.0
-        self._looks = False
+        self._is_look_planned = False
         self._forced: Planned | None = None
 
     # ---- for what runs on it
@@ -116,23 +116,23 @@ class Machine:
         """Return the time of the machine's own clock."""
         return (self.world.now + self._ahead).astimezone(UTC)
 
-    def ask(self, service: str, operation: str, **request: Any) -> Answer:
+    def call(self, service: str, operation: str, **request: Any) -> Answer:
         """Call AWS with the host's role. Raises Unreachable without a network."""
         if self.is_cut_off:
             raise Unreachable
-        return self._ask(service, operation, **request)
+        return self._call(service, operation, **request)
 
-    def ask_as_run(self, service: str, operation: str, **request: Any) -> Answer:
+    def call_as_run(self, service: str, operation: str, **request: Any) -> Answer:
         """Call AWS with the credentials of the run. Raises Unreachable without a network."""
         if self.is_cut_off or self.credentials is None:
             raise Unreachable
-        return self._ask_as_run(self.credentials["AccessKeyId"], service, operation, **request)
+        return self._call_as_run(self.credentials["AccessKeyId"], service, operation, **request)
 
     def flow(self, steps: Steps, what: str) -> Flow:
         """Start a flow of the software on the machine."""
-        self._of_life = [flow for flow in self._of_life if not flow.ended]
+        self._agent_flows = [flow for flow in self._agent_flows if not flow.ended]
         flow = self._own_flow(steps, what)
-        self._of_life.append(flow)
+        self._agent_flows.append(flow)
         return flow
 
     def _own_flow(self, steps: Steps, what: str) -> Flow:
@@ -142,11 +142,11 @@ class Machine:
         self._flows.append(flow)
         return flow
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """Restart the agent without anything of the previous run. Its tags decide what runs now."""
-        for flow in self._of_life:
+        for flow in self._agent_flows:
             flow.end()
-        self._of_life = []
+        self._agent_flows = []
         self.program = self.credentials = None
         self.life = self.site.life_of(self)
         self._own_flow(self.life.live(), f"{self.instance} restarts its agent")
@@ -158,20 +158,20 @@ class Machine:
         seen = self.host.metadata
         return Identity(self.instance, seen.region, seen.address, seen.image, dict(seen.tags()))
 
-    def struck(self, word: str, when: When) -> Fault | None:
+    def inject(self, stage: str, when: When) -> Fault | None:
         """Inject the fault of this point, if any, and return it. The caller handles faults of signals. Raises Gone
         if the machine is off."""
-        fault = self.site.fault(self, word, when)
+        fault = self.site.fault(self, stage, when)
         if fault is not None:
-            self.note(f"fault {type(fault).__name__}", at=f"{when} {word}")
-            self.befall(fault)
+            self.note(f"fault {type(fault).__name__}", at=f"{when} {stage}")
+            self.apply(fault)
         if not self.is_on:
             raise Gone
         return fault
 
     def stage(self, name: str, when: When = "before") -> Steps:
         """Inject the fault of a stage."""
-        fault = self.struck(name, when)
+        fault = self.inject(name, when)
         if isinstance(fault, Late):
             yield fault.seconds
         elif fault is not None:
@@ -214,25 +214,25 @@ class Machine:
 
     def look(self) -> None:
         """Notify the machine of changed metadata, which it reads within five seconds."""
-        if self.life and not self._looks:
-            self._looks = True
+        if self.life and not self._is_look_planned:
+            self._is_look_planned = True
             self.world.after(self.draw((0.0, LOOK_SECONDS)), self._look, what=f"{self.instance} looks")
 
     def command(
         self, command_id: str, document: str, parameters: Mapping[str, Sequence[str]], done: Done
     ) -> None:
         """Run an SSM document. A host that hangs or is cut off for good never answers."""
-        self._kept[command_id] = (document, parameters, done)
+        self._pending[command_id] = (document, parameters, done)
         if self.is_registered and not self.is_cut_off:
-            self._own_flow(self._obey(command_id), f"{self.instance} {document}")
+            self._own_flow(self._run_command(command_id), f"{self.instance} {document}")
 
     def withdraw(self, command_id: str) -> None:
         """Systems Manager has given the command up."""
-        self._kept.pop(command_id, None)
+        self._pending.pop(command_id, None)
 
     # ---- what befalls it
 
-    def befall(self, fault: Fault) -> None:
+    def apply(self, fault: Fault) -> None:
         match fault:
             case Dies():
                 self.die()
@@ -245,7 +245,7 @@ class Machine:
             case DiskFull():
                 self.disk.is_full = True
                 full = "OSError: [Errno 28] No space left on device"
-                self._program_ends(replace(ProgramEnds(), lines=(full,)), said=fault)
+                self._program_ends(replace(ProgramEnds(), lines=(full,)), cause=fault)
             case ClockOff(seconds):
                 self._ahead += timedelta(seconds=seconds)
             case NeverRegisters():
@@ -267,14 +267,14 @@ class Machine:
 
     def hang(self, seconds: float | None) -> None:
         self.is_frozen = True
-        self._tell_silence(is_silent=True)
+        self._report_silence(is_silent=True)
         self._lose_program()
         if seconds is not None:
             self.world.after(seconds, self._thaw, what=f"{self.instance} continues")
 
     def cut_off(self, seconds: float | None) -> None:
         self.is_cut_off = True
-        self._tell_silence(is_silent=True)
+        self._report_silence(is_silent=True)
         if self.program and not self.program.gang.is_alone:
             self._lose_program()
         if seconds is not None:
@@ -304,23 +304,23 @@ class Machine:
         self.is_registered = True
         self.host.register()
         yield from self.stage("register", "after")
-        self._deliver_kept()
+        self._deliver_pending()
 
-    def _obey(self, command_id: str) -> Steps:
+    def _run_command(self, command_id: str) -> Steps:
         yield self.draw(self.delays.order)
         yield from self._until_reached()
-        kept = self._kept.pop(command_id, None)
-        if kept is None:
+        pending = self._pending.pop(command_id, None)
+        if pending is None:
             return
-        document, parameters, done = kept
-        word = document.rpartition("-")[2]
-        yield from self.stage(word)
-        end = yield from self.site.document(self, word, parameters)
-        yield from self.stage(word, "after")
+        document, parameters, done = pending
+        name = document.rpartition("-")[2]
+        yield from self.stage(name)
+        end = yield from self.site.document(self, name, parameters)
+        yield from self.stage(name, "after")
         yield from self._until_reached()
         done(end)
 
-    def _tell_silence(self, *, is_silent: bool) -> None:
+    def _report_silence(self, *, is_silent: bool) -> None:
         if self.site.on_silence and self.is_registered:
             self.site.on_silence(self.instance, is_silent)
 
@@ -328,9 +328,9 @@ class Machine:
         while self.is_cut_off:
             yield Sleep()
 
-    def _deliver_kept(self) -> None:
-        for command_id, (document, _, _) in self._kept.items():
-            self._own_flow(self._obey(command_id), f"{self.instance} {document}")
+    def _deliver_pending(self) -> None:
+        for command_id, (document, _, _) in self._pending.items():
+            self._own_flow(self._run_command(command_id), f"{self.instance} {document}")
 
     def _going_down(self, down: Callable[[], None]) -> Steps:
         if self.life:
@@ -351,14 +351,14 @@ class Machine:
         for flow in self._flows:
             flow.end()
         self._flows = []
-        self._kept.clear()
+        self._pending.clear()
         self.metrics.stop()
         if self._forced:
             self._forced.cancel()
         down()
 
     def _look(self) -> None:
-        self._looks = False
+        self._is_look_planned = False
         if self.life and self.runs:
             self.life.look()
 
@@ -366,17 +366,17 @@ class Machine:
         if self.program:
             self.program.gang.lose(self.program)
 
-    def _program_ends(self, fault: ProgramEnds, said: DiskFull | None = None) -> None:
+    def _program_ends(self, fault: ProgramEnds, cause: DiskFull | None = None) -> None:
         if self.program and self.program.lives:
             self.program.end(fault.code, *fault.lines)
         elif self.life:
-            self.life.trouble(said or fault)
+            self.life.trouble(cause or fault)
 
     def _thaw(self) -> None:
         if not self.is_on:
             return
         self.is_frozen = False
-        self._tell_silence(is_silent=self.is_cut_off)
+        self._report_silence(is_silent=self.is_cut_off)
         self.note("continues")
         if self.program:
             self.program.gang.find(self.program)
@@ -387,11 +387,11 @@ class Machine:
         if not self.is_on:
             return
         self.is_cut_off = False
-        self._tell_silence(is_silent=self.is_frozen)
+        self._report_silence(is_silent=self.is_frozen)
         self.note("is reachable again")
         if self.program:
             self.program.gang.find(self.program)
-        self._deliver_kept()
+        self._deliver_pending()
         self.world.after(self.draw(HEALED), self._hurry, what=f"{self.instance} tries again")
 
     def _hurry(self) -> None:

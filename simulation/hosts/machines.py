@@ -9,19 +9,19 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from simulation.aws.door.api import ServiceError
-from simulation.hosts import documents
+from simulation.aws.endpoint.api import ServiceError
+from simulation.hosts import ssm_documents
 from simulation.hosts.agent.agent import Agent, with_a_lease
 from simulation.hosts.agent.waiting import Waiting
 from simulation.hosts.bucket import Unreachable
 from simulation.hosts.delays import Delays
-from simulation.hosts.faults import Fault, OnWord, Strike, Struck, When
+from simulation.hosts.environment import CommandEnd, Done, Host
+from simulation.hosts.faults import AffectedHost, Fault, Injection, OnStage, When
 from simulation.hosts.flow import Sleep, Steps
 from simulation.hosts.gang import Gang
 from simulation.hosts.life import Life
 from simulation.hosts.machine import Machine
 from simulation.hosts.quiet import Bare, Builder, Quiet
-from simulation.hosts.surroundings import CommandEnd, Done, Host
 from simulation.world.world import World
 from training.host.agent.deadlines.hold import entry_of
 from trainyard.core.model.job import Job
@@ -68,14 +68,14 @@ class Machines:
         self.puts_metrics = puts_metrics
         self.has_agent = has_agent
         self.knows_systems_manager = knows_systems_manager
-        self.on_word: OnWord | None = None
+        self.on_stage: OnStage | None = None
         """Called before and after every signal and stage of every host (contract.py)."""
         self.on_silence: Callable[[str, bool], None] | None = None
         """Called with True when a host's SSM agent is cut off, and with False when it is reachable again."""
         self._host_of = host_of
         self._machines: dict[str, Machine] = {}
         self._gangs: dict[tuple[str, int], Gang] = {}
-        self._strikes: list[Strike] = []
+        self._injections: list[Injection] = []
         self._number = 0
 
     # ---- EC2
@@ -188,23 +188,23 @@ class Machines:
 
     def at(
         self,
-        word: str,
+        stage: str,
         who: int | str,
-        do: Fault,
+        fault: Fault,
         *,
         when: When = "after",
         attempt: int | None = None,
         times: int = 1,
     ) -> None:
         """Inject the fault on a matching host (faults.is_meant) before or after that signal or stage."""
-        self._strikes.append(Strike(word, who, do, when, attempt, times))
+        self._injections.append(Injection(stage, who, fault, when, attempt, times))
 
-    def fault(self, host: Struck, word: str, when: When) -> Fault | None:
-        for strike in self._strikes:
-            if strike.fits(host, word, when):
-                strike.left -= 1
-                return strike.do
-        return self.on_word(host, word, when) if self.on_word else None
+    def fault(self, host: AffectedHost, stage: str, when: When) -> Fault | None:
+        for injection in self._injections:
+            if injection.fits(host, stage, when):
+                injection.left -= 1
+                return injection.fault
+        return self.on_stage(host, stage, when) if self.on_stage else None
 
     # ---- for the machines
 
@@ -231,18 +231,18 @@ class Machines:
         return self._gangs[key]
 
     def document(
-        self, machine: Machine, word: str, parameters: Mapping[str, Sequence[str]]
+        self, machine: Machine, name: str, parameters: Mapping[str, Sequence[str]]
     ) -> Generator[float | Sleep, None, CommandEnd]:
-        return documents.run(machine, word, parameters)
+        return ssm_documents.run(machine, name, parameters)
 
 
 def _hold(machine: Machine, until: datetime | None) -> Steps:
     entry = entry_of(machine.identity(), until, now=machine.now())
     yield from machine.stage("hold")
     try:
-        machine.ask("events", "put_events", Entries=[entry])
+        machine.call("events", "put_events", Entries=[entry])
     except (ServiceError, Unreachable) as error:
         machine.note("cannot be held", reason=str(error))
         return
     machine.note("says hold", until=json.loads(entry["Detail"])["until"])
-    machine.struck("hold", "after")
+    machine.inject("hold", "after")

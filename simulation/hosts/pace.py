@@ -26,7 +26,7 @@ class Pace:
         """The step that training continued from, and when."""
         self.saved, self.saved_at = step, now
 
-    def go_on_from(self, step: int, now: datetime) -> None:
+    def continue_from(self, step: int, now: datetime) -> None:
         self.base, self.base_at = step, now
 
     def step(self, now: datetime) -> int:

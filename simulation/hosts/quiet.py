@@ -40,7 +40,7 @@ class Quiet:
     def hurry(self) -> None:
         pass
 
-    def order(self, word: OrderKind, run: str, attempt: int) -> bool:
+    def order(self, kind: OrderKind, run: str, attempt: int) -> bool:
         """Refuse the order, since the agent is not active."""
         return False
 

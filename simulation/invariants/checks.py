@@ -44,11 +44,11 @@ FIXED: Mapping[str, tuple[str, ...]] = {
 }
 """Attributes that never change once they are written."""
 DELETES = (PersonFault.DELETES_ROWS, RequestFault.ROWS_DELETED)
-LOOKS = timedelta(minutes=10)
+WIPE_TIME = timedelta(minutes=10)
 """The time that patrol has to terminate a host after its time in the warm pool: the wipe and two passes."""
 
 
-def went_back(key: Key, before: Item, after: Item) -> Iterator[str]:
+def find_regressions(key: Key, before: Item, after: Item) -> Iterator[str]:
     """Yield each fact that a write of this row took back."""
     kind = key[1].partition("#")[0]
     was, now = _plain(before), _plain(after)
@@ -65,15 +65,15 @@ def went_back(key: Key, before: Item, after: Item) -> Iterator[str]:
     if same_token and "answered" in was and "answered" not in now:
         yield "its task token is not marked as answered anymore"
     if kind == "run":
-        yield from _run_went_back(was, now)
+        yield from _run_regressions(was, now)
 
 
-def _run_went_back(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+def _run_regressions(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     if {"kind", "state"} <= was.keys() and _phase(now) < _phase(was):
         yield f"it was in {_named(was)} and is in {_named(now)}"
-    known, told = (row.get("progress") or {} for row in (was, now))
-    if known and (told.get("attempt"), told.get("at")) < (known["attempt"], known["at"]):
-        yield f"its progress was from {known['at']} and is from {told.get('at')}"
+    old, new = (row.get("progress") or {} for row in (was, now))
+    if old and (new.get("attempt"), new.get("at")) < (old["attempt"], old["at"]):
+        yield f"its progress was from {old['at']} and is from {new.get('at')}"
 
 
 def _phase(row: Mapping[str, Any]) -> tuple[int, int]:
@@ -107,13 +107,13 @@ class Claims:
         return f"{instance} belongs to {' and '.join(sorted(runs))} at once" if len(runs) > 1 else None
 
 
-def missing_of(yard: Yard, key: str) -> str | None:
+def find_missing(yard: Yard, key: str) -> str | None:
     """Return what a checkpoint catalog names that is missing in the bucket; None if it is complete."""
     if not key.endswith("/checkpoints/latest.json"):
         return None
-    version = Version.from_json(yard.document(key))
+    version = Version.from_json(yard.read_json(key))
     own = key.removesuffix("latest.json")
-    manifest = yard.document(version.manifest_key)
+    manifest = yard.read_json(version.manifest_key)
     if not version.key.startswith(own):
         return None
     if manifest is None:
@@ -122,44 +122,42 @@ def missing_of(yard: Yard, key: str) -> str | None:
     return f"{key} names {version.key}, but {lacks[0]} is missing" if lacks else None
 
 
-def replaced_end(yard: Yard, key: str) -> str | None:
+def find_replaced_end(yard: Yard, key: str) -> str | None:
     """Return how a summary contradicts the summary that it replaces; None if it does not."""
     if not key.endswith("/summary.json"):
         return None
     first, *_, last = (json.loads(each.body or b"") for each in 2 * yard.versions(key))
     names = ("outcome", "error", "reason", "ended")
-    told = [tuple(said[name] for name in names) for said in (first, last)]
-    is_of_same_run = first["created"] == last["created"]
-    return (
-        f"{key} had the end {told[0]}, and now has {told[1]}"
-        if is_of_same_run and told[0] != told[1]
-        else None
-    )
+    new = [tuple(summary[name] for name in names) for summary in (first, last)]
+    is_same_run = first["created"] == last["created"]
+    return f"{key} had the end {new[0]}, and now has {new[1]}" if is_same_run and new[0] != new[1] else None
 
 
-def stranger_of(yard: Yard, key: str) -> str | None:
+def find_stranger(yard: Yard, key: str) -> str | None:
     """Return the host that got credentials of a run it does not belong to; None if it belongs to the run."""
     if not key.startswith(keys.CREDENTIALS):
         return None
-    instance, run = key.removesuffix(".json").rpartition(":")[2], yard.document(key).get("Run")
+    instance, run = key.removesuffix(".json").rpartition(":")[2], yard.read_json(key).get("Run")
     row = yard.dynamodb.row(yard.template.table.name, f"run#{run}", f"host#{instance}") if run else None
     is_its = run is None or (row is not None and "launched" in row)
     return None if is_its else f"{instance} has credentials of {run} but does not belong to it"
 
 
-def notices_of_ends(yard: Yard) -> Iterator[str]:
+def check_notifications(yard: Yard) -> Iterator[str]:
     """Yield each run whose end was not notified exactly once.
 
     A function that dies while it sends, or whose answer is lost, may send again.
     """
-    faults = yard.plan.struck
+    faults = yard.plan.injected
     if any(fault.what in (*DELETES, RequestFault.DENIED) for fault in faults):
         return
     again = sum(
-        fault.kind in (Kind.REQUEST, Kind.INVOCATION) and "conclude" in fault.place for fault in faults
+        fault.kind in (Kind.REQUEST, Kind.INVOCATION) and "conclude" in fault.point for fault in faults
     )
     sent = Counter(
-        notice.subject.split()[1] for notice in yard.notices.published if _is_of_an_end(notice.subject)
+        notification.subject.split()[1]
+        for notification in yard.notifications.published
+        if _reports_an_end(notification.subject)
     )
     for execution in yard.runs():
         row = yard.run_row(execution.name) or {}
@@ -170,7 +168,7 @@ def notices_of_ends(yard: Yard) -> Iterator[str]:
             yield f"{execution.name} has ended, with {count} notifications instead of one"
 
 
-def _is_of_an_end(subject: str) -> bool:
+def _reports_an_end(subject: str) -> bool:
     return subject.startswith("Trainyard: ")
 
 
@@ -180,6 +178,6 @@ def too_long_in_pool(row: Mapping[str, Any], minutes: float, now: datetime) -> s
         return None
     pooled = datetime.fromisoformat(row["pooled"])
     cooled = datetime.fromisoformat(row["cooled"]) if "cooled" in row else now
-    if cooled - pooled <= timedelta(minutes=minutes) + LOOKS:
+    if cooled - pooled <= timedelta(minutes=minutes) + WIPE_TIME:
         return None
     return f"{row['sk']} was in the warm pool for {cooled - pooled}, but its job keeps hosts for {minutes:g} minutes"

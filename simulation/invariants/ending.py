@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from lambdas.core.patrol.verdict import Earlier
 from simulation.aws.ec2 import Instance
-from simulation.aws.ec2.books import bill
+from simulation.aws.ec2.ground_truth import bill
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.faults import (
-    ASKS,
     PERSON,
+    STOP_REQUESTS,
     BootFault,
     EventFault,
     Fault,
@@ -39,7 +39,7 @@ PASSES = 4
 """After this many passes of patrol, all hosts of an ended run must be terminated."""
 MOST_TRANSITIONS = dict.fromkeys(("train", "servers", "evaluator", "elastic", "pool", "rivals"), (15, 14))
 """Transitions of an execution without faults, and of each further attempt."""
-JOINS = timedelta(minutes=26)
+JOIN_TIME = timedelta(minutes=26)
 """The longest time until a host joins its run: 20 minutes to get ready, a pass of patrol, and a lost event or a
 killed function."""
 RETRIED = 24
@@ -49,8 +49,8 @@ RIGHTLY_REFUSED = ("BakeUnderWay", "SnapshotRefused", "YardFull")
 full."""
 PLANNED = "Planned only"
 """The final state of a dry run."""
-SOON = timedelta(minutes=10)
-TRAINS_ON: frozenset[str] = frozenset(
+STOP_TIME = timedelta(minutes=10)
+SURVIVABLE: frozenset[str] = frozenset(
     {
         str(each)
         for names in (RequestFault, InvocationFault, EventFault, HostFault, BootFault, PoolFault)
@@ -64,9 +64,9 @@ TRAINS_ON: frozenset[str] = frozenset(
     str(HostFault.DISK_FULL),
 }
 """Faults of infrastructure. The run survives any of them if it has restarts left."""
-DENIED_FOR_SECONDS = "train-"
+RETRIED_FUNCTIONS = "train-"
 """The prefix of functions that are called again after a missing permission."""
-OF_A_RUNNING_RUN = "which is still running and replaces its checkpoints"
+RUNNING_RUN_REASON = "which is still running and replaces its checkpoints"
 """Part of the reason with which Admit refuses to resume a running run."""
 HARMLESS = frozenset(
     {
@@ -99,27 +99,27 @@ class Ending:
     def conclude(self) -> None:
         """Check every run, then everything that is left."""
         for execution in self.yard.runs():
-            self._end_of(execution)
+            self._check_run(execution)
         self._orphans()
         self._stuck()
         self._pool()
         self._warnings()
-        for wrong in checks.notices_of_ends(self.yard):
+        for wrong in checks.check_notifications(self.yard):
             self.breaks(Invariant.ONE_END, wrong)
 
     def _warnings(self) -> None:
         """Check that a training host is marked when EC2 warns of its interruption, because its peers then save."""
-        warned = [fault for fault in self.yard.plan.struck if fault.what == HostFault.WARNED_120]
-        in_training = [fault for fault in warned if "progress" in fault.place]
+        warned = [fault for fault in self.yard.plan.injected if fault.what == HostFault.WARNED_120]
+        in_training = [fault for fault in warned if "progress" in fault.point]
         if len(self.faults) == len(in_training) == 1 and not any(
             "warned" in row for row in self.yard.host_rows()
         ):
             self.breaks(
                 Invariant.TRUE_LEDGER,
-                f"EC2 has warned of {in_training[0].place}, but the ledger does not record it",
+                f"EC2 has warned of {in_training[0].point}, but the ledger does not record it",
             )
 
-    def _end_of(self, execution: Execution) -> None:
+    def _check_run(self, execution: Execution) -> None:
         run = execution.name
         if execution.status is Status.RUNNING:
             self.breaks(
@@ -185,7 +185,7 @@ class Ending:
         row = self.yard.run_row(execution.name) or {}
         if summary["outcome"] == "stopped" and execution.name not in self.yard.people.asked_to_stop:
             self.breaks(Invariant.ONE_END, f"{execution.name} ended as stopped, but no user has stopped it")
-        if "stopping" not in row or any(fault.what not in ASKS for fault in self.faults):
+        if "stopping" not in row or any(fault.what not in STOP_REQUESTS for fault in self.faults):
             return
         if summary["outcome"] not in ("stopped", "succeeded"):
             self.breaks(Invariant.ONE_END, f"{execution.name} was stopped, but ended as {summary['error']}")
@@ -194,7 +194,7 @@ class Ending:
                 Invariant.ONE_END, f"the reason of {execution.name} does not name the user who stopped it"
             )
         took = datetime.fromisoformat(summary["ended"]) - datetime.fromisoformat(row["stopping"])
-        if took > SOON:
+        if took > STOP_TIME:
             self.breaks(Invariant.ENDS_IN_TIME, f"{execution.name} ran for {took} after it was stopped")
 
     def _was_asked_to_stop(self, execution: Execution) -> bool:
@@ -204,7 +204,7 @@ class Ending:
         """Return True if a user stopped the execution when only its end was left to record."""
         ends = ("Conclude", "Did it succeed", "Succeeded")
         return any(
-            fault.what == PersonFault.STOPS_IT and fault.place.partition(" ")[2].partition(" #")[0] in ends
+            fault.what == PersonFault.STOPS_IT and fault.point.partition(" ")[2].partition(" #")[0] in ends
             for fault in self.faults
         )
 
@@ -215,7 +215,7 @@ class Ending:
             return  # a permission that stays missing ends the run
         if summary["error"] in RIGHTLY_REFUSED or self._was_asked_to_stop(execution):
             return
-        if summary["error"] == "JobRefused" and OF_A_RUNNING_RUN in summary["reason"]:
+        if summary["error"] == "JobRefused" and RUNNING_RUN_REASON in summary["reason"]:
             return  # the run to be resumed was stopped late
         hung = sum(fault.what == HostFault.GANG_HANGS for fault in self.faults)
         if summary["error"] == "ProgramHangs" and hung > 1:
@@ -272,15 +272,15 @@ class Ending:
             if not (self.scenario.least or self.scenario.gang) <= count <= self.scenario.gang:
                 self.breaks(Invariant.WHOLE_GANG, f"attempt {attempt} of {run} began with {count} hosts")
         if self.scenario.least:
-            self._newcomers(run)
+            self._joining_hosts(run)
 
-    def _newcomers(self, run: str) -> None:
+    def _joining_hosts(self, run: str) -> None:
         """Check that every host that was launched for a run joins it, or ends, in time."""
         clusters = self.yard.clusters(run).values()
         joined = {each.instance for cluster in clusters for each in cluster.assignments}
         for each in self.yard.ec2.tagged(Tag.RUN, run):
             lived = (each.ended or self.yard.world.now) - each.created
-            if each.id not in joined and lived > JOINS:
+            if each.id not in joined and lived > JOIN_TIME:
                 self.breaks(
                     Invariant.NO_ORPHAN, f"{each.id} lived for {lived} without joining an attempt of {run}"
                 )
@@ -324,8 +324,8 @@ class Ending:
                 Invariant.WITHIN_BUDGETS,
                 f"{execution.name} took {attempts} attempts, but at most {reasons} faults can end an attempt",
             )
-        asks = self.yard.gateway.calls["ec2.create_fleet"]
-        most = clean + each * (attempts - 1) + RETRIED * len(self.faults) + 3 * asks
+        requests = self.yard.gateway.calls["ec2.create_fleet"]
+        most = clean + each * (attempts - 1) + RETRIED * len(self.faults) + 3 * requests
         if execution.transitions > most:
             self.breaks(
                 Invariant.WITHIN_BUDGETS,
@@ -343,7 +343,7 @@ class Ending:
         overdue = [
             each
             for each in living
-            if now - self.yard.over_since(each) > timedelta(minutes=PASSES) and not self._is_told_of(each)
+            if now - self.yard.ended_at(each) > timedelta(minutes=PASSES) and not self._was_reported(each)
         ]
         if len(overdue) > allowed:
             names = ", ".join(f"{each.id} ({each.state})" for each in overdue)
@@ -351,7 +351,7 @@ class Ending:
                 Invariant.NO_ORPHAN, f"{names}: not terminated {PASSES} passes of patrol after the end"
             )
 
-    def _is_told_of(self, instance: Instance) -> bool:
+    def _was_reported(self, instance: Instance) -> bool:
         """Return True if a notification was sent about a host that no run launched.
 
         Such a host without metrics is not stopped by default (`unknown_stop_minutes`), because a user may be
@@ -362,7 +362,7 @@ class Ending:
             Tag.RUN not in instance.tags
             and verdict is not None
             and verdict.word == Word.of(Action.WARN, Cause.UNKNOWN)
-            and any(instance.id in notice.text for notice in self.yard.notices.published)
+            and any(instance.id in notification.text for notification in self.yard.notifications.published)
         )
 
     def _pool(self) -> None:
@@ -408,5 +408,5 @@ def _seconds(row: Mapping[str, Any], begin: str, end: str, now: datetime) -> flo
 
 def _is_survived(fault: Fault) -> bool:
     """Return True if a run survives this fault."""
-    of_seconds = fault.what == RequestFault.DENIED and fault.place.startswith(DENIED_FOR_SECONDS)
-    return of_seconds or fault.what in TRAINS_ON
+    is_retried = fault.what == RequestFault.DENIED and fault.point.startswith(RETRIED_FUNCTIONS)
+    return is_retried or fault.what in SURVIVABLE

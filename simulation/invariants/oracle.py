@@ -86,7 +86,7 @@ class Oracle:
         are allowed."""
         if two := self._claims.look(key, after):
             self.breaks(Invariant.ONE_CLAIMANT, two)
-        for back in checks.went_back(key, before, after) if before and after else ():
+        for back in checks.find_regressions(key, before, after) if before and after else ():
             self.breaks(Invariant.FORWARD, f"{key[0]} {key[1]}: {back}")
         needed = NEEDED.get(key[1].partition("#")[0])
         if after and needed and needed not in after:
@@ -104,11 +104,11 @@ class Oracle:
 
     def _look_at_object(self, key: str) -> None:
         """Check that a catalog names only complete checkpoints, and that credentials belong to the run of the host."""
-        if missing := checks.missing_of(self.yard, key):
+        if missing := checks.find_missing(self.yard, key):
             self.breaks(Invariant.TRUE_LEDGER, missing)
-        if replaced := checks.replaced_end(self.yard, key):
+        if replaced := checks.find_replaced_end(self.yard, key):
             self.breaks(Invariant.ONE_END, replaced)
-        if stranger := checks.stranger_of(self.yard, key):
+        if stranger := checks.find_stranger(self.yard, key):
             self.breaks(Invariant.ONE_CLAIMANT, stranger)
 
     def conclude(self) -> list[Broken]:

@@ -33,17 +33,17 @@ class Campaign:
     wall_seconds: float
     findings: Sequence[Finding]
     groups: Sequence[Group]
-    stories: Mapping[Case, Sequence[Line]]
+    timelines: Mapping[Case, Sequence[Line]]
     """Timelines of violations: the first of each group, and more up to a limit."""
 
 
-def written(campaign: Campaign, path: Path) -> Path:
+def write_page(campaign: Campaign, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(rendered(campaign))
+    path.write_text(render_page(campaign))
     return path
 
 
-def rendered(campaign: Campaign) -> str:
+def render_page(campaign: Campaign) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -84,17 +84,17 @@ def _of_singles(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, dict[str, Finding]]] = {}
     for finding in findings:
         [fault] = finding.case.faults
-        places = found.setdefault((finding.case.scenario, str(fault.kind)), {})
-        places.setdefault(fault.place, {})[fault.what] = finding
-    return [_matrix(scenario, kind, places) for (scenario, kind), places in found.items()]
+        points = found.setdefault((finding.case.scenario, str(fault.kind)), {})
+        points.setdefault(fault.point, {})[fault.what] = finding
+    return [_matrix(scenario, kind, points) for (scenario, kind), points in found.items()]
 
 
-def _matrix(scenario: str, kind: str, places: Mapping[str, Mapping[str, Finding]]) -> dict[str, Any]:
-    whats = list(dict.fromkeys(what for row in places.values() for what in row))
-    cells = {place: "".join(_code(row.get(what)) for what in whats) for place, row in places.items()}
+def _matrix(scenario: str, kind: str, points: Mapping[str, Mapping[str, Finding]]) -> dict[str, Any]:
+    whats = list(dict.fromkeys(what for row in points.values() for what in row))
+    cells = {point: "".join(_code(row.get(what)) for what in whats) for point, row in points.items()}
     broken = {
-        f"{place}: {what}": [f"{each.invariant}: {each.what}" for each in finding.violations]
-        for place, row in places.items()
+        f"{point}: {what}": [f"{each.invariant}: {each.what}" for each in finding.violations]
+        for point, row in points.items()
         for what, finding in row.items()
         if finding.violations
     }
@@ -106,7 +106,7 @@ def _code(finding: Finding | None) -> str:
         return UNTRIED
     if finding.violations:
         return BROKEN
-    if not finding.met:
+    if not finding.injected:
         return NOT_MET
     if not finding.succeeded:
         return ENDED

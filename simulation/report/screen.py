@@ -21,12 +21,12 @@ from rich.text import Text
 from simulation import detection, timeline
 from simulation.cases.campaign import digest_of_all
 from simulation.cases.case import Finding, Group
-from simulation.cases.findings import Told
+from simulation.cases.findings import CaseRun
 from simulation.report import summary
 from simulation.scenarios import SCENARIOS
 from simulation.timeline import Line, Sort
 
-SAID_EVERY = 15.0
+PROGRESS_SECONDS = 15.0
 """Seconds between two lines of progress without a terminal."""
 STYLES = {
     Sort.FAULT: "bold red",
@@ -53,17 +53,17 @@ class Bar:
 
     def __init__(self, total: int) -> None:
         self._total, self._done, self._broken = total, 0, 0
-        self._began = self._said = time.monotonic()
+        self._began = self._printed_at = time.monotonic()
         self._progress = Progress(
             BarColumn(),
             MofNCompleteColumn(),
             _Speed(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[words]}"),
+            TextColumn("{task.fields[status]}"),
             console=console,
             disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task("", total=total, words="")
+        self._task = self._progress.add_task("", total=total, status="")
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -72,21 +72,21 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def heard(self, found: Sequence[Finding]) -> None:
+    def report(self, found: Sequence[Finding]) -> None:
         self._done += len(found)
         self._broken += sum(bool(each.violations) for each in found)
-        words = f"{self._broken:,} broken" if self._broken else "0 broken"
-        self._progress.update(self._task, completed=self._done, words=words)
+        status = f"{self._broken:,} broken" if self._broken else "0 broken"
+        self._progress.update(self._task, completed=self._done, status=status)
         now = time.monotonic()
-        if not console.is_terminal and now - self._said >= SAID_EVERY:
-            self._said = now
+        if not console.is_terminal and now - self._printed_at >= PROGRESS_SECONDS:
+            self._printed_at = now
             speed = self._done / (now - self._began)
             left = (self._total - self._done) / speed
             done = f"{self._done:,} of {self._total:,} worlds"
-            console.print(f"{done}, {speed:.1f} a second, {left:,.0f} s left, {words}")
+            console.print(f"{done}, {speed:.1f} a second, {left:,.0f} s left, {status}")
 
 
-def say_campaign(findings: Sequence[Finding], groups: Sequence[Group], wall: float) -> None:
+def print_campaign(findings: Sequence[Finding], groups: Sequence[Group], wall: float) -> None:
     """Print the tables, the violations, and a summary line."""
     console.print()
     console.print(summary.count_table(summary.counts(findings)))
@@ -113,33 +113,39 @@ def say_campaign(findings: Sequence[Finding], groups: Sequence[Group], wall: flo
     console.print(f"Digest of all traces: {digest_of_all(findings)}", style=FAINT)
 
 
-def tell(told: Told) -> None:
+def print_world(case_run: CaseRun) -> None:
     """Print one world: its faults, its timeline and its result."""
-    finding, case = told.finding, told.finding.case
+    finding, case = case_run.finding, case_run.finding.case
     console.print(
         Text.assemble((case.scenario, "bold"), f": {SCENARIOS[case.scenario].what} (world {case.seed})")
     )
     for fault in case.faults:
-        met = "" if fault in finding.met else "  (the world did not reach this fault point)"
-        console.print(Text.assemble("  ", (str(fault), "red"), (met, FAINT)))
+        injected = "" if fault in finding.injected else "  (the world did not reach this fault point)"
+        console.print(Text.assemble("  ", (str(fault), "red"), (injected, FAINT)))
     console.print()
-    for line in told.lines:
-        console.print(_in_words(line))
-    if told.lines:
+    for line in case_run.lines:
+        console.print(_format_line(line))
+    if case_run.lines:
         console.print(
             f"\n{finding.outcome}, {timeline.since_begin(finding.seconds)} of virtual time, {finding.cpu:.2f} s of CPU"
         )
-    if seen := finding.detection:
-        ec2 = f" (EC2 noticed after {seen.ec2:.1f} s)" if seen.told is detection.Told.BY_AWS else ""
-        parts = f"{seen.seen:.1f} s until the run noticed{ec2}"
-        console.print(f"From the fault to the request for the next attempt: {seen.asked:.1f} s; {parts}")
+    if detected := finding.detection:
+        ec2 = (
+            f" (EC2 noticed after {detected.ec2:.1f} s)"
+            if detected.visibility is detection.Visibility.REPORTED
+            else ""
+        )
+        parts = f"{detected.noticed:.1f} s until the run noticed{ec2}"
+        console.print(
+            f"From the fault to the request for the next attempt: {detected.requested:.1f} s; {parts}"
+        )
     for violation in finding.violations:
         console.print(Text.assemble((f"Broken: {violation.invariant}", BROKEN), f": {violation.what}"))
     if not finding.violations:
         console.print(Text("All invariants held", "green"))
 
 
-def _in_words(line: Line) -> Text:
+def _format_line(line: Line) -> Text:
     text = Text.assemble(
         (f"{timeline.since_begin(line.seconds):>9}  {line.clock}  ", FAINT),
         f"{line.who:<26.26}  ",

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from simulation import detection
 from simulation.cases.case import Case, Finding, Group
-from simulation.detection import Row, Told
+from simulation.detection import Row, Visibility
 from simulation.scenarios import SCENARIOS
 
 MOST_GROUPS = 30
@@ -25,7 +25,7 @@ class Count:
     scenario: str
     kind: str
     worlds: int
-    met: int
+    injected: int
     """Worlds that reached all of their faults."""
     broken: int
     recoveries: int
@@ -64,7 +64,7 @@ def _count(scenario: str, kind: str, findings: Sequence[Finding]) -> Count:
         scenario,
         kind,
         len(findings),
-        sum(len(each.met) == len(each.case.faults) for each in findings),
+        sum(len(each.injected) == len(each.case.faults) for each in findings),
         sum(bool(each.violations) for each in findings),
         sum(each.recoveries for each in findings),
         statistics.median(each.seconds for each in findings),
@@ -85,7 +85,7 @@ def count_table(rows: Sequence[Count]) -> Table:
     for row in rows:
         broken = Text(str(row.broken), style="bold red" if row.broken else "")
         name, before = (row.scenario if row.scenario != before else ""), row.scenario
-        numbers = (row.worlds, row.met, row.held)
+        numbers = (row.worlds, row.injected, row.held)
         table.add_row(
             name, row.kind, *map(_number, numbers), broken, _number(row.recoveries), f"{row.median:,.0f}"
         )
@@ -107,14 +107,14 @@ def detection_table(rows: Sequence[Row]) -> Table:
     table.add_column("fault")
     for name in ("worlds", "EC2", "run", "request", "longest without EC2", "limit"):
         table.add_column(name, justify="right")
-    told: Told | None = None
+    visibility: Visibility | None = None
     for row in rows:
-        if row.told is not told:
-            told = row.told
-            table.add_row(Text(told, style="dim"))
+        if row.visibility is not visibility:
+            visibility = row.visibility
+            table.add_row(Text(visibility, style="dim"))
         most = Text(f"{row.most:.1f}", style="" if row.held else "bold red")
         limit = f"{row.limit:.0f}" if row.limit else ""
-        numbers = (f"{row.ec2:.1f}", f"+{row.seen:.1f}", f"+{row.asked:.1f}")
+        numbers = (f"{row.ec2:.1f}", f"+{row.noticed:.1f}", f"+{row.requested:.1f}")
         table.add_row(f"  {row.fault}", str(row.worlds), *numbers, most, limit)
     return table
 

@@ -203,16 +203,16 @@ class World:
                 continue
             self._go_to(when)
             planned.do()
-            for look in self.on_step:
-                look()
+            for callback in self.on_step:
+                callback()
         if not stop():
             self._go_to(until)
 
     def _go_to(self, when: datetime) -> None:
         if when != self.now:
             self.now = when
-            for told in self.on_time:
-                told(when)
+            for callback in self.on_time:
+                callback(when)
 
     def _here(self) -> Process:
         process = self.current()

@@ -11,15 +11,15 @@ from typing import Any
 
 from simulation import assembly
 from simulation.aws.cloudwatch import CloudWatch
-from simulation.aws.door.api import ACCOUNT, PARTITION, Caller, Request
-from simulation.aws.door.botocore_door import DOOR
-from simulation.aws.door.gateway import Gateway, Service
 from simulation.aws.dynamodb import DynamoDb
 from simulation.aws.dynamodb.values import Row
 from simulation.aws.ec2 import Ec2, Instance, ServiceQuotas
+from simulation.aws.endpoint.api import ACCOUNT, PARTITION, Caller, Request
+from simulation.aws.endpoint.gateway import Gateway, Service
+from simulation.aws.endpoint.transport import TRANSPORT
 from simulation.aws.eventbridge import Delivery, EventBridge
 from simulation.aws.functions import ENVIRONMENTS, Functions
-from simulation.aws.notices import Notices
+from simulation.aws.notifications import Notifications
 from simulation.aws.pricing import Pricing
 from simulation.aws.s3 import S3
 from simulation.aws.s3.buckets import Version
@@ -27,12 +27,12 @@ from simulation.aws.ssm import Ssm
 from simulation.aws.stepfunctions import Execution, Status, StepFunctions
 from simulation.aws.sts import Sts
 from simulation.faults import Plan
+from simulation.hosts.environment import Host
 from simulation.hosts.machines import Machines
-from simulation.hosts.surroundings import Host
 from simulation.template import YardTemplate
 from simulation.world.clock import CLOCK
 from simulation.world.world import World
-from simulation.yard.deployment import deploy, iam_of
+from simulation.yard.deployment import cached_iam, deploy
 from simulation.yard.network import Network
 from simulation.yard.people import People
 from simulation.yard.wiring import Bridge, SimulatedHost
@@ -54,7 +54,7 @@ class Yard:
 
     def __init__(self, world: World, template: YardTemplate, plan: Plan | None = None) -> None:
         self.world, self.template, self.plan = world, template, plan or Plan()
-        self.iam = iam_of(template)
+        self.iam = cached_iam(template)
         self.functions = Functions(world, template.functions)
         self.events = EventBridge(
             world, template.rules, self._deliver, self._start_by_rule, buses=[template.bus.name]
@@ -66,7 +66,7 @@ class Yard:
         self.s3 = S3(world, self._object_created, self.iam.may)
         self.dynamodb = DynamoDb(world)
         self.cloudwatch = CloudWatch(world)
-        self.notices = Notices(world)
+        self.notifications = Notifications(world)
         self.sts = Sts(world, self.iam)
         services: dict[str, Service] = {
             "ec2": self.ec2,
@@ -74,7 +74,7 @@ class Yard:
             "s3": self.s3,
             "dynamodb": self.dynamodb,
             "cloudwatch": self.cloudwatch,
-            "sns": self.notices,
+            "sns": self.notifications,
             "sts": self.sts,
             "service-quotas": ServiceQuotas(self.ec2.pools),
             "pricing": Pricing(self.ec2.catalogue.settings),
@@ -94,11 +94,15 @@ class Yard:
 
     def _listen(self) -> None:
         """Connect botocore and the environments of functions to this yard, and the services to each other."""
-        DOOR.serve(self.network.send, self.network.answer_at_once, self.world.sleep, seed=self.world.seed)
+        TRANSPORT.serve(
+            self.network.send, self.network.answer_at_once, self.world.sleep, seed=self.world.seed
+        )
         ENVIRONMENTS.current = self.network.environment
         CLOCK.follow(self.world)
         self.ec2.on_change.append(self._watch_load)
-        self.machines.on_silence = lambda host, silent: (self.ssm.cut_off if silent else self.ssm.back)(host)
+        self.machines.on_silence = lambda host, silent: (self.ssm.cut_off if silent else self.ssm.reconnect)(
+            host
+        )
         self.gateway.after["ec2.create_tags"] = self._tags_changed
 
     # ---------------------------------------------------------------------------------------- who calls whom
@@ -153,7 +157,7 @@ class Yard:
             if instance.type[0] in "gp":
                 self.cloudwatch.follow(*GPU_METRIC, instance.id, load)
 
-    def asks_prices_of(self, region: str) -> None:
+    def use_prices_of(self, region: str) -> None:
         """Use the prices of a region, as if the yard were there. Zones and ARNs keep their names."""
         self.ec2.catalogue.settings = replace(self.ec2.catalogue.settings, region=region)
         self.network.move_to(region)
@@ -181,7 +185,7 @@ class Yard:
     def all_over(self) -> bool:
         return not any(each.status is Status.RUNNING for each in self.stepfunctions.executions.values())
 
-    def is_awaited(self) -> bool:
+    def is_pending(self) -> bool:
         """Return True while events, invocations or notifications are pending, even delayed ones."""
         under_way = bool(self.functions.running) or self.events.under_way > 0 or self.functions.waiting > 0
         return under_way or any("ended" in (self.run_row(row["sk"]) or {}) for row in self.rows("open"))
@@ -193,7 +197,7 @@ class Yard:
         """Return the rows of a partition of the ledger."""
         return list(self.dynamodb.rows(self.template.table.name, pk))
 
-    def since_over(self) -> timedelta:
+    def time_since_end(self) -> timedelta:
         """Return the time since the last execution ended; zero while one runs."""
         return min(self.world.now - (each.stopped or self.world.now) for each in self.runs())
 
@@ -202,12 +206,12 @@ class Yard:
         rows = self.dynamodb.rows(self.template.table.name)
         return [row for row in rows if row["sk"].startswith("host#")]
 
-    def document(self, key: str) -> Any:
+    def read_json(self, key: str) -> Any:
         body = self.s3.body(self.bucket, key)
         return None if body is None else json.loads(body)
 
     def summary(self, run: str) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self.document(keys.summary(run))
+        found: dict[str, Any] | None = self.read_json(keys.summary(run))
         return found
 
     def versions(self, key: str) -> list[Version]:
@@ -231,12 +235,12 @@ class Yard:
         instances = self.ec2.tagged(Tag.RUN, run)
         return self.ec2.bill(Tag.RUN, run).hours * 3600, len(instances)
 
-    def over_since(self, instance: Instance) -> datetime:
+    def ended_at(self, instance: Instance) -> datetime:
         """Return when the run of a host, or its time in the warm pool, ended. Now if it has not ended; the launch
         without a run."""
         run = instance.tags.get(Tag.RUN)
-        of_it = [each for each in self.runs() if each.name == run]
-        if not of_it:
+        runs = [each for each in self.runs() if each.name == run]
+        if not runs:
             return instance.created
-        over, warm = of_it[-1].stopped or self.world.now, warm_until(instance.tags)
+        over, warm = runs[-1].stopped or self.world.now, warm_until(instance.tags)
         return max(over, warm) if warm else over

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from simulation.aws.door.api import ACCOUNT
+from simulation.aws.endpoint.api import ACCOUNT
 from simulation.aws.iam import Iam
 from simulation.template import YardTemplate
 from trainyard.protocol.tags import Tag
@@ -32,12 +32,12 @@ def deploy(yard: Yard) -> str:
     yard.ec2.may = yard.iam.may
     yard.s3.create_bucket(template.bucket.name)
     yard.dynamodb.create_table(template.table.name)
-    yard.notices.create_topic(template.topic.arn)
+    yard.notifications.create_topic(template.topic.arn)
     for name, value in template.parameters.items():
         yard.ssm.publish(name, value)
-    for image_id, facts in yard.ec2.catalogue.settings.images.items():
-        if facts.parameter:
-            yard.ssm.publish(facts.parameter, image_id)
+    for image_id, config in yard.ec2.catalogue.settings.images.items():
+        if config.parameter:
+            yard.ssm.publish(config.parameter, image_id)
     _publish_software(yard)
     yard.events.begin_schedules(
         {rule.name: 30.0 for rule in template.rules if rule.schedule == "rate(1 minute)"}
@@ -48,9 +48,9 @@ def deploy(yard: Yard) -> str:
 
 def _publish_software(yard: Yard) -> None:
     """Publish the software archive that bakes fetch, as `cdk deploy` does in its asset bucket."""
-    for facts in yard.template.functions.values():
-        if "SOFTWARE_URI" in facts.environment:
-            bucket, _, key = facts.environment["SOFTWARE_URI"].removeprefix("s3://").partition("/")
+    for config in yard.template.functions.values():
+        if "SOFTWARE_URI" in config.environment:
+            bucket, _, key = config.environment["SOFTWARE_URI"].removeprefix("s3://").partition("/")
             yard.s3.create_bucket(bucket)
             yard.s3.write(bucket, key, b"software")
 
@@ -87,7 +87,7 @@ _IAM: dict[int, Iam] = {}
 """By template, so that all worlds of this process share the cache of verdicts."""
 
 
-def iam_of(template: YardTemplate) -> Iam:
+def cached_iam(template: YardTemplate) -> Iam:
     if id(template) not in _IAM:
         _IAM[id(template)] = Iam(
             {arn: role.policies for arn, role in template.roles.items()},

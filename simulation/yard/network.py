@@ -8,11 +8,11 @@ from typing import Any
 from greenlet import GreenletExit
 
 from lambdas.aws.clients import THROTTLED
-from simulation.aws.door.api import REGION, Answer, Caller, ServiceError
-from simulation.aws.door.gateway import Broken, Gateway, Unreachable
 from simulation.aws.dynamodb.writes import CONFLICT, cancelled
+from simulation.aws.endpoint.api import REGION, Answer, Caller, ServiceError
+from simulation.aws.endpoint.gateway import Broken, Gateway, Unreachable
 from simulation.aws.functions import Functions, Invocation
-from simulation.faults import ONE_AFTER_ANOTHER, READS, Fault, Kind, Passed, Plan, RequestFault
+from simulation.faults import ONE_AFTER_ANOTHER, READS, Fault, Kind, Plan, RequestFault, Visit
 from simulation.world.world import World
 
 REQUEST_SECONDS = (0.008, 0.06)
@@ -26,7 +26,7 @@ class Network:
     `delete_all_rows` deletes the rows of all runs, which is one of the faults.
     """
 
-    takes_short_way = True
+    uses_short_path = True
     """True if requests without a fault skip HTTP."""
 
     def __init__(
@@ -41,8 +41,8 @@ class Network:
         self.delete_all_rows = delete_all_rows
         self._chance = world.chance("network")
         self._environments = {
-            name: {**facts.environment, "AWS_REGION": REGION, "AWS_LAMBDA_FUNCTION_NAME": name}
-            for name, facts in functions.facts.items()
+            name: {**config.environment, "AWS_REGION": REGION, "AWS_LAMBDA_FUNCTION_NAME": name}
+            for name, config in functions.configs.items()
         }
         """The environments of the templates with the variables that Lambda adds."""
         self._alike: dict[tuple[str, str], dict[int, int]] = {}
@@ -64,36 +64,36 @@ class Network:
         invocation = self._current()
         if tries == 0:
             invocation.requests += 1
-            invocation.asks.append(f"{service}.{operation}")
-        place = _place(invocation, invocation.requests, service, operation)
-        found = self._struck_at(place, invocation) if self._is_new(invocation, place) else ()
+            invocation.operations.append(f"{service}.{operation}")
+        point = _point(invocation, invocation.requests, service, operation)
+        found = self._faults_at(point, invocation) if self._is_new(invocation, point) else ()
         faults = [RequestFault(fault.what) for fault in found]
         caller = Caller(invocation.name, invocation.function.role)
         if self._refused:
             refused, self._refused = self._refused, None
             raise refused
         for fault in faults:
-            self._strike_before(fault, invocation, tries, operation)
+            self._inject_before(fault, invocation, tries, operation)
         self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
         try:
             answer = self.gateway.answer(caller, service, operation, request)
         except ServiceError:
-            self._strike_after(faults, invocation, tries)  # a refusal may not arrive either
+            self._inject_after(faults, invocation, tries)  # a refusal may not arrive either
             raise
-        self._strike_after(faults, invocation, tries)
+        self._inject_after(faults, invocation, tries)
         return answer
 
     def answer_at_once(self, service: str, operation: str, request: Mapping[str, Any]) -> Answer | None:
         """Answer a request without HTTP. Return None if a fault, a throttle or a server error needs HTTP and
         botocore's retries."""
         invocation = self._current()
-        place = _place(invocation, invocation.requests + 1, service, operation)
-        if not self.takes_short_way or (
-            self._is_new(invocation, place) and self._struck_at(place, invocation)
+        point = _point(invocation, invocation.requests + 1, service, operation)
+        if not self.uses_short_path or (
+            self._is_new(invocation, point) and self._faults_at(point, invocation)
         ):
             return None
         invocation.requests += 1
-        invocation.asks.append(f"{service}.{operation}")
+        invocation.operations.append(f"{service}.{operation}")
         self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
         caller = Caller(invocation.name, invocation.function.role)
         try:
@@ -103,23 +103,23 @@ class Network:
                 raise
             self._refused = refused
         invocation.requests -= 1
-        invocation.asks.pop()
+        invocation.operations.pop()
         return None
 
-    def _struck_at(self, place: str, invocation: Invocation) -> Sequence[Fault]:
-        return self.plan.at(Kind.REQUEST, place, self.passed(invocation, place.partition("/")[2]))
+    def _faults_at(self, point: str, invocation: Invocation) -> Sequence[Fault]:
+        return self.plan.at(Kind.REQUEST, point, self.visit(invocation, point.partition("/")[2]))
 
-    def passed(self, invocation: Invocation, request: str = "") -> Passed:
+    def visit(self, invocation: Invocation, request: str = "") -> Visit:
         """Return the circumstances of a fault point in this invocation."""
-        about = f"{invocation.function.name} {invocation.heard or invocation.about} {request}"
-        return Passed(invocation.during, about, invocation.asks)
+        about = f"{invocation.function.name} {invocation.trigger or invocation.about} {request}"
+        return Visit(invocation.during, about, invocation.operations)
 
-    def _is_new(self, invocation: Invocation, place: str) -> bool:
+    def _is_new(self, invocation: Invocation, point: str) -> bool:
         """Return True unless ONE_AFTER_ANOTHER similar invocations have already sent this request.
 
         Reads count as the same wherever they stand in the invocation; writes only at the same position.
         """
-        request = place.partition("/")[2]
+        request = point.partition("/")[2]
         operation = request.partition(".")[2]
         made_by = self._alike.setdefault(
             (invocation.about, operation if operation.startswith(READS) else request), {}
@@ -132,9 +132,9 @@ class Network:
             raise GreenletExit  # its process was killed
         return invocation
 
-    def _strike_before(self, fault: RequestFault, invocation: Invocation, tries: int, operation: str) -> None:
+    def _inject_before(self, fault: RequestFault, invocation: Invocation, tries: int, operation: str) -> None:
         if tries == 0:
-            self.world.note(invocation.name, f"meets a fault: {fault}", operation=operation)
+            self.world.note(invocation.name, f"fault: {fault}", operation=operation)
         match fault:
             case RequestFault.THROTTLED if tries == 0:
                 raise ServiceError("ThrottlingException", "Rate exceeded")
@@ -166,7 +166,7 @@ class Network:
                 self.functions.kill(invocation)
                 raise GreenletExit
 
-    def _strike_after(self, faults: Sequence[RequestFault], invocation: Invocation, tries: int) -> None:
+    def _inject_after(self, faults: Sequence[RequestFault], invocation: Invocation, tries: int) -> None:
         if RequestFault.LOST_AFTER in faults and tries == 0:
             raise Broken
         if RequestFault.KILLED_AFTER in faults:
@@ -174,6 +174,6 @@ class Network:
             raise GreenletExit
 
 
-def _place(invocation: Invocation, request: int, service: str, operation: str) -> str:
+def _point(invocation: Invocation, request: int, service: str, operation: str) -> str:
     """Return the fault point: the function, the invocation, and the number of the request."""
     return f"{invocation.name}/{request} {service}.{operation}"

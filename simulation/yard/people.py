@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from simulation.aws.door.api import Answer, Caller
+from simulation.aws.endpoint.api import Answer, Caller
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.faults import PERSON
 from trainyard.protocol import sources
@@ -30,7 +30,7 @@ class People:
 
     def upload(self, key: str, body: bytes) -> None:
         self._uploaded = (key, body)
-        self.ask("s3", "put_object", Bucket=self.yard.bucket, Key=key, Body=body)
+        self.call("s3", "put_object", Bucket=self.yard.bucket, Key=key, Body=body)
 
     def upload_again(self) -> None:
         """Upload the last uploaded file again, if there is one."""
@@ -39,7 +39,7 @@ class People:
 
     def start(self, workflow: str, name: str, given: Mapping[str, Any]) -> str:
         machine = self.yard.template.machine(workflow)
-        started = self.ask(
+        started = self.call(
             "stepfunctions",
             "start_execution",
             stateMachineArn=machine.arn,
@@ -52,7 +52,7 @@ class People:
         table = self.yard.template.table.name
         for pk in (f"run#{run}", f"timeline#{run}"):
             for row in list(self.yard.dynamodb.rows(table, pk)):
-                self.yard.dynamodb.lose(table, pk, row["sk"])
+                self.yard.dynamodb.delete_by_hand(table, pk, row["sk"])
 
     def delete_all_rows(self) -> None:
         for execution in self.yard.runs():
@@ -61,7 +61,7 @@ class People:
     def stop(self, execution: Execution) -> None:
         """Stop an execution, unless it has ended on its own and AWS would refuse."""
         if execution.status in (Status.RUNNING, Status.ABORTED):
-            self.ask("stepfunctions", "stop_execution", executionArn=execution.arn)
+            self.call("stepfunctions", "stop_execution", executionArn=execution.arn)
 
     def ask_to_stop(self, run: str) -> None:
         """Ask a run to save and stop."""
@@ -73,9 +73,9 @@ class People:
             "DetailType": Stop.word,
             "Detail": json.dumps(serialization.to_json(Stop(run=run))),
         }
-        self.ask("events", "put_events", Entries=[entry])
+        self.call("events", "put_events", Entries=[entry])
 
-    def ask(self, service: str, operation: str, **request: Any) -> Answer:
+    def call(self, service: str, operation: str, **request: Any) -> Answer:
         """Send a request as the owner of the account."""
         return self.yard.gateway.answer(ROOT, service, operation, request)
 
@@ -86,7 +86,7 @@ class People:
         )
         subnet = next(iter(self.yard.template.subnets))
         overrides = [{"InstanceType": "g6.xlarge", "SubnetId": subnet, "ImageId": self.yard.image}]
-        self.ask(
+        self.call(
             "ec2",
             "create_fleet",
             Type="instant",

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from simulation.aws.door.api import REGION, Answer, Caller, ServiceError
 from simulation.aws.ec2 import Instance
-from simulation.hosts.surroundings import CommandEnd
+from simulation.aws.endpoint.api import REGION, Answer, Caller, ServiceError
+from simulation.hosts.environment import CommandEnd
 
 if TYPE_CHECKING:
     from simulation.yard import Yard
@@ -30,11 +30,11 @@ class Bridge:
     def terminate(self, instance: Instance) -> None:
         self._go_down(instance, self.yard.machines.terminate, self.yard.machines.forget)
 
-    def _go_down(self, instance: Instance, ask: Callable[[str], None], cut: Callable[[str], None]) -> None:
+    def _go_down(self, instance: Instance, call: Callable[[str], None], cut: Callable[[str], None]) -> None:
         """Shut the machine down, and cut its power at the time that EC2 sets."""
         off = instance.off_at or self.yard.world.now
         if off > self.yard.world.now:
-            ask(instance.id)
+            call(instance.id)
         self.yard.world.at(off, lambda: cut(instance.id), what=f"{instance.id} loses power")
 
     def reboot(self, instance: Instance) -> None:
@@ -78,7 +78,7 @@ class HostMetadata:
     def tags(self) -> Mapping[str, str]:
         return self.yard.ec2.tags(self.of.id)
 
-    def spot_notice(self) -> datetime | None:
+    def interruption_notice(self) -> datetime | None:
         return self.of.reclaimed_at
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from simulation.aws.door.api import ACCOUNT, REGION, Caller, ServiceError
+from simulation.aws.endpoint.api import ACCOUNT, REGION, Caller, ServiceError
 from simulation.aws.functions import LambdaFailure
 from simulation.aws.stepfunctions import Machine, StepFunctions
 from simulation.world.world import World

@@ -9,8 +9,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from simulation.aws.door.api import ServiceError
-from simulation.aws.eventbridge import matcher_of
+from simulation.aws.endpoint.api import ServiceError
+from simulation.aws.eventbridge import compile_matcher
 from tests.conformance.clients import Clients
 from tests.conformance.recordings import Oracle, UnreadableError, read
 from tests.conformance.result import Result, Verdict
@@ -59,7 +59,7 @@ def _local_cloud(clients: Clients, pair: dict[str, Any]) -> bool | str:
 
 def _simulator(pair: dict[str, Any]) -> bool | str:
     try:
-        return matcher_of(pair["EventPattern"])(pair["Event"])
+        return compile_matcher(pair["EventPattern"])(pair["Event"])
     except ServiceError as refused:
         return refused.message
 

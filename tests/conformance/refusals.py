@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulation.aws.door.api import Caller, ServiceError
+from simulation.aws.endpoint.api import Caller, ServiceError
 from simulation.aws.eventbridge import EventBridge
-from simulation.aws.notices import Notices
+from simulation.aws.notifications import Notifications
 from simulation.aws.stepfunctions import Machine, StepFunctions
 from simulation.world.world import World
 from tests.conformance.clients import Clients
@@ -44,7 +44,7 @@ def run(oracle: Oracle, clients: Clients) -> Iterator[Result]:
 def _simulated(row: Refused, named: Mapping[str, Any]) -> Answer | None:
     """Return the simulator's answer; None if it does not have the operation or the request."""
     world = World(1)
-    notices, states = Notices(world), StepFunctions(world, _no_function, _no_event)
+    notices, states = Notifications(world), StepFunctions(world, _no_function, _no_event)
     notices.create_topic(named["$TOPIC"])
     ends = {"QueryLanguage": "JSONata", "StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
     states.create(Machine(named["$MACHINE"], "refused", ends, named["$ROLE"]))

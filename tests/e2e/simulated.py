@@ -66,12 +66,12 @@ def main() -> None:
     from simulation import assembly
     from simulation.cases import process
 
-    template = process.prepared(assembly.synthesised())
+    template = process.prepare(assembly.synthesised())
     told = {}
     for name, world in worlds().items():
         with contextlib.redirect_stdout(io.StringIO()):
             told[name] = world(template)
-        process.tidy()
+        process.clean_up()
     print(json.dumps(told, default=str))
 
 
@@ -87,7 +87,7 @@ def train(name: str, template: Any) -> list[dict[str, Any]]:
     yard = a_yard(template)
     yard.s3.write(yard.bucket, quick.PROGRAM_KEY, packed(quick.PROGRAMS))
     yard.s3.write(yard.bucket, "data/few/numbers.txt", b"1\n2\n3\n")
-    before = yard.gateway.asked.copy()
+    before = yard.gateway.checked.copy()
     if name == "refused":
         yard.ec2.pools.leave(0, *FIRST)
     yard.people.upload(f"jobs/{name}.json", json.dumps(as_simulated(quick.job(name, **JOBS[name]))).encode())
@@ -102,7 +102,7 @@ def images(template: Any) -> list[dict[str, Any]]:
     yard = a_yard(template)
     told: list[dict[str, Any]] = []
     for workflow, given in (("dev-host", LAUNCHED), ("snapshot", {"name": SNAPSHOT_NAME})):
-        before = yard.gateway.asked.copy()
+        before = yard.gateway.checked.copy()
         if workflow == "snapshot":
             given = {"instance": next(iter(yard.ec2.ever)), **given}
         yard.people.start(workflow, f"00000000-0000-4000-8000-00000000000{len(told)}", given)
@@ -139,7 +139,7 @@ def once_saved(yard: Yard, do: Callable[[str], None]) -> None:
 
     def look() -> None:
         for run in yard.runs():
-            if yard.document(f"runs/{run.name}/checkpoints/latest.json"):
+            if yard.read_json(f"runs/{run.name}/checkpoints/latest.json"):
                 worker = yard.clusters(run.name)[1].hosts_with_role(Role.WORKER)[0].instance
                 yard.after(FAULT_SECONDS, functools.partial(do, worker), "the fault is injected")
                 return
@@ -172,7 +172,7 @@ def seen(yard: Yard, run: Execution, before: Mapping[Any, int]) -> dict[str, Any
     prefix = f"runs/{run.name}/"
     keys = [key.removeprefix(prefix) for key in yard.s3.keys(yard.bucket, prefix)]
     calls: dict[str, dict[str, int]] = {}
-    for (role, action), times in sorted(yard.gateway.asked.items()):
+    for (role, action), times in sorted(yard.gateway.checked.items()):
         made = times - before.get((role, action), 0)
         if made:
             calls.setdefault(role.rpartition("/")[2], {})[ACTIONS.get(action, action)] = made
@@ -185,7 +185,7 @@ def seen(yard: Yard, run: Execution, before: Mapping[Any, int]) -> dict[str, Any
         "rows": list(yard.dynamodb.rows(yard.template.table.name, f"run#{run.name}")),
         "timeline": list(yard.dynamodb.rows(yard.template.table.name, f"timeline#{run.name}")),
         "keys": keys,
-        "documents": {key: yard.document(prefix + key) for key in keys if is_document(key)},
+        "documents": {key: yard.read_json(prefix + key) for key in keys if is_document(key)},
     }
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simulation.template import templates_of
+from simulation.template import read_templates
 
 HERE = "{AWS::Region}:{AWS::AccountId}"
 NAMED = {
@@ -44,7 +44,7 @@ class Assembly:
     def read(cls, folder: Path) -> "Assembly":
         """The templates, with what one imports replaced by what the other exports, and an ARN made of a name by a
         reference to what has that name."""
-        templates = templates_of(folder)
+        templates = read_templates(folder)
         outputs = [each for template in templates.values() for each in template.get("Outputs", {}).values()]
         exports = {each["Export"]["Name"]: each["Value"] for each in outputs if "Export" in each}
         read = cls(folder, {name: _imported(template, exports) for name, template in templates.items()})

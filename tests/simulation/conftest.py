@@ -24,5 +24,5 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def yard(folder: Path) -> Iterator[YardTemplate]:
-    with process.of_worlds(folder) as prepared:
+    with process.world_environment(folder) as prepared:
         yield prepared

@@ -6,14 +6,16 @@ from typing import Any
 
 from simulation.cases.case import parse
 from simulation.scenarios import SCENARIOS, Scenario
-from simulation.story import Story, tell
+from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
 ELASTIC = SCENARIOS["elastic"]
 
 
-def told(yard: YardTemplate, text: str, scenario: Scenario = ELASTIC) -> tuple[Story, dict[str, Any]]:
+def simulate_runs(
+    yard: YardTemplate, text: str, scenario: Scenario = ELASTIC
+) -> tuple[Result, dict[str, Any]]:
     """The world of this case, whose faults must all have struck, and its run's summary."""
     ends: list[dict[str, Any]] = []
 
@@ -21,10 +23,10 @@ def told(yard: YardTemplate, text: str, scenario: Scenario = ELASTIC) -> tuple[S
         ends.append(world.summary(world.runs()[0].name) or {})
 
     faults = parse(text).faults
-    story = tell(yard, scenario, faults=faults, at_end=at_end)
-    assert not story.broken, story.broken
-    assert set(story.struck) == set(faults)
-    return story, ends[0]
+    result = simulate(yard, scenario, faults=faults, at_end=at_end)
+    assert not result.broken, result.broken
+    assert set(result.injected) == set(faults)
+    return result, ends[0]
 
 
 def hosts(summary: dict[str, Any]) -> list[int]:

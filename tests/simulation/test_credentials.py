@@ -7,7 +7,7 @@ from datetime import timedelta
 from simulation.cases import forks
 from simulation.faults import Kind, RequestFault, singles
 from simulation.scenarios import Scenario, job
-from simulation.story import tell
+from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
@@ -40,12 +40,12 @@ class Expired:
 
 def test_a_run_of_days_never_meets_credentials_that_have_ended(yard: YardTemplate) -> None:
     expired = Expired()
-    story = tell(yard, lasting(steps=216, step_seconds=600.0), at_end=expired.look)
-    assert not story.broken
-    assert story.outcome.endswith("SUCCEEDED")
-    assert story.virtual_seconds > timedelta(hours=36).total_seconds()
+    result = simulate(yard, lasting(steps=216, step_seconds=600.0), at_end=expired.look)
+    assert not result.broken
+    assert result.outcome.endswith("SUCCEEDED")
+    assert result.virtual_seconds > timedelta(hours=36).total_seconds()
     assert expired.times == 0
-    assert HOSTS * HALF_HOURS <= story.calls["sts.assume_role"] <= HOSTS * (HALF_HOURS + 3)
+    assert HOSTS * HALF_HOURS <= result.calls["sts.assume_role"] <= HOSTS * (HALF_HOURS + 3)
 
 
 RENEWAL = re.compile(
@@ -58,23 +58,23 @@ RENEWAL = re.compile(
 def test_whatever_befalls_a_renewal_the_run_goes_on_to_its_end(yard: YardTemplate) -> None:
     """Every fault of the host that asks, of its event, of the function and of each of its requests."""
     scenario, expired = lasting(steps=40, step_seconds=60.0), Expired()
-    clean = tell(yard, scenario)
+    clean = simulate(yard, scenario)
     (signal, *_) = [
-        place.partition("/")[0]
-        for _, place in clean.places
-        if place.endswith("sts.assume_role") and int(place.partition("/")[0][7:]) > HOSTS
+        point.partition("/")[0]
+        for _, point in clean.points
+        if point.endswith("sts.assume_role") and int(point.partition("/")[0][7:]) > HOSTS
     ]
     at_renewal = {
-        (kind, place): passed
-        for (kind, place), passed in clean.places.items()
-        if RENEWAL.fullmatch(place) and (not place.startswith("signal#") or place.partition("/")[0] == signal)
+        (kind, point): visit
+        for (kind, point), visit in clean.points.items()
+        if RENEWAL.fullmatch(point) and (not point.startswith("signal#") or point.partition("/")[0] == signal)
     }
     assert {kind for kind, _ in at_renewal} == {Kind.EVENT, Kind.HOST, Kind.INVOCATION, Kind.REQUEST}
-    worlds = forks.told(
+    worlds = forks.run_forks(
         yard,
         scenario,
         singles(at_renewal),
-        lambda story: (story.broken, story.outcome, expired.times),
+        lambda result: (result.broken, result.outcome, expired.times),
         at_end=expired.look,
     )
     for fault, (broken, outcome, refused) in worlds.items():

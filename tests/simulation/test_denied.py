@@ -4,7 +4,7 @@ import pytest
 
 from simulation.cases.case import parse
 from simulation.scenarios import SCENARIOS
-from simulation.story import Story, tell
+from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
@@ -15,17 +15,17 @@ FIRST = {
 }
 
 
-def denied(yard: YardTemplate, function: str, times: int) -> tuple[Story, str]:
+def denied(yard: YardTemplate, function: str, times: int) -> tuple[Result, str]:
     """Return the story, and the reason of the summary."""
-    places = (f"request {function}#{number}/1 {FIRST[function]}" for number in range(1, times + 1))
-    case = parse("train: " + " + ".join(f"{place}: access denied" for place in places))
+    points = (f"request {function}#{number}/1 {FIRST[function]}" for number in range(1, times + 1))
+    case = parse("train: " + " + ".join(f"{point}: access denied" for point in points))
     reasons: list[str] = []
 
     def look(world: Yard) -> None:
-        assert len(world.plan.struck) == times
+        assert len(world.plan.injected) == times
         reasons.extend((world.summary(each.name) or {})["reason"] for each in world.runs())
 
-    return tell(yard, SCENARIOS["train"], faults=case.faults, at_end=look), reasons[0]
+    return simulate(yard, SCENARIOS["train"], faults=case.faults, at_end=look), reasons[0]
 
 
 @pytest.mark.parametrize("function", FIRST)
@@ -34,14 +34,14 @@ def test_a_permission_that_is_missing_for_seconds_ends_no_run(
     yard: YardTemplate, function: str, times: int
 ) -> None:
     """The second try is after 15 s, the third after 30 s more."""
-    story, _ = denied(yard, function, times)
-    assert not story.broken
-    assert "SUCCEEDED" in story.outcome
+    result, _ = denied(yard, function, times)
+    assert not result.broken
+    assert "SUCCEEDED" in result.outcome
 
 
 @pytest.mark.parametrize("function", FIRST)
 def test_a_permission_that_stays_missing_ends_the_run_and_is_named(yard: YardTemplate, function: str) -> None:
-    story, reason = denied(yard, function, 3)
-    assert not story.broken
-    assert "AccessDenied" in story.outcome
+    result, reason = denied(yard, function, 3)
+    assert not result.broken
+    assert "AccessDenied" in result.outcome
     assert "AccessDenied: The role may not dynamodb:" in reason

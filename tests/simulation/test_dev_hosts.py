@@ -7,7 +7,7 @@ from typing import Any
 
 from simulation.faults import PERSON
 from simulation.scenarios import Scenario
-from simulation.story import tell
+from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 from trainyard.protocol import sources
@@ -28,9 +28,9 @@ def forgotten(
             "DetailType": "dev",
             "Detail": json.dumps({"run": RUN, "name": "mine", "want": "up", "asked": asked}),
         }
-        yard.people.ask("events", "put_events", Entries=[entry])
+        yard.people.call("events", "put_events", Entries=[entry])
 
-    tell(template, Scenario("dev host", "", begin, timedelta(hours=3), over=over), at_end=at_end)
+    simulate(template, Scenario("dev host", "", begin, timedelta(hours=3), over=over), at_end=at_end)
 
 
 def of_dev(tags: dict[str, str]) -> tuple[str | None, str | None]:
@@ -38,19 +38,19 @@ def of_dev(tags: dict[str, str]) -> tuple[str | None, str | None]:
 
 
 def test_one_on_demand_is_its_owners_and_is_stopped_with_a_word_how_it_comes_back(yard: YardTemplate) -> None:
-    told: list[str] = []
+    texts: list[str] = []
     owned: list[Any] = []
 
     def look(world: Yard) -> None:
-        told.extend(each.text for each in world.notices.published)
+        texts.extend(each.text for each in world.notifications.published)
         owned.extend(of_dev(each.tags) for each in world.ec2.ever.values())
 
     forgotten(
         yard, "on_demand", lambda world: any(e.state == "stopped" for e in world.ec2.ever.values()), look
     )
     assert owned == [("mine", PERSON)]
-    (notice,) = (each for each in told if each.startswith("stop i-"))
-    assert "To continue: trainyard dev up mine" in notice
+    (notification,) = (each for each in texts if each.startswith("stop i-"))
+    assert "To continue: trainyard dev up mine" in notification
 
 
 def test_one_on_spot_becomes_an_image_that_is_its_owners(yard: YardTemplate) -> None:

@@ -7,23 +7,25 @@ import pytest
 
 from simulation.invariants.model import Invariant
 from simulation.scenarios import Scenario, job
-from simulation.story import tell
+from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
-from tests.simulation.steps import ELASTIC, check_the_steps, hosts, told
+from tests.simulation.steps import ELASTIC, check_the_steps, hosts, simulate_runs
 
 
 def test_it_starts_with_what_there_is_and_grows_when_there_is_more(yard: YardTemplate) -> None:
-    story, summary = told(yard, "elastic")
+    result, summary = simulate_runs(yard, "elastic")
     assert hosts(summary) == [3, 4]
     assert [row["ending"] for row in summary["attempts"]] == ["resized", "finished"]
     assert summary["resume"]["steps_lost"] == 0
-    assert story.calls["ec2.create_fleet"] == 2
+    assert result.calls["ec2.create_fleet"] == 2
     check_the_steps(summary)
 
 
 def test_interrupted_it_goes_on_at_once_with_those_that_stay(yard: YardTemplate) -> None:
-    _, summary = told(yard, "elastic: host host-2 after started #1: is interrupted with 120 s of notice")
+    _, summary = simulate_runs(
+        yard, "elastic: host host-2 after started #1: is interrupted with 120 s of notice"
+    )
     assert hosts(summary) == [3, 2, 4]
     assert "hosts were interrupted or lost" in summary["sizes"][1]["reason"]
     check_the_steps(summary)
@@ -31,7 +33,7 @@ def test_interrupted_it_goes_on_at_once_with_those_that_stay(yard: YardTemplate)
 
 def test_one_below_the_least_comes_back_and_goes_up_to_the_most(yard: YardTemplate) -> None:
     gone = [f"host host-{n} after started #1: is interrupted with 120 s of notice" for n in (2, 3)]
-    _, summary = told(yard, f"elastic: {' + '.join(gone)}")
+    _, summary = simulate_runs(yard, f"elastic: {' + '.join(gone)}")
     assert summary["outcome"] == "succeeded"
     assert min(hosts(summary)) >= 2
     assert hosts(summary)[-1] == 4
@@ -53,7 +55,7 @@ def test_one_below_the_least_comes_back_and_goes_up_to_the_most(yard: YardTempla
 def test_what_befalls_those_that_come_changes_nothing_but_when(
     yard: YardTemplate, fault: str, sizes: list[int]
 ) -> None:
-    _, summary = told(yard, f"elastic: {fault}")
+    _, summary = simulate_runs(yard, f"elastic: {fault}")
     assert hosts(summary) == sizes
     check_the_steps(summary)
 
@@ -65,9 +67,9 @@ def test_hosts_that_come_when_the_run_is_over_never_stay(yard: YardTemplate) -> 
         ELASTIC.begin(world)
         world.after(630.2, lambda: world.people.stop(world.runs()[0]), "a user stops the execution")
 
-    story = tell(yard, Scenario("stopped", "one that is stopped as it grows", begin, gang=4, least=2))
-    assert {each.invariant for each in story.broken} == {Invariant.SURVIVES}, story.broken
-    assert story.outcome.endswith("ABORTED")
+    result = simulate(yard, Scenario("stopped", "one that is stopped as it grows", begin, gang=4, least=2))
+    assert {each.invariant for each in result.broken} == {Invariant.SURVIVES}, result.broken
+    assert result.outcome.endswith("ABORTED")
 
 
 def test_room_for_fewer_than_the_least_launches_nothing(yard: YardTemplate) -> None:
@@ -78,7 +80,7 @@ def test_room_for_fewer_than_the_least_launches_nothing(yard: YardTemplate) -> N
 
     scenario = Scenario("few", "one host where there must be two", begin, timedelta(hours=3), gang=4, least=2)
     launched: list[str] = []
-    story = tell(yard, scenario, at_end=lambda world: launched.extend(world.ec2.ever))
-    assert {each.invariant for each in story.broken} == {Invariant.SURVIVES}, story.broken
-    assert "NoCapacity" in story.outcome
+    result = simulate(yard, scenario, at_end=lambda world: launched.extend(world.ec2.ever))
+    assert {each.invariant for each in result.broken} == {Invariant.SURVIVES}, result.broken
+    assert "NoCapacity" in result.outcome
     assert launched == []

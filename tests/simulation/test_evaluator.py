@@ -7,7 +7,7 @@ import pytest
 from simulation.scenarios import HARDWARE, STEPS, Scenario, job
 from simulation.template import YardTemplate
 from simulation.yard import Yard
-from tests.simulation.steps import check_the_steps, hosts, told
+from tests.simulation.steps import check_the_steps, hosts, simulate_runs
 
 
 def begin(yard: Yard) -> None:
@@ -42,7 +42,7 @@ def evaluators(summary: dict[str, Any]) -> list[str]:
 def test_workers_come_and_go_and_there_is_an_evaluator(
     fault: str, sizes: list[int], without_a_gpu: int, yard: YardTemplate
 ) -> None:
-    _, summary = told(yard, f"elastic{fault}", ELASTIC)
+    _, summary = simulate_runs(yard, f"elastic{fault}", ELASTIC)
     assert summary["outcome"] == "succeeded"
     assert hosts(summary) == sizes
     assert len(evaluators(summary)) == without_a_gpu

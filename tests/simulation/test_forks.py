@@ -8,7 +8,7 @@ import pytest
 
 from simulation.cases import findings
 from simulation.cases.case import SIMULATOR, Case, Finding, parse
-from simulation.story import Story
+from simulation.simulate import Result
 from simulation.template import YardTemplate
 
 WORLDS = {
@@ -40,33 +40,33 @@ NEVER_MET = ("train: host host-9 after started #1: dies", "train")
 @pytest.mark.parametrize("scenario", WORLDS)
 def test_a_fork_is_the_world_told_from_the_beginning(yard: YardTemplate, folder: Path, scenario: str) -> None:
     cases = [parse(text) for text in WORLDS[scenario]]
-    forked = {each.case: each for each in findings.branched(folder, cases)}
+    forked = {each.case: each for each in findings.run_branches(folder, cases)}
     for case in cases:
-        told = findings.tried(folder, case).finding
-        assert (forked[case].digest, forked[case].met) == (told.digest, told.met)
-        assert told.met == case.faults
+        alone = findings.run_case(folder, case).finding
+        assert (forked[case].digest, forked[case].injected) == (alone.digest, alone.injected)
+        assert alone.injected == case.faults
 
 
 def test_a_world_that_meets_no_fault_is_the_clean_one(yard: YardTemplate, folder: Path) -> None:
-    strange, clean = findings.branched(folder, [parse(text) for text in NEVER_MET])
+    strange, clean = findings.run_branches(folder, [parse(text) for text in NEVER_MET])
     assert strange.digest == clean.digest
-    assert strange.met == ()
+    assert strange.injected == ()
 
 
-@pytest.mark.parametrize("first", [0, 6], ids=["told in turn", "forks"])
+@pytest.mark.parametrize("first", [0, 6], ids=["in turn", "forks"])
 def test_a_world_that_kills_its_process_is_a_finding_and_the_others_go_on(
     yard: YardTemplate, folder: Path, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
     killed, well = cases = [parse(text) for text in WORLDS["train"][first : first + 2]]
-    stock = findings.found
+    stock = findings.make_finding
 
-    def found(case: Case, story: Story) -> Finding:
+    def found(case: Case, result: Result) -> Finding:
         if case == killed:
             os.kill(os.getpid(), signal.SIGKILL)
-        return stock(case, story)
+        return stock(case, result)
 
     monkeypatch.setattr(findings, "found", found)
-    by_case = {each.case: each.violations for each in findings.branched(folder, cases)}
+    by_case = {each.case: each.violations for each in findings.run_branches(folder, cases)}
     assert not by_case[well]
     [violation] = by_case[killed]
     assert (violation.invariant, violation.what) == (

@@ -8,7 +8,7 @@ import pytest
 
 from simulation.aws.ec2 import Instance
 from simulation.scenarios import Scenario
-from simulation.story import tell
+from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
@@ -30,26 +30,26 @@ def forgotten(
         yard.people.start("dev-host", "notebook", {"latest": "gpu", "instance_types": ["g6.xlarge"], **asked})
 
     longest = timedelta(hours=3)
-    story = tell(template, Scenario("forgotten", "", begin, longest, over=over), at_end=at_end)
-    return timedelta(seconds=story.virtual_seconds)
+    result = simulate(template, Scenario("forgotten", "", begin, longest, over=over), at_end=at_end)
+    return timedelta(seconds=result.virtual_seconds)
 
 
 def test_one_on_demand_is_stopped_after_its_window_and_the_notice_says_what_it_costs(
     yard: YardTemplate,
 ) -> None:
-    told: list[str] = []
+    texts: list[str] = []
     lived = forgotten(
         yard,
         lambda world: any(each.state == "stopped" for each in world.ec2.ever.values()),
-        lambda world: told.extend(each.text for each in world.notices.published),
+        lambda world: texts.extend(each.text for each in world.notifications.published),
         market="on_demand",
     )
     assert WINDOW < lived < WINDOW + SLACK
-    (notice,) = (each for each in told if each.startswith("stop i-"))
-    assert "no GPU of it was above" in notice
-    assert "an hour. Stopped: $" in notice
-    assert " a month for its disk of " in notice
-    assert "Terminated: nothing, and its disk is deleted. To continue: aws ec2 start-instances" in notice
+    (notification,) = (each for each in texts if each.startswith("stop i-"))
+    assert "no GPU of it was above" in notification
+    assert "an hour. Stopped: $" in notification
+    assert " a month for its disk of " in notification
+    assert "Terminated: nothing, and its disk is deleted. To continue: aws ec2 start-instances" in notification
 
 
 def test_a_spot_host_becomes_an_image_then(yard: YardTemplate) -> None:
@@ -88,7 +88,7 @@ def dev_host(
     then: Callable[[Yard], object] = lambda world: None,
 ) -> tuple[timedelta, list[str]]:
     """How long a dev host lives at which somebody was for so long from its launch on, and what its notice says."""
-    said: list[str] = []
+    texts: list[str] = []
 
     def begin(yard: Yard) -> None:
         began = yard.world.now
@@ -100,17 +100,17 @@ def dev_host(
 
     def name_it(yard: Yard) -> None:
         host = launched(yard)
-        yard.people.ask(
+        yard.people.call(
             "ec2", "create_tags", Resources=[host.id], Tags=[{"Key": "trainyard:dev", "Value": "mine"}]
         )
         then(yard)
 
-    story = tell(
+    result = simulate(
         template,
         Scenario("dev host", "", begin, timedelta(hours=4), over=is_stopped),
-        at_end=lambda world: said.extend(each.text for each in world.notices.published),
+        at_end=lambda world: texts.extend(each.text for each in world.notifications.published),
     )
-    return timedelta(seconds=story.virtual_seconds), said
+    return timedelta(seconds=result.virtual_seconds), texts
 
 
 def is_stopped(world: Yard) -> bool:
@@ -120,10 +120,10 @@ def is_stopped(world: Yard) -> bool:
 @pytest.mark.parametrize("use", [1.0, 2.0, 3.0], ids=["kernels", "terminals", "both"])
 def test_a_dev_host_is_stopped_a_window_after_somebody_was_at_it(yard: YardTemplate, use: float) -> None:
     busy = timedelta(hours=2)
-    lived, said = dev_host(yard, busy=busy, use=use)
+    lived, texts = dev_host(yard, busy=busy, use=use)
     assert busy + WINDOW - SLACK < lived < busy + WINDOW + SLACK
-    (notice,) = (each for each in said if each.startswith("stop i-"))
-    assert "and no kernel or terminal of it was in use in the last 30 min" in notice
+    (notification,) = (each for each in texts if each.startswith("stop i-"))
+    assert "and no kernel or terminal of it was in use in the last 30 min" in notification
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulation.scenarios import Scenario, job
-from simulation.story import tell
+from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
@@ -36,12 +36,12 @@ def launched(template: YardTemplate, **gangs: int) -> dict[str, Any]:
             rates = Counter(host.initialization_rate for host in hosts)
             found[name.rsplit("-", 1)[0]] = (summary, dict(rates), bill)
 
-    story = tell(
-        template.limited(most_dollars_per_run=0, monthly_dollars=0),
+    result = simulate(
+        template.with_limits(most_dollars_per_run=0, monthly_dollars=0),
         Scenario("large", "large gangs", begin),
         at_end=look,
     )
-    assert not story.broken
+    assert not result.broken
     return found
 
 

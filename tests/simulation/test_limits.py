@@ -9,7 +9,7 @@ import pytest
 from simulation.cases import forks
 from simulation.faults import singles
 from simulation.scenarios import SCENARIOS, Scenario, job
-from simulation.story import Story, tell
+from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
@@ -45,11 +45,11 @@ class Crowd:
         return len(yard.runs()) >= self.runs and yard.all_over()
 
 
-def told(
+def simulate_runs(
     template: YardTemplate, runs: int, *, wait_minutes: float = 60, apart: float = 0.0
-) -> tuple[Story, int]:
+) -> tuple[Result, int]:
     crowd = Crowd(runs, wait_minutes=wait_minutes, apart=apart)
-    return tell(template, crowd.scenario), crowd.most
+    return simulate(template, crowd.scenario), crowd.most
 
 
 @pytest.mark.parametrize("limits", [{"most_runs": 2, "most_hosts": 0}, {"most_runs": 0, "most_hosts": 5}])
@@ -57,23 +57,23 @@ def told(
 def test_runs_wait_for_a_place_and_all_get_one(
     yard: YardTemplate, limits: dict[str, int], apart: float
 ) -> None:
-    story, most = told(yard.limited(**limits), OTHERS, apart=apart)
-    assert not story.broken
-    assert story.outcome.count("SUCCEEDED") == OTHERS
+    result, most = simulate_runs(yard.with_limits(**limits), OTHERS, apart=apart)
+    assert not result.broken
+    assert result.outcome.count("SUCCEEDED") == OTHERS
     assert most == 4
 
 
 def test_who_waits_too_long_is_told_so(yard: YardTemplate) -> None:
-    story, most = told(yard.limited(most_runs=1), 3, wait_minutes=1)
-    assert not story.broken
-    assert (story.outcome.count("SUCCEEDED"), story.outcome.count("YardFull"), most) == (1, 2, 2)
+    result, most = simulate_runs(yard.with_limits(most_runs=1), 3, wait_minutes=1)
+    assert not result.broken
+    assert (result.outcome.count("SUCCEEDED"), result.outcome.count("YardFull"), most) == (1, 2, 2)
 
 
 def test_nobody_waits_where_the_yard_lets_nobody_wait(yard: YardTemplate) -> None:
-    story, _ = told(yard.limited(most_runs=4, when_full="refuse"), 5, apart=1.0)
-    assert not story.broken
-    assert (story.outcome.count("SUCCEEDED"), story.outcome.count("YardFull")) == (4, 1)
-    assert story.virtual_seconds < 3600
+    result, _ = simulate_runs(yard.with_limits(most_runs=4, when_full="refuse"), 5, apart=1.0)
+    assert not result.broken
+    assert (result.outcome.count("SUCCEEDED"), result.outcome.count("YardFull")) == (4, 1)
+    assert result.virtual_seconds < 3600
 
 
 @pytest.mark.parametrize(
@@ -83,15 +83,15 @@ def test_nobody_waits_where_the_yard_lets_nobody_wait(yard: YardTemplate) -> Non
 def test_what_no_run_of_the_yard_may_have_is_refused_before_launch(
     yard: YardTemplate, limits: dict[str, float], at_fault: str
 ) -> None:
-    story, most = told(yard.limited(**limits), 1)
-    assert at_fault in story.outcome
+    result, most = simulate_runs(yard.with_limits(**limits), 1)
+    assert at_fault in result.outcome
     assert most == 0
 
 
 def test_a_bake_is_refused_if_its_builders_may_cost_more_than_the_month_has_left(yard: YardTemplate) -> None:
     """Nothing is spent yet: what counts is what the bake may cost, and a refused bake leaves the lock to the next."""
-    story = tell(yard.limited(monthly_dollars=0.5), SCENARIOS["bakes"])
-    assert story.outcome.count("BudgetSpent") == 2
+    result = simulate(yard.with_limits(monthly_dollars=0.5), SCENARIOS["bakes"])
+    assert result.outcome.count("BudgetSpent") == 2
 
 
 def test_a_run_leaves_a_bake_the_dollars_that_it_may_cost(yard: YardTemplate) -> None:
@@ -110,22 +110,22 @@ def test_a_run_leaves_a_bake_the_dollars_that_it_may_cost(yard: YardTemplate) ->
         longest=timedelta(hours=6),
         over=lambda world: len(world.runs()) == 2 and world.all_over(),
     )
-    alone = tell(yard, scenario)
+    alone = simulate(yard, scenario)
     assert alone.outcome.count("SUCCEEDED") == 2
-    story = tell(yard.limited(monthly_dollars=6), scenario)
-    assert (story.outcome.count("SUCCEEDED"), story.outcome.count("BudgetSpent")) == (1, 1)
+    result = simulate(yard.with_limits(monthly_dollars=6), scenario)
+    assert (result.outcome.count("SUCCEEDED"), result.outcome.count("BudgetSpent")) == (1, 1)
 
 
 def test_no_fault_of_an_admission_costs_a_place_or_gives_one_twice(yard: YardTemplate) -> None:
     """Every fault of what both admissions say to the ledger, of which the second has to wait."""
-    template = yard.limited(most_runs=1)
-    clean, _ = told(template, 2, apart=0.02)
+    template = yard.with_limits(most_runs=1)
+    clean, _ = simulate_runs(template, 2, apart=0.02)
     crowd = Crowd(2, apart=0.02)
     admissions = re.compile(r"train-admit#[1-3](/\d+ dynamodb\..*)?$")
-    places = {each: passed for each, passed in clean.places.items() if admissions.match(each[1])}
-    assert any(place.startswith("train-admit#3/") for _, place in places), "nobody has waited"
-    worlds = forks.told(
-        template, crowd.scenario, singles(places), lambda story: (story.broken, story.outcome, crowd.most)
+    points = {each: visit for each, visit in clean.points.items() if admissions.match(each[1])}
+    assert any(point.startswith("train-admit#3/") for _, point in points), "nobody has waited"
+    worlds = forks.run_forks(
+        template, crowd.scenario, singles(points), lambda result: (result.broken, result.outcome, crowd.most)
     )
     for fault, (broken, outcome, most) in worlds.items():
         assert not broken, (fault, broken)

@@ -7,7 +7,7 @@ import pytest
 
 from simulation.faults import Fault
 from simulation.scenarios import HARDWARE, STEPS, Scenario, job
-from simulation.story import Story, tell
+from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
@@ -28,37 +28,37 @@ def no_room_on_spot(yard: Yard) -> None:
     yard.ec2.pools.hold(0, market="spot")
 
 
-def told(
+def simulate_runs(
     template: YardTemplate,
     *faults: str,
     cluster: Mapping[str, Any] = TWO,
-    nature: Callable[[Yard], None] = room_in_one_pool,
+    environment: Callable[[Yard], None] = room_in_one_pool,
     gang: int = 2,
     least: int = 0,
     program: Mapping[str, Any] | None = None,
     **hardware: Any,
-) -> tuple[Story, dict[str, Any]]:
+) -> tuple[Result, dict[str, Any]]:
     """The world of a run by speed with these faults, which must all have struck, and its summary with what plan.json
     says of who was asked."""
     ends: list[dict[str, Any]] = []
 
     def begin(yard: Yard) -> None:
-        nature(yard)
+        environment(yard)
         by_speed = HARDWARE | {"prefer": "speed"} | hardware
         sections = {"program": program} if program else {}
         yard.people.upload("jobs/speed.json", job("speed", cluster, hardware=by_speed, **sections))
 
     def at_end(yard: Yard) -> None:
         (run,) = yard.runs()
-        plan = yard.document(f"runs/{run.name}/plan.json")
+        plan = yard.read_json(f"runs/{run.name}/plan.json")
         ends.append({**(yard.summary(run.name) or {}), "asked": plan["asked"]})
 
     planned = [Fault.parse(fault) for fault in faults]
     scenario = Scenario("speed", "a run by speed", begin, gang=gang, least=least)
-    story = tell(template, scenario, faults=planned, at_end=at_end)
-    assert not story.broken, story.broken
-    assert set(story.struck) == set(planned)
-    return story, ends[0]
+    result = simulate(template, scenario, faults=planned, at_end=at_end)
+    assert not result.broken, result.broken
+    assert set(result.injected) == set(planned)
+    return result, ends[0]
 
 
 def pools(summary: Mapping[str, Any]) -> set[tuple[str, str, str]]:
@@ -72,8 +72,8 @@ def last_gang(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_one_request_finds_the_pool_with_the_most_room(yard: YardTemplate) -> None:
-    story, summary = told(yard)
-    assert story.calls["ec2.create_fleet"] == 1
+    result, summary = simulate_runs(yard)
+    assert result.calls["ec2.create_fleet"] == 1
     assert pools(summary) == {("g5.xlarge", ROOMY, "spot")}
     assert [(row["pool"], row["answer"]) for row in summary["asked"]] == [
         (f"g5.xlarge in {ROOMY}, spot", "launched")
@@ -81,8 +81,8 @@ def test_one_request_finds_the_pool_with_the_most_room(yard: YardTemplate) -> No
 
 
 def test_two_requests_find_a_pool_on_demand(yard: YardTemplate) -> None:
-    story, summary = told(yard, nature=no_room_on_spot)
-    assert story.calls["ec2.create_fleet"] == 2
+    result, summary = simulate_runs(yard, environment=no_room_on_spot)
+    assert result.calls["ec2.create_fleet"] == 2
     assert {market for *_, market in pools(summary)} == {"on_demand"}
     spot = [row for row in summary["asked"] if row["answer"] == "refused"]
     assert len({row["pool"] for row in spot}) == len(spot) > 3
@@ -110,8 +110,8 @@ UNWRITTEN = "request train-launch#1/{} dynamodb.transact_write_items: function k
 def test_whatever_befalls_the_request_the_gang_is_whole_and_in_one_pool(
     yard: YardTemplate, fault: str
 ) -> None:
-    story, summary = told(yard, fault)
-    assert story.outcome.endswith("SUCCEEDED")
+    result, summary = simulate_runs(yard, fault)
+    assert result.outcome.endswith("SUCCEEDED")
     assert len({(host["type"], host["zone"]) for host in last_gang(summary)}) == 1
 
 
@@ -126,8 +126,8 @@ def test_whatever_befalls_the_request_the_gang_is_whole_and_in_one_pool(
     ],
 )
 def test_cpu_hosts_are_beside_the_gang_in_the_zone_that_was_taken(yard: YardTemplate, fault: str) -> None:
-    story, summary = told(yard, fault, cluster=SERVERS, gang=4)
-    assert story.outcome.endswith("SUCCEEDED")
+    result, summary = simulate_runs(yard, fault, cluster=SERVERS, gang=4)
+    assert result.outcome.endswith("SUCCEEDED")
     assert len({host["zone"] for host in last_gang(summary)}) == 1
 
 
@@ -137,16 +137,16 @@ def test_where_the_cpu_hosts_have_no_room_another_pool_is_asked_in_the_same_roun
         for family in ("m7i", "m6i", "m7a"):
             world.ec2.pools.hold(0, f"{family}.xlarge", ROOMY, "spot")
 
-    story, summary = told(yard, cluster=SERVERS, gang=4, nature=no_cpu_there)
-    assert story.outcome.endswith("SUCCEEDED")
+    result, summary = simulate_runs(yard, cluster=SERVERS, gang=4, environment=no_cpu_there)
+    assert result.outcome.endswith("SUCCEEDED")
     assert [row["answer"] for row in summary["asked"]] == ["refused", "launched"]
     assert summary["asked"][0]["pool"] == f"g5.xlarge in {ROOMY}, spot"
     assert ROOMY not in summary["asked"][1]["pool"]
 
 
 def test_survivors_of_an_interruption_stay_and_what_is_missing_joins_them(yard: YardTemplate) -> None:
-    story, summary = told(yard, "host host-2 after started #1: is interrupted with 120 s of notice")
-    assert story.outcome.endswith("SUCCEEDED")
+    result, summary = simulate_runs(yard, "host host-2 after started #1: is interrupted with 120 s of notice")
+    assert result.outcome.endswith("SUCCEEDED")
     assert [attempt["pool"] for attempt in summary["attempts"]] == [f"g5.xlarge in {ROOMY}, spot"] * 2
     assert len(summary["hosts"]) == 3
 
@@ -158,13 +158,15 @@ def test_an_elastic_gang_takes_what_one_pool_has_and_grows_there(yard: YardTempl
         world.after(300, lambda: world.ec2.pools.hold(9, "g5.xlarge", ROOMY, "spot"), "there is more room")
 
     program = {"module": "training.programs.digits", "args": {"steps": STEPS, "step-seconds": 60.0}}
-    story, summary = told(yard, cluster=ELASTIC, nature=room_for_three, gang=4, least=2, program=program)
+    result, summary = simulate_runs(
+        yard, cluster=ELASTIC, environment=room_for_three, gang=4, least=2, program=program
+    )
     assert [size["hosts"] for size in summary["sizes"]] == [3, 4]
     assert pools(summary) == {("g5.xlarge", ROOMY, "spot")}
-    assert story.calls["ec2.create_fleet"] == 2
+    assert result.calls["ec2.create_fleet"] == 2
 
 
 def test_no_pool_above_the_cap_is_taken_however_much_room_it_has(yard: YardTemplate) -> None:
-    _, summary = told(yard, max_dollars_per_hour=0.75)
+    _, summary = simulate_runs(yard, max_dollars_per_hour=0.75)
     assert summary["hosts"]
     assert all(host["price"] * 2 <= 0.75 for host in summary["hosts"])

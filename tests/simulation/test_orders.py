@@ -7,7 +7,7 @@ import pytest
 
 from simulation.faults import BootFault, Fault, HostFault, Kind
 from simulation.scenarios import SCENARIOS
-from simulation.story import Story, tell
+from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 
 MOST_SECONDS = 3.0
@@ -17,46 +17,51 @@ def boots(host: str, what: BootFault) -> Fault:
     return Fault(Kind.HOST, f"{host} boots", what)
 
 
-def first(story: Story, who: str, what: str) -> datetime:
-    return next(entry.at for entry in story.trace if (entry.who, entry.what) == (who, what))
+def first(result: Result, who: str, what: str) -> datetime:
+    return next(entry.at for entry in result.trace if (entry.who, entry.what) == (who, what))
 
 
-def hosts(story: Story) -> list[str]:
-    return list(dict.fromkeys(entry.who for entry in story.trace if entry.what == "boots"))
+def hosts(result: Result) -> list[str]:
+    return list(dict.fromkeys(entry.who for entry in result.trace if entry.what == "boots"))
 
 
-def until_it_starts(story: Story) -> list[float]:
+def until_it_starts(result: Result) -> list[float]:
     """Seconds of each host of the first attempt from its boot to its program."""
     return [
-        (first(story, host, "says started") - first(story, host, "boots")).total_seconds()
-        for host in hosts(story)[:2]
+        (first(result, host, "says started") - first(result, host, "boots")).total_seconds()
+        for host in hosts(result)[:2]
     ]
 
 
-def times(story: Story, host: str, what: str) -> int:
-    return sum((entry.who, entry.what) == (host, what) for entry in story.trace)
+def times(result: Result, host: str, what: str) -> int:
+    return sum((entry.who, entry.what) == (host, what) for entry in result.trace)
 
 
 @pytest.mark.parametrize("what", [BootFault.REGISTERS_LATE, BootFault.NEVER_REGISTERS])
 @pytest.mark.parametrize("who", [("host-1",), ("host-1", "host-2")], ids=len)
 def test_a_gang_begins_as_soon_and_once(yard: YardTemplate, who: tuple[str, ...], what: BootFault) -> None:
     scenario = SCENARIOS["train"]
-    clean, story = tell(yard, scenario), tell(yard, scenario, faults=[boots(host, what) for host in who])
-    assert not story.broken
-    assert len(hosts(story)) == 2, "nobody was replaced"
-    for here, there in zip(until_it_starts(story), until_it_starts(clean), strict=True):
+    clean, result = (
+        simulate(yard, scenario),
+        simulate(yard, scenario, faults=[boots(host, what) for host in who]),
+    )
+    assert not result.broken
+    assert len(hosts(result)) == 2, "nobody was replaced"
+    for here, there in zip(until_it_starts(result), until_it_starts(clean), strict=True):
         assert here - there <= MOST_SECONDS
-    for host in hosts(story):
-        assert times(story, host, "takes the order start") == times(story, host, "says started") == 1
+    for host in hosts(result):
+        assert times(result, host, "takes the order start") == times(result, host, "says started") == 1
 
 
 def test_a_host_that_it_never_learns_of_is_asked_to_leave_and_goes_on(yard: YardTemplate) -> None:
     """Its peer is taken back with two minutes of notice: it saves, and is in the next attempt."""
     peer_goes = Fault(Kind.HOST, "host-2 after started #1", HostFault.WARNED_120)
-    story = tell(yard, SCENARIOS["train"], faults=[boots("host-1", BootFault.NEVER_REGISTERS), peer_goes])
-    assert not story.broken
-    assert len(story.struck) == 2
-    asked, _, newcomer = hosts(story)
-    assert times(story, asked, "takes the order stop") == times(story, asked, "says stopped") == 1
-    assert times(story, asked, "says started") == 2
-    assert times(story, newcomer, "says started") == 1
+    result = simulate(
+        yard, SCENARIOS["train"], faults=[boots("host-1", BootFault.NEVER_REGISTERS), peer_goes]
+    )
+    assert not result.broken
+    assert len(result.injected) == 2
+    asked, _, newcomer = hosts(result)
+    assert times(result, asked, "takes the order stop") == times(result, asked, "says stopped") == 1
+    assert times(result, asked, "says started") == 2
+    assert times(result, newcomer, "says started") == 1

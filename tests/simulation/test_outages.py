@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.door.api import Caller, ServiceError
+from simulation.aws.endpoint.api import Caller, ServiceError
 from simulation.aws.stepfunctions import Execution
 from simulation.invariants.model import Invariant
 from simulation.scenarios import SCENARIOS
-from simulation.story import tell
+from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
@@ -61,7 +61,7 @@ def test_an_outage_of_three_minutes_costs_no_attempt(yard: YardTemplate, service
         attempts.extend(len((world.summary(each.name) or {})["attempts"]) for each in world.runs())
 
     scenario = replace(SCENARIOS["train"], begin=with_outage(service, state, ends))
-    story = tell(yard, scenario, at_end=look)
-    assert "SUCCEEDED" in story.outcome
+    result = simulate(yard, scenario, at_end=look)
+    assert "SUCCEEDED" in result.outcome
     assert (attempts, len(ends)) == ([1], 1)
-    assert {each.invariant for each in story.broken} <= {Invariant.WITHIN_BUDGETS}
+    assert {each.invariant for each in result.broken} <= {Invariant.WITHIN_BUDGETS}

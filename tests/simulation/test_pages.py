@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from simulation.scenarios import SCENARIOS
-from simulation.story import tell
+from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
@@ -15,6 +15,6 @@ def test_a_run_reads_every_page_of_its_rows(yard: YardTemplate) -> None:
         world.dynamodb.page_size = 2
         train.begin(world)
 
-    story = tell(yard, replace(train, begin=begin))
-    assert not story.broken
-    assert "SUCCEEDED" in story.outcome
+    result = simulate(yard, replace(train, begin=begin))
+    assert not result.broken
+    assert "SUCCEEDED" in result.outcome

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from simulation.scenarios import Scenario, job
-from simulation.story import Story, tell
+from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
 TWO = {"strategy": "multi_worker", "workers": 2}
 
 
-def planned(template: YardTemplate, body: bytes, *before: tuple[str, bytes]) -> tuple[Story, dict[str, Any]]:
+def planned(template: YardTemplate, body: bytes, *before: tuple[str, bytes]) -> tuple[Result, dict[str, Any]]:
     """What came of a job file of which the plan is wanted, uploaded after others; the answer of its execution."""
     answers: list[dict[str, Any]] = []
 
@@ -32,19 +32,19 @@ def planned(template: YardTemplate, body: bytes, *before: tuple[str, bytes]) -> 
         assert not list(yard.dynamodb.rows(table, f"run#{name}"))
         assert yard.dynamodb.row(table, "open", name) is None
         assert not list(yard.s3.keys(yard.bucket, f"runs/{name}/"))
-        assert not any(name in notice.text for notice in yard.notices.published)
+        assert not any(name in notice.text for notice in yard.notifications.published)
 
     scenario = Scenario("plan", "the plan of a job", begin, gang=2, over=over)
-    story = tell(template, scenario, at_end=at_end)
+    result = simulate(template, scenario, at_end=at_end)
     (answer,) = answers
-    return story, answer
+    return result, answer
 
 
 def test_the_plan_says_what_would_be_tried_and_what_not(yard: YardTemplate) -> None:
-    story, answer = planned(yard, job("wanted", TWO))
-    assert not story.broken, story.broken
-    assert story.outcome.endswith("SUCCEEDED")
-    assert not story.calls.get("ec2.create_fleet")
+    result, answer = planned(yard, job("wanted", TWO))
+    assert not result.broken, result.broken
+    assert result.outcome.endswith("SUCCEEDED")
+    assert not result.calls.get("ec2.create_fleet")
     assert answer["kind"] == "outlook"
     candidates = answer["plan"]["candidates"]
     assert {each["type"] for each in candidates} <= {"g6.xlarge", "g5.xlarge", "g4dn.xlarge"}
@@ -64,14 +64,16 @@ def test_the_plan_says_what_would_be_tried_and_what_not(yard: YardTemplate) -> N
 def test_a_job_that_would_be_refused_is_no_failed_run(
     yard: YardTemplate, more: dict[str, Any], error: str
 ) -> None:
-    story, answer = planned(yard, job("wanted", TWO, **more))
-    assert not story.broken, story.broken
-    assert story.outcome.endswith("SUCCEEDED")
+    result, answer = planned(yard, job("wanted", TWO, **more))
+    assert not result.broken, result.broken
+    assert result.outcome.endswith("SUCCEEDED")
     assert answer["error"] == error
     assert answer["reason"]
 
 
 def test_a_full_yard_plans_all_the_same(yard: YardTemplate) -> None:
-    story, answer = planned(yard.limited(most_runs=1), job("wanted", TWO), ("jobs/r.json", job("r", TWO)))
-    assert not story.broken, story.broken
+    result, answer = planned(
+        yard.with_limits(most_runs=1), job("wanted", TWO), ("jobs/r.json", job("r", TWO))
+    )
+    assert not result.broken, result.broken
     assert answer["kind"] == "outlook"

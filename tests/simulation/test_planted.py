@@ -20,7 +20,7 @@ from lambdas.workflows import signal
 from simulation.cases.case import parse
 from simulation.invariants.model import Invariant
 from simulation.scenarios import SCENARIOS
-from simulation.story import tell
+from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from tests.simulation.planted.defects import DEFECTS, Defect
 
@@ -81,8 +81,8 @@ def orders_by_systems_manager_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def invariants_broken_by(yard: YardTemplate, text: str) -> Iterator[Invariant]:
     case = parse(text)
-    story = tell(yard, SCENARIOS[case.scenario], seed=case.seed, faults=case.faults)
-    return (broken.invariant for broken in story.broken)
+    result = simulate(yard, SCENARIOS[case.scenario], seed=case.seed, faults=case.faults)
+    return (broken.invariant for broken in result.broken)
 
 
 def test_a_lost_catch_is_found(yard: YardTemplate) -> None:

@@ -8,14 +8,14 @@ import pytest
 
 from simulation.cases.case import parse
 from simulation.scenarios import SCENARIOS
-from simulation.story import Story, tell
+from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
 Summaries = list[dict[str, Any]]
 
 
-def told(yard: YardTemplate, text: str) -> tuple[Story, Summaries, list[dict[str, Any]]]:
+def simulate_runs(yard: YardTemplate, text: str) -> tuple[Result, Summaries, list[dict[str, Any]]]:
     """The world of this case, whose faults must all have struck, the summaries of its runs, and their rows."""
     summaries: Summaries = []
     rows: list[dict[str, Any]] = []
@@ -26,10 +26,10 @@ def told(yard: YardTemplate, text: str) -> tuple[Story, Summaries, list[dict[str
             rows.append(world.run_row(run.name) or {})
 
     faults = parse(text).faults
-    story = tell(yard, SCENARIOS["pool"], faults=faults, at_end=at_end)
-    assert not story.broken, story.broken
-    assert set(story.struck) == set(faults)
-    return story, summaries, rows
+    result = simulate(yard, SCENARIOS["pool"], faults=faults, at_end=at_end)
+    assert not result.broken, result.broken
+    assert set(result.injected) == set(faults)
+    return result, summaries, rows
 
 
 def hosts(summary: dict[str, Any]) -> set[str]:
@@ -37,9 +37,9 @@ def hosts(summary: dict[str, Any]) -> set[str]:
 
 
 def test_the_second_run_has_the_hosts_of_the_first_and_asks_ec2_for_none(yard: YardTemplate) -> None:
-    story, (first, second), (paid, _) = told(yard, "pool")
+    result, (first, second), (paid, _) = simulate_runs(yard, "pool")
     assert hosts(first) == hosts(second) == set(first["pool"]["kept"]) == set(second["pool"]["taken"])
-    assert story.calls["ec2.create_fleet"] == 1
+    assert result.calls["ec2.create_fleet"] == 1
     assert first["pool"]["minutes"] == 6
     assert 0 < paid["pool_dollars"] < first["pool"]["most_dollars"]
     assert paid["dollars"] == pytest.approx(first["cost"]["dollars"] + paid["pool_dollars"], abs=1e-5)
@@ -51,7 +51,7 @@ def took_seconds(summary: dict[str, Any]) -> float:
 
 
 def test_its_program_starts_long_before_a_host_would_have_booted(yard: YardTemplate) -> None:
-    _, (first, second), _ = told(yard, "pool")
+    _, (first, second), _ = simulate_runs(yard, "pool")
     assert took_seconds(second) < took_seconds(first) / 2
 
 
@@ -69,6 +69,6 @@ ENDS = [
 
 @pytest.mark.parametrize(("text", "warm"), ENDS, ids=[row[0] for row in ENDS])
 def test_a_host_that_goes_in_the_pool_is_given_to_nobody(yard: YardTemplate, text: str, warm: bool) -> None:
-    _, (first, second), _ = told(yard, f"pool: {text}")
+    _, (first, second), _ = simulate_runs(yard, f"pool: {text}")
     assert bool(hosts(first) & hosts(second)) is warm or text.endswith("lost")
     assert second["outcome"] == "succeeded"

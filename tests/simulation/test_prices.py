@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.door.api import Caller, ServiceError
+from simulation.aws.endpoint.api import Caller, ServiceError
 from simulation.invariants.model import Invariant
 from simulation.scenarios import Scenario, job
-from simulation.story import tell
+from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
@@ -26,7 +26,7 @@ def trained(
     found: list[tuple[dict[str, Any], Any, list[str]]] = []
 
     def begin(yard: Yard) -> None:
-        yard.asks_prices_of(region)
+        yard.use_prices_of(region)
         yard.gateway.throttle = throttle or yard.gateway.throttle
         document = job("one", {"workers": 1}, hardware=HARDWARE, **more)
         yard.after(wait, lambda: yard.people.upload("jobs/one.json", document), "somebody starts a job")
@@ -36,9 +36,9 @@ def trained(
         read = {name: body(yard, f"runs/{run.name}/{name}.json") for name in ("summary", "plan")}
         found.append((read["summary"], yard.ec2.bill("trainyard:run", run.name), read["plan"]["reason"]))
 
-    story = tell(template, Scenario("dear", "in a dear region", begin), at_end=look)
+    result = simulate(template, Scenario("dear", "in a dear region", begin), at_end=look)
     capped = found[0][0]["error"] == "LimitReached"
-    assert {each.invariant for each in story.broken} == ({Invariant.SURVIVES} if capped else set())
+    assert {each.invariant for each in result.broken} == ({Invariant.SURVIVES} if capped else set())
     return found[0]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from simulation.faults import Fault, HostFault, Kind
 from simulation.scenarios import Scenario, job
-from simulation.story import Story, tell
+from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
@@ -13,7 +13,9 @@ TWO_HOSTS = 8.0
 HARDWARE = {"instance_types": ["g6.xlarge", "g5.xlarge"], "market": "spot_then_on_demand"}
 
 
-def told(template: YardTemplate, runs: int, *, spot: float, on_demand: float, faults: list[Fault]) -> Story:
+def simulate_runs(
+    template: YardTemplate, runs: int, *, spot: float, on_demand: float, faults: list[Fault]
+) -> Result:
     """So many runs of two hosts at once, in an account with these quotas of vCPUs with a GPU."""
 
     def begin(yard: Yard) -> None:
@@ -24,26 +26,26 @@ def told(template: YardTemplate, runs: int, *, spot: float, on_demand: float, fa
             cluster = {"strategy": "multi_worker", "workers": 2}
             yard.people.upload(f"jobs/r{number}.json", job(f"r{number}", cluster, hardware=HARDWARE))
 
-    return tell(template, Scenario("quotas", "runs that share a quota", begin, gang=2), faults=faults)
+    return simulate(template, Scenario("quotas", "runs that share a quota", begin, gang=2), faults=faults)
 
 
 @pytest.mark.parametrize(("spot", "on_demand"), [(TWO_HOSTS, 0.0), (0.0, TWO_HOSTS), (TWO_HOSTS, TWO_HOSTS)])
 def test_runs_wait_for_the_quota_that_others_use(yard: YardTemplate, spot: float, on_demand: float) -> None:
-    story = told(yard, 4, spot=spot, on_demand=on_demand, faults=[])
-    assert not story.broken
-    assert story.outcome.count("SUCCEEDED") == 4
+    result = simulate_runs(yard, 4, spot=spot, on_demand=on_demand, faults=[])
+    assert not result.broken
+    assert result.outcome.count("SUCCEEDED") == 4
 
 
 def test_a_run_whose_host_is_taken_back_goes_on_once_ec2_counts_it_no_more(yard: YardTemplate) -> None:
     """An instance that is shutting down still counts."""
     gone = Fault(Kind.HOST, "host-2 after started #1", HostFault.WARNED_120)
-    story = told(yard, 1, spot=TWO_HOSTS, on_demand=0.0, faults=[gone])
-    assert not story.broken
-    assert story.struck == (gone,)
-    assert story.outcome.endswith("SUCCEEDED")
+    result = simulate_runs(yard, 1, spot=TWO_HOSTS, on_demand=0.0, faults=[gone])
+    assert not result.broken
+    assert result.injected == (gone,)
+    assert result.outcome.endswith("SUCCEEDED")
 
 
 def test_what_no_quota_will_ever_hold_is_refused_before_anything_is_asked(yard: YardTemplate) -> None:
-    story = told(yard, 1, spot=TWO_HOSTS - 1, on_demand=0.0, faults=[])
-    assert "QuotaExceeded" in story.outcome
-    assert not story.calls.get("ec2.create_fleet")
+    result = simulate_runs(yard, 1, spot=TWO_HOSTS - 1, on_demand=0.0, faults=[])
+    assert "QuotaExceeded" in result.outcome
+    assert not result.calls.get("ec2.create_fleet")

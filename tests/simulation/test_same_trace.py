@@ -23,7 +23,7 @@ from simulation.cases import campaign, case
 from simulation.cases import findings
 from simulation.cases import traces
 for text in sys.argv[2:] * 2:
-    print(traces.digest(findings.tried(Path(sys.argv[1]), case.parse(text)).story.trace))
+    print(traces.digest(findings.run_case(Path(sys.argv[1]), case.parse(text)).result.trace))
 """
 
 
@@ -35,9 +35,9 @@ def test_the_same_case_has_the_same_trace(yard: YardTemplate, folder: Path) -> N
 
 
 def _digest(folder: Path, text: str) -> str:
-    story = findings.tried(folder, parse(text)).story
-    assert story is not None
-    return traces.digest(story.trace)
+    result = findings.run_case(folder, parse(text)).result
+    assert result is not None
+    return traces.digest(result.trace)
 
 
 def _digests_elsewhere(folder: Path, hash_seed: str) -> list[str]:

@@ -8,9 +8,9 @@ import pytest
 
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item
-from simulation.faults import ASKS, Fault, HostFault, Kind, PersonFault
+from simulation.faults import STOP_REQUESTS, Fault, HostFault, Kind, PersonFault
 from simulation.scenarios import CHECKPOINT_STEPS, SCENARIOS, Scenario, job
-from simulation.story import Story, tell
+from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
@@ -19,31 +19,31 @@ TRAIN = SCENARIOS["train"]
 STATES = ("Plan", "Launch", "AwaitHosts", "Train")
 
 
-def stopped(yard: YardTemplate, state: str, *more: Fault, what: str = PersonFault.ASKS_TO_STOP) -> Story:
-    return tell(yard, TRAIN, faults=[Fault(Kind.STATE, f"train {state} #1", what), *more])
+def stopped(yard: YardTemplate, state: str, *more: Fault, what: str = PersonFault.ASKS_TO_STOP) -> Result:
+    return simulate(yard, TRAIN, faults=[Fault(Kind.STATE, f"train {state} #1", what), *more])
 
 
-@pytest.mark.parametrize("what", ASKS)
+@pytest.mark.parametrize("what", STOP_REQUESTS)
 @pytest.mark.parametrize("state", STATES)
 def test_it_ends_as_stopped_in_every_state(yard: YardTemplate, state: str, what: str) -> None:
-    story = stopped(yard, state, what=what)
-    assert not story.broken, story.broken
-    assert "Stopped" in story.outcome
+    result = stopped(yard, state, what=what)
+    assert not result.broken, result.broken
+    assert "Stopped" in result.outcome
 
 
 @pytest.mark.parametrize("state", ["Release", "Conclude"])
 def test_after_its_end_it_changes_nothing(yard: YardTemplate, state: str) -> None:
-    story = stopped(yard, state)
-    assert not story.broken, story.broken
-    assert story.outcome.endswith("SUCCEEDED")
+    result = stopped(yard, state)
+    assert not result.broken, result.broken
+    assert result.outcome.endswith("SUCCEEDED")
 
 
 def test_between_attempts_it_is_not_tried_again(yard: YardTemplate) -> None:
     gone = Fault(Kind.HOST, "host-2 after started #1", HostFault.WARNED_120)
-    story = stopped(yard, "Pause", gone)
-    assert set(story.struck) == {gone, Fault(Kind.STATE, "train Pause #1", PersonFault.ASKS_TO_STOP)}
-    assert not story.broken, story.broken
-    assert "Stopped" in story.outcome
+    result = stopped(yard, "Pause", gone)
+    assert set(result.injected) == {gone, Fault(Kind.STATE, "train Pause #1", PersonFault.ASKS_TO_STOP)}
+    assert not result.broken, result.broken
+    assert "Stopped" in result.outcome
 
 
 def test_it_stops_in_mid_training_with_a_checkpoint(yard: YardTemplate) -> None:
@@ -64,8 +64,8 @@ def test_it_stops_in_mid_training_with_a_checkpoint(yard: YardTemplate) -> None:
     def at_end(world: Yard) -> None:
         ends.append(world.summary(world.runs()[0].name) or {})
 
-    story = tell(yard, replace(TRAIN, begin=begin), at_end=at_end)
-    assert not story.broken, story.broken
+    result = simulate(yard, replace(TRAIN, begin=begin), at_end=at_end)
+    assert not result.broken, result.broken
     (summary,) = ends
     (attempt,) = summary["attempts"]
     assert (summary["outcome"], attempt["ending"]) == ("stopped", "stopped")
@@ -95,7 +95,9 @@ def test_a_run_that_waits_ends_at_once(yard: YardTemplate, limits: dict[str, int
     def over(world: Yard) -> bool:
         return len(world.runs()) >= 2 and world.all_over()
 
-    story = tell(yard.limited(**limits), Scenario("stop", "one of two is stopped", begin, gang=2, over=over))
-    assert not story.broken, story.broken
-    assert story.outcome.count("SUCCEEDED") == 1
-    assert "Stopped" in story.outcome
+    result = simulate(
+        yard.with_limits(**limits), Scenario("stop", "one of two is stopped", begin, gang=2, over=over)
+    )
+    assert not result.broken, result.broken
+    assert result.outcome.count("SUCCEEDED") == 1
+    assert "Stopped" in result.outcome

@@ -9,7 +9,7 @@ import pytest
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item, plain
 from simulation.scenarios import Scenario, job
-from simulation.story import Story, tell
+from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 
@@ -35,10 +35,10 @@ class Rows:
     def waits(self) -> dict[str, list[Mapping[str, Any]]]:
         """What each run that has waited has waited for, as its row said it."""
         found = {run: [row["waiting"] for row in rows if "waiting" in row] for run, rows in self.seen.items()}
-        return {run: told for run, told in found.items() if told}
+        return {run: rows for run, rows in found.items() if rows}
 
 
-def told(template: YardTemplate, *, spot: float) -> tuple[Story, Rows]:
+def simulate_runs(template: YardTemplate, *, spot: float) -> tuple[Result, Rows]:
     """Two runs of two hosts at once, in an account with that quota of vCPUs with a GPU, all of it spot."""
     rows = Rows()
 
@@ -51,12 +51,12 @@ def told(template: YardTemplate, *, spot: float) -> tuple[Story, Rows]:
         for number in range(2):
             yard.people.upload(f"jobs/r{number}.json", job(f"r{number}", TWO, hardware={"market": "spot"}))
 
-    return tell(template, Scenario("waiting", "two runs, one of which waits", begin, gang=2)), rows
+    return simulate(template, Scenario("waiting", "two runs, one of which waits", begin, gang=2)), rows
 
 
 def test_a_run_without_room_says_who_refused_and_when_it_asks_again(yard: YardTemplate) -> None:
-    story, rows = told(yard, spot=TWO_HOSTS)
-    assert not story.broken
+    result, rows = simulate_runs(yard, spot=TWO_HOSTS)
+    assert not result.broken
     ((run, waits),) = rows.waits().items()
     first, last = waits[0], waits[-1]
     assert (first["what"], set(first["refused"])) == ("capacity", {"quota"})
@@ -72,7 +72,7 @@ def test_a_run_without_room_says_who_refused_and_when_it_asks_again(yard: YardTe
 
 
 def test_rows_of_runs_are_found_by_their_month_and_name(yard: YardTemplate) -> None:
-    _, rows = told(yard, spot=2 * TWO_HOSTS)
+    _, rows = simulate_runs(yard, spot=2 * TWO_HOSTS)
     for run, states in rows.seen.items():
         assert {row["month"] for row in states} == {states[0]["created"][:7]}
         assert re.fullmatch(r"r\d", states[0]["name"]), run
@@ -80,8 +80,8 @@ def test_rows_of_runs_are_found_by_their_month_and_name(yard: YardTemplate) -> N
 
 @pytest.mark.parametrize("limits", [{"most_runs": 1, "most_hosts": 0}, {"most_runs": 0, "most_hosts": 3}])
 def test_a_run_without_a_place_says_so(yard: YardTemplate, limits: dict[str, int]) -> None:
-    story, rows = told(yard.limited(**limits), spot=2 * TWO_HOSTS)
-    assert not story.broken
+    result, rows = simulate_runs(yard.with_limits(**limits), spot=2 * TWO_HOSTS)
+    assert not result.broken
     ((run, waits),) = rows.waits().items()
     assert {each["what"] for each in waits} == {"slot"}
     assert [each["asks"] for each in waits] == sorted({each["asks"] for each in waits})

@@ -14,7 +14,7 @@ from simulation.cases.case import Case, parse
 from simulation.faults import Fault
 from simulation.invariants.model import in_words
 from simulation.scenarios import SCENARIOS
-from simulation.story import Story, tell
+from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard.network import Network
 
@@ -33,11 +33,11 @@ import boto3
 from lambdas import environment
 from simulation.cases import process
 from simulation.scenarios import SCENARIOS
-from simulation.story import tell
+from simulation.simulate import simulate
 before, read = dict(os.environ), environment.read
-with process.of_worlds(Path(sys.argv[1])) as yard:
-    tell(yard, SCENARIOS["dev-host"])
-    process.tidy()
+with process.world_environment(Path(sys.argv[1])) as yard:
+    simulate(yard, SCENARIOS["dev-host"])
+    process.clean_up()
 assert os.environ == before
 assert environment.read is read and environment.os is os
 assert gc.isenabled()
@@ -53,21 +53,23 @@ except Exception as error:
 """
 
 
-def broken_in(story: Story) -> list[str]:
-    return list(in_words(story.broken))
+def broken_in(result: Result) -> list[str]:
+    return list(in_words(result.broken))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_world_without_faults_keeps_every_invariant(yard: YardTemplate, scenario: str) -> None:
-    assert broken_in(tell(yard, SCENARIOS[scenario])) == []
+    assert broken_in(simulate(yard, SCENARIOS[scenario])) == []
 
 
 def test_the_short_way_to_aws_makes_the_same_world_as_http(
     yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short = {name: traces.digest(tell(yard, each, seed=3).trace) for name, each in SCENARIOS.items()}
+    short = {name: traces.digest(simulate(yard, each, seed=3).trace) for name, each in SCENARIOS.items()}
     monkeypatch.setattr(Network, "takes_short_way", False)
-    assert {name: traces.digest(tell(yard, each, seed=3).trace) for name, each in SCENARIOS.items()} == short
+    assert {
+        name: traces.digest(simulate(yard, each, seed=3).trace) for name, each in SCENARIOS.items()
+    } == short
 
 
 def test_a_process_is_its_own_again_after_its_worlds(folder: Path) -> None:
@@ -84,7 +86,7 @@ def test_no_single_fault_of_this_commits_slice_breaks_an_invariant(yard: YardTem
     first = int(hashlib.sha256(commit.encode()).hexdigest()[:6], 16)
     with Cores(folder, 2) as cores:
         spaces = {name: each.faults for name, each in cores.clean(SCENARIOS).items()}
-        cases = selection.sample(selection.each_single(selection.its_own(spaces)), SLICE, first)
+        cases = selection.sample(selection.list_singles(selection.drop_shared(spaces)), SLICE, first)
         found = cores.findings(cases, lambda _: None)
     wrong = [f"{each.case.command}\n    {violation.what}" for each in found for violation in each.violations]
     assert not wrong, "\n".join(wrong)
@@ -93,10 +95,12 @@ def test_no_single_fault_of_this_commits_slice_breaks_an_invariant(yard: YardTem
 def test_what_is_tried_again_and_again_is_a_place_three_times_and_where_it_does_something_new(
     yard: YardTemplate,
 ) -> None:
-    tries = [place for _, place in tell(yard, SCENARIOS["dev-host"]).places if "dev-host-await-host" in place]
+    tries = [
+        point for _, point in simulate(yard, SCENARIOS["dev-host"]).points if "dev-host-await-host" in point
+    ]
     for tried_again in ("", "/1 dynamodb.query", "/3 ssm.describe_instance_information"):
         assert (
-            len([place for place in tries if place.partition("#")[2].lstrip("0123456789") == tried_again])
+            len([point for point in tries if point.partition("#")[2].lstrip("0123456789") == tried_again])
             == 3
         )
     assert tries[-1] == "dev-host-await-host#15/4 dynamodb.transact_write_items"
@@ -105,9 +109,9 @@ def test_what_is_tried_again_and_again_is_a_place_three_times_and_where_it_does_
 @pytest.mark.parametrize("text", WORLDS)
 def test_what_once_broke_an_invariant_keeps_it_now(yard: YardTemplate, text: str) -> None:
     case: Case = parse(text)
-    story = tell(yard, SCENARIOS[case.scenario], seed=case.seed, faults=case.faults)
-    assert broken_in(story) == []
-    assert set(story.struck) == set(case.faults), "else its places have moved, and it shows nothing"
+    result = simulate(yard, SCENARIOS[case.scenario], seed=case.seed, faults=case.faults)
+    assert broken_in(result) == []
+    assert set(result.injected) == set(case.faults), "else its places have moved, and it shows nothing"
 
 
 def test_every_fault_can_be_written_and_read() -> None:

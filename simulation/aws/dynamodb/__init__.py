@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Answer, Caller, Check, Request, ServiceError
-from simulation.aws.door.parameters import not_simulated, only
 from simulation.aws.dynamodb import expressions
 from simulation.aws.dynamodb.keys import key_in, key_of, range_after, range_of, read_string
 from simulation.aws.dynamodb.tables import OLD_BY_AT_MOST, Key, Partition, Table
@@ -29,6 +27,17 @@ from simulation.aws.dynamodb.writes import (
     try_action,
     units_written,
 )
+from simulation.aws.endpoint.api import (
+    ACCOUNT,
+    PARTITION,
+    REGION,
+    Answer,
+    Caller,
+    Check,
+    Request,
+    ServiceError,
+)
+from simulation.aws.endpoint.parameters import not_simulated, only
 from simulation.world.world import World
 
 MOST_PAGE_BYTES = 1024 * 1024
@@ -79,8 +88,8 @@ class DynamoDb:
     def rows(self, table: str, pk: str | None = None) -> Iterator[Row]:
         """Yield rows as plain Python values, ordered by pk and sk."""
         partitions = self._tables[table].partitions
-        for word in sorted(partitions) if pk is None else [pk] if pk in partitions else []:
-            partition = partitions[word]
+        for key in sorted(partitions) if pk is None else [pk] if pk in partitions else []:
+            partition = partitions[key]
             for sk in partition.sks:
                 yield {name: plain(value) for name, value in partition.items[sk].items()}
 
@@ -88,7 +97,7 @@ class DynamoDb:
         item = self._tables[table].item((pk, sk))
         return {name: plain(value) for name, value in item.items()} if item else None
 
-    def lose(self, table: str, pk: str, sk: str) -> None:
+    def delete_by_hand(self, table: str, pk: str, sk: str) -> None:
         """Delete the row, as a user does by hand."""
         self._set(self._tables[table], (pk, sk), None, 0)
 
@@ -145,13 +154,13 @@ class DynamoDb:
         first_unread = len(keys) - min(self.unprocessed(caller, keys), len(keys))
         items: list[Item] = []
         sizes: list[int] = []
-        for place, key in enumerate(keys[:first_unread]):
+        for index, key in enumerate(keys[:first_unread]):
             item = self._read(table, key, consistent=consistent)
             if item is None:
                 continue
             size = table.size(key, item)
             if sum(sizes) + size > MOST_BATCH_BYTES:
-                first_unread = place
+                first_unread = index
                 break
             items.append(item)
             sizes.append(size)
@@ -193,8 +202,8 @@ class DynamoDb:
         most = min((size for size in (limit, self.page_size) if size), default=None)
         page: list[str] = []
         size = 0
-        for place in range(first, last) if forward else range(last - 1, first - 1, -1):
-            sk = found.sks[place]
+        for index in range(first, last) if forward else range(last - 1, first - 1, -1):
+            sk = found.sks[index]
             size += found.sizes[sk]
             if size > MOST_PAGE_BYTES and page:
                 return page, True
@@ -268,8 +277,8 @@ class DynamoDb:
         before = [action.table.item(action.key) for action in actions]
         conflicts = self.conflicts(caller, [action.key for action in actions])
         outcomes = [
-            try_action(action, item, conflict=place in conflicts)
-            for place, (action, item) in enumerate(zip(actions, before, strict=True))
+            try_action(action, item, conflict=index in conflicts)
+            for index, (action, item) in enumerate(zip(actions, before, strict=True))
         ]
         reasons = [reason for reason, _, _ in outcomes]
         if any(reason["Code"] != "None" for reason in reasons):
@@ -345,8 +354,8 @@ class DynamoDb:
     def _set(self, table: Table, key: Key, item: Item | None, size: int) -> None:
         before = table.item(key)
         table.set(key, item, size, self.world.now)
-        for heard in self.on_change:
-            heard(table.name, key, before, item)
+        for callback in self.on_change:
+            callback(table.name, key, before, item)
 
     def _table(self, name: str) -> Table:
         found = self._tables.get(name.rpartition("/")[2])

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from simulation.aws.door.api import ServiceError
-from simulation.aws.door.parameters import not_simulated
 from simulation.aws.dynamodb.operators import (
     COMPARISONS,
     FUNCTIONS,
@@ -28,6 +26,8 @@ from simulation.aws.dynamodb.operators import (
 )
 from simulation.aws.dynamodb.paths import Names, Path, value_at, with_value_at, without_aliases
 from simulation.aws.dynamodb.values import Item, Value, invalid
+from simulation.aws.endpoint.api import ServiceError
+from simulation.aws.endpoint.parameters import not_simulated
 
 TOKEN = re.compile(r"\s*(?:([#:]?\w+)|(<=|>=|<>|[=<>(),.\[\]+-]))")
 KEYWORDS = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "SET", "REMOVE", "ADD", "DELETE"})

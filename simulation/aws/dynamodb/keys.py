@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from simulation.aws.door.parameters import LAST
 from simulation.aws.dynamodb import expressions as expressions
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item, Value, invalid
+from simulation.aws.endpoint.parameters import LAST
 
 MOST_PK_BYTES, MOST_SK_BYTES = 2048, 1024
 

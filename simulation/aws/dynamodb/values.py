@@ -6,7 +6,7 @@ import re
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
-from simulation.aws.door.api import ServiceError
+from simulation.aws.endpoint.api import ServiceError
 
 Value = dict[str, Any]
 """One type with one value, e.g. `{"S": "text"}`."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from simulation.aws.door.api import ServiceError
 from simulation.aws.dynamodb import expressions
 from simulation.aws.dynamodb.paths import Path
 from simulation.aws.dynamodb.tables import Key, Table
 from simulation.aws.dynamodb.values import Item, Value, invalid, normal, normal_item, size_of
+from simulation.aws.endpoint.api import ServiceError
 
 MOST_ITEM_BYTES = 400 * 1024
 CONDITIONAL = ("TableName", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues")

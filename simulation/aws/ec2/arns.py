@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from simulation.aws.door.api import ACCOUNT, PARTITION, REGION
+from simulation.aws.endpoint.api import ACCOUNT, PARTITION, REGION
 
 UNOWNED = ("image", "snapshot")
 """Resources whose ARNs have no account."""
@@ -16,7 +16,7 @@ KINDS = {
 }
 
 
-def of(kind: str, resource: str = "*") -> str:
+def build(kind: str, resource: str = "*") -> str:
     account = "" if kind in UNOWNED else ACCOUNT
     return f"arn:{PARTITION}:ec2:{REGION}:{account}:{kind}/{resource}"
 

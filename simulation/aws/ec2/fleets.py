@@ -9,10 +9,10 @@ from typing import Any
 
 from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Batch, Grant, Refusal, Rules, plan
-from simulation.aws.door.api import Answer, Caller, Request, ServiceError, Structure
 from simulation.aws.ec2.launches import Launch, Launches
 from simulation.aws.ec2.model import Instance
 from simulation.aws.ec2.requests import expect
+from simulation.aws.endpoint.api import Answer, Caller, Request, ServiceError, Structure
 
 MARKETS = {"spot": "SpotOptions", "on-demand": "OnDemandOptions"}
 OPTIONS = ("AllocationStrategy", "SingleInstanceType", "SingleAvailabilityZone", "MinTargetCapacity")
@@ -49,7 +49,7 @@ class FleetCalls(Launches):
         return known[1]
 
     def _new_fleet(self, request: Request, token: str) -> Answer:
-        market, wanted, rules = asked(request)
+        market, wanted, rules = read_request(request)
         launches, errors = self.launches(request, market)
         subnets = {(each.pool.zone, each.subnet.id) for each in launches}
         if len(subnets) > len({zone for zone, _ in subnets}):
@@ -128,15 +128,15 @@ class FleetCalls(Launches):
     def _shortened(self, batches: list[Batch[Launch]]) -> list[Batch[Launch]]:
         if not self.short:
             return batches
-        left, kept = self.short.pop(0), []
+        left, shortened = self.short.pop(0), []
         for batch in batches:
             count = min(left, batch.count)
             left -= count
-            kept += [Batch(batch.override, count)] if count else []
-        return kept
+            shortened += [Batch(batch.override, count)] if count else []
+        return shortened
 
 
-def asked(request: Mapping[str, Any]) -> tuple[str, int, Rules]:
+def read_request(request: Mapping[str, Any]) -> tuple[str, int, Rules]:
     """Return the market, the number of hosts and the rules of a fleet."""
     expect(
         request, "Type", "ClientToken", "SpotOptions", "OnDemandOptions", "LaunchTemplateConfigs",

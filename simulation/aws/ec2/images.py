@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from simulation.aws.door.api import ACCOUNT, REGION, Answer, Caller, Check, Request, ServiceError, Structure
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import Image, Instance, Snapshot
@@ -16,11 +15,21 @@ from simulation.aws.ec2.requests import (
     check_tags,
     expect,
     filters_of,
-    listed,
-    named,
     page,
+    tag_list,
     tags_for,
+    unknown_ids,
     with_token,
+)
+from simulation.aws.endpoint.api import (
+    ACCOUNT,
+    REGION,
+    Answer,
+    Caller,
+    Check,
+    Request,
+    ServiceError,
+    Structure,
 )
 
 AMAZON = "137112412989"
@@ -169,7 +178,7 @@ class ImageCalls(Lifecycle):
         ids = request.get("SnapshotIds") or list(self.snapshots)
         unknown = [each for each in ids if each not in self.snapshots]
         if unknown:
-            raise named("snapshot", unknown)
+            raise unknown_ids("snapshot", unknown)
         found = (self.snapshots[each] for each in dict.fromkeys(ids))
         matching = [
             each
@@ -183,7 +192,7 @@ class ImageCalls(Lifecycle):
         expect(request, "SnapshotId")
         snapshot = self.snapshots.get(request["SnapshotId"])
         if snapshot is None:
-            raise named("snapshot", [request["SnapshotId"]])
+            raise unknown_ids("snapshot", [request["SnapshotId"]])
         user = self._user(snapshot)
         if user:
             raise ServiceError(
@@ -240,7 +249,7 @@ class ImageCalls(Lifecycle):
             raise ServiceError("InvalidAMIID.Malformed", f'Invalid id: "{image_id}" (expecting "ami-...")')
         image = self.images.get(image_id)
         if image is None or image.known_at > self.world.now:
-            raise named("image", [image_id])
+            raise unknown_ids("image", [image_id])
         return image
 
     def _user(self, snapshot: Snapshot) -> str | None:
@@ -255,7 +264,7 @@ class ImageCalls(Lifecycle):
         if self.kept_snapshots:
             return self.kept_snapshots.pop(0)
         tags = arns.resource_tags(snapshot.tags)
-        if not self.may(caller, Check("ec2:DeleteSnapshot", arns.of("snapshot", snapshot.id), tags)):
+        if not self.may(caller, Check("ec2:DeleteSnapshot", arns.build("snapshot", snapshot.id), tags)):
             return "missing-permissions"
         del self.snapshots[snapshot.id]
         return "success"
@@ -319,7 +328,7 @@ def _described(image: Image) -> Structure:
         "BlockDeviceMappings": [{"DeviceName": image.root_device, "Ebs": ebs}],
     }
     if image.tags:
-        shown["Tags"] = listed(image.tags)
+        shown["Tags"] = tag_list(image.tags)
     if image.source:
         shown["SourceInstanceId"] = image.source
     if image.why:
@@ -339,4 +348,4 @@ def _snapshot(snapshot: Snapshot) -> Structure:
         "Description": snapshot.description,
         "Encrypted": snapshot.encrypted,
     }
-    return {**shown, "Tags": listed(snapshot.tags)} if snapshot.tags else shown
+    return {**shown, "Tags": tag_list(snapshot.tags)} if snapshot.tags else shown

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
 
-from simulation.aws.door.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import BY_USER, CODES, Image, Instance, Snapshot
@@ -19,10 +18,11 @@ from simulation.aws.ec2.requests import (
     exact,
     expect,
     filters_of,
-    listed,
-    named,
+    tag_list,
+    unknown_ids,
     with_token,
 )
+from simulation.aws.endpoint.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
 
 FACTS: Mapping[str, Callable[[Instance], str | None]] = {
     "availability-zone": lambda one: one.zone,
@@ -147,7 +147,7 @@ class InstanceCalls(Lifecycle):
         if kind not in ("image", "snapshot"):
             raise ServiceError("NotSimulated", f"EC2 does not simulate tagging {resource}")
         if resource not in store:
-            raise named(kind, [resource])
+            raise unknown_ids(kind, [resource])
         return store[resource]
 
     # ------------------------------------------------------------------------- choosing
@@ -211,7 +211,7 @@ def _described(instance: Instance, tags: Mapping[str, str]) -> Structure:
         "MetadataOptions": {"State": "applied", **instance.metadata_options},
     }
     if tags:
-        shown["Tags"] = listed(tags)
+        shown["Tags"] = tag_list(tags)
     if instance.spot:
         shown |= {"InstanceLifecycle": "spot", "SpotInstanceRequestId": instance.spot_request}
     if instance.reason is not None:

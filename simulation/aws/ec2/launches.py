@@ -9,10 +9,10 @@ from typing import Any
 
 from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Pool
-from simulation.aws.door.api import ServiceError, Structure
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import Image, Instance, Subnet, Template
-from simulation.aws.ec2.requests import METADATA_TAG_KEY, check_tags, expect, named, tags_for
+from simulation.aws.ec2.requests import METADATA_TAG_KEY, check_tags, expect, tags_for, unknown_ids
+from simulation.aws.endpoint.api import ServiceError, Structure
 
 OF_AN_OVERRIDE = ("InstanceType", "SubnetId", "ImageId", "BlockDeviceMappings")
 OF_A_TEMPLATE = (
@@ -51,8 +51,8 @@ class Launch:
 
     @property
     def profile(self) -> str | None:
-        named: Mapping[str, str] = self.data.get("IamInstanceProfile") or {}
-        return named.get("Arn")
+        unknown_ids: Mapping[str, str] = self.data.get("IamInstanceProfile") or {}
+        return unknown_ids.get("Arn")
 
 
 class Launches(Lifecycle):
@@ -125,7 +125,7 @@ class Launches(Lifecycle):
     def _pool(self, override: Mapping[str, Any], market: str) -> Pool:
         name, subnet = override["InstanceType"], self.subnets.get(override["SubnetId"])
         if subnet is None:
-            raise named("subnet", [override["SubnetId"]])
+            raise unknown_ids("subnet", [override["SubnetId"]])
         if self.catalogue.type(name) is None:
             raise ServiceError("InvalidParameterValue", f"Invalid value '{name}' for InstanceType.")
         if not self.catalogue.offered(name, subnet.zone):
@@ -142,7 +142,7 @@ class Launches(Lifecycle):
             raise ServiceError("NotSimulated", f"EC2 does not simulate a launch from {image_id}")
         image = self.images.get(image_id)
         if image is None:
-            raise named("image", [image_id])
+            raise unknown_ids("image", [image_id])
         if image.state != "available":
             raise ServiceError("InvalidAMIID.Unavailable", f"The image ID '{image_id}' is {image.state}")
         return image

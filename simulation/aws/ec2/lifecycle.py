@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
-from simulation.aws.door.api import Caller, Check
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.model import (
     BY_FAILURE,
@@ -26,9 +25,10 @@ from simulation.aws.ec2.model import (
     Subnet,
     Template,
 )
-from simulation.aws.ec2.offered.capacity import Pools
-from simulation.aws.ec2.offered.catalogue import Catalogue
-from simulation.aws.ec2.requests import named
+from simulation.aws.ec2.requests import unknown_ids
+from simulation.aws.ec2.supply.capacity import Pools
+from simulation.aws.ec2.supply.catalogue import Catalogue
+from simulation.aws.endpoint.api import Caller, Check
 from simulation.world.world import World
 
 Index = dict[tuple[str, str], dict[str, Instance]]
@@ -82,7 +82,7 @@ class Lifecycle:
         """Return the tags in the host's metadata, which are always up to date."""
         return self.ever[instance_id].tags
 
-    def spot_notice(self, instance_id: str) -> dict[str, str] | None:
+    def interruption_notice(self, instance_id: str) -> dict[str, str] | None:
         """Return the value of spot/instance-action; None for its 404."""
         at = self.ever[instance_id].reclaimed_at
         return None if at is None else {"action": "terminate", "time": at.strftime("%Y-%m-%dT%H:%M:%SZ")}
@@ -100,9 +100,9 @@ class Lifecycle:
         if not instance.live:
             return
         if instance.spot or instance.shutdown_behavior == "terminate":
-            self._end(instance, BY_HOST, told=False, power=0.0)
+            self._end(instance, BY_HOST, notify=False, power=0.0)
         else:
-            self._halt(instance, BY_HOST, told=False, power=0.0)
+            self._halt(instance, BY_HOST, notify=False, power=0.0)
 
     def kill(self, instance_id: str, *, by_spot: bool = False) -> None:
         """Let the host fail, or EC2 reclaim a spot host without notice. Its power is off at once."""
@@ -126,7 +126,7 @@ class Lifecycle:
                 "aws.ec2",
                 "EC2 Spot Instance Interruption Warning",
                 detail,
-                [arns.of("instance", instance_id)],
+                [arns.build("instance", instance_id)],
             )
         self.world.after(notice_seconds, lambda: self._reclaim(instance), what=f"{instance_id} is taken back")
 
@@ -156,24 +156,24 @@ class Lifecycle:
         self.machines.boot(instance)
 
     def _halt(
-        self, instance: Instance, reason: Reason, *, told: bool = True, power: float | None = None
+        self, instance: Instance, reason: Reason, *, notify: bool = True, power: float | None = None
     ) -> None:
         """Stop an instance. The power goes off after `power` seconds, or when it is stopped."""
         seconds = self._leave(instance, reason, self.settings.stop, power)
         self._become(instance, "stopping")
         self._later(seconds, instance, lambda one: self._become(one, "stopped"))
-        if told:
+        if notify:
             self.machines.stop(instance)
 
     def _end(
-        self, instance: Instance, reason: Reason, *, told: bool = True, power: float | None = None
+        self, instance: Instance, reason: Reason, *, notify: bool = True, power: float | None = None
     ) -> None:
         """Terminate an instance."""
         had_a_machine = instance.state in ("running", "stopping")
         seconds = self._leave(instance, reason, self.settings.terminate, power)
         self._become(instance, "shutting-down")
         self._later(seconds, instance, self._terminated)
-        if told and had_a_machine:
+        if notify and had_a_machine:
             self.machines.terminate(instance)
 
     def _leave(self, instance: Instance, reason: Reason, span: Span, power: float | None) -> float:
@@ -192,7 +192,7 @@ class Lifecycle:
     def _terminated(self, instance: Instance) -> None:
         now = self.world.now
         instance.ended = now
-        self.subnets[instance.subnet].taken.pop(instance.address, None)
+        self.subnets[instance.subnet].used.pop(instance.address, None)
         self._ended.append((now + timedelta(seconds=self.settings.terminated_shown), instance))
         self._become(instance, "terminated")
 
@@ -202,10 +202,10 @@ class Lifecycle:
         instance.state, instance.shown = state, None
         instance.turn += 1
         detail = {"instance-id": instance.id, "state": state}
-        arn = arns.of("instance", instance.id)
+        arn = arns.build("instance", instance.id)
         self.emit("aws.ec2", "EC2 Instance State-change Notification", detail, [arn])
-        for told in self.on_change:
-            told(instance)
+        for notify in self.on_change:
+            notify(instance)
 
     def _later(self, seconds: float, instance: Instance, act: Callable[[Instance], None]) -> None:
         """Call `act` later unless the instance changes state before."""
@@ -251,5 +251,5 @@ class Lifecycle:
         known = [each for each in found if each is not None and each.known_at <= now]
         if len(known) < len(wanted):
             there = {each.id for each in known}
-            raise named("instance", (each for each in wanted if each not in there))
+            raise unknown_ids("instance", (each for each in wanted if each not in there))
         return known

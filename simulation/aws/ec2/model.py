@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Protocol
 
 from localcloud.services.ec2.capacity.allocation import Pool
-from simulation.aws.door.api import Structure
+from simulation.aws.endpoint.api import Structure
 
 CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
 OCCUPIES = frozenset({"pending", "running", "stopping", "shutting-down"})
@@ -180,7 +180,7 @@ class Subnet:
     zone: str
     vpc: str
     cidr: str
-    taken: dict[str, str] = field(default_factory=dict)
+    used: dict[str, str] = field(default_factory=dict)
     """Instances by address."""
     first: int = field(init=False)
     size: int = field(init=False)
@@ -193,15 +193,15 @@ class Subnet:
     @property
     def free(self) -> int:
         """Return the number of free addresses. AWS reserves five."""
-        return self.size - 5 - len(self.taken)
+        return self.size - 5 - len(self.used)
 
     def take(self, instance: str) -> str:
         """Take the next free address. An address is reused only after all others."""
         while True:
             address = str(IPv4Address(self.first + self.next))
             self.next = self.next + 1 if self.next + 2 < self.size else 4
-            if address not in self.taken:
-                self.taken[address] = instance
+            if address not in self.used:
+                self.used[address] = instance
                 return address
 
 

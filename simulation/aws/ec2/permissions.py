@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from simulation.aws.door.api import Check, ServiceError
 from simulation.aws.ec2 import arns
-from simulation.aws.ec2.fleets import FleetCalls, asked
+from simulation.aws.ec2.fleets import FleetCalls, read_request
 from simulation.aws.ec2.launches import Launch
 from simulation.aws.ec2.model import Instance
 from simulation.aws.ec2.requests import tags_for
+from simulation.aws.endpoint.api import Check, ServiceError
 
 Context = Mapping[str, str | list[str]]
 
@@ -29,7 +29,7 @@ def checks(ec2: FleetCalls, operation: str, request: Mapping[str, Any]) -> list[
         return [_on(ec2, action, each, _attributes(request)) for each in ids]
     if operation == "create_tags":
         tags = {tag["Key"]: tag.get("Value", "") for tag in request["Tags"]}
-        return [_on(ec2, action, each, _asked_tags(tags)) for each in request["Resources"]]
+        return [_on(ec2, action, each, _request_tags(tags)) for each in request["Resources"]]
     if operation == "create_image":
         return list(_create_image(ec2, request))
     if operation == "deregister_image":
@@ -52,7 +52,7 @@ def _once(found: Iterable[Check]) -> list[Check]:
 
 def _on(ec2: FleetCalls, action: str, resource: str, more: Context | None = None) -> Check:
     kind = arns.kind_of(resource)
-    return Check(action, arns.of(kind, resource), {**_facts(ec2, kind, resource), **(more or {})})
+    return Check(action, arns.build(kind, resource), {**_facts(ec2, kind, resource), **(more or {})})
 
 
 def _facts(ec2: FleetCalls, kind: str, resource: str) -> dict[str, str | list[str]]:
@@ -95,7 +95,7 @@ def _tags(tags: Mapping[str, str]) -> dict[str, str | list[str]]:
     return dict(arns.resource_tags(tags))
 
 
-def _asked_tags(tags: Mapping[str, str]) -> dict[str, str | list[str]]:
+def _request_tags(tags: Mapping[str, str]) -> dict[str, str | list[str]]:
     if not tags:
         return {}
     return {f"aws:requesttag/{key}".lower(): value for key, value in tags.items()} | {
@@ -108,10 +108,10 @@ def _asked_tags(tags: Mapping[str, str]) -> dict[str, str | list[str]]:
 
 def _made(action: str, operation: str, kind: str, tags: Mapping[str, str], facts: Context) -> Iterator[Check]:
     """Yield the checks for a new resource and its tags."""
-    given = {**facts, **_asked_tags(tags)}
-    yield Check(action, arns.of(kind), given)
+    given = {**facts, **_request_tags(tags)}
+    yield Check(action, arns.build(kind), given)
     if tags:
-        yield Check("ec2:CreateTags", arns.of(kind), {**given, "ec2:createaction": operation})
+        yield Check("ec2:CreateTags", arns.build(kind), {**given, "ec2:createaction": operation})
 
 
 def _create_image(ec2: FleetCalls, request: Mapping[str, Any]) -> Iterator[Check]:
@@ -124,7 +124,7 @@ def _create_fleet(ec2: FleetCalls, request: Mapping[str, Any]) -> Iterator[Check
     """Yield the checks of an instant fleet: CreateFleet and RunInstances on everything that is launched."""
     yield from _made("ec2:CreateFleet", "CreateFleet", "fleet", tags_for(request, "fleet"), {})
     try:
-        market, _, _ = asked(request)
+        market, _, _ = read_request(request)
         launches, _ = ec2.launches(request, market)
     except ServiceError:
         return  # the request is invalid, and launches nothing
@@ -138,7 +138,7 @@ def _create_fleet(ec2: FleetCalls, request: Mapping[str, Any]) -> Iterator[Check
 
 def _launched(ec2: FleetCalls, action: str, launch: Launch) -> Iterator[Check]:
     shared: Context = {
-        "ec2:launchtemplate": arns.of("launch-template", launch.template.id),
+        "ec2:launchtemplate": arns.build("launch-template", launch.template.id),
         "ec2:islaunchtemplateresource": "false",
     }
     for kind, facts in _new(launch).items():
@@ -152,7 +152,7 @@ def _launched(ec2: FleetCalls, action: str, launch: Launch) -> Iterator[Check]:
     for resource in used:
         yield _on(ec2, action, resource, shared)
     yield Check(
-        action, arns.of("launch-template", launch.template.id), {**_tags(launch.template.tags), **shared}
+        action, arns.build("launch-template", launch.template.id), {**_tags(launch.template.tags), **shared}
     )
 
 
@@ -178,7 +178,7 @@ def _new(launch: Launch) -> dict[str, dict[str, str | list[str]]]:
     }
     made = {
         "instance": instance,
-        "network-interface": zone | {"ec2:subnet": arns.of("subnet", launch.subnet.id)},
+        "network-interface": zone | {"ec2:subnet": arns.build("subnet", launch.subnet.id)},
         "volume": volume,
     }
     return made | ({"spot-instances-request": {}} if launch.pool.market == "spot" else {})

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, TypeVar
 
-from simulation.aws.door.api import Answer, ServiceError
+from simulation.aws.endpoint.api import Answer, ServiceError
 
 Item = TypeVar("Item")
 MOST_FILTER_VALUES = 200
@@ -45,7 +45,7 @@ def check_tags(tags: Mapping[str, str]) -> None:
         raise ServiceError("TagLimitExceeded", f"The maximum number of tags for a resource is {MOST_TAGS}.")
 
 
-def listed(tags: Mapping[str, str]) -> list[dict[str, str]]:
+def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
@@ -109,7 +109,7 @@ def with_token(answer: Answer, token: str | None) -> Answer:
     return {**answer, "NextToken": token} if token else answer
 
 
-def named(kind: str, ids: Iterable[str]) -> ServiceError:
+def unknown_ids(kind: str, ids: Iterable[str]) -> ServiceError:
     """Return EC2's error for unknown ids."""
     unknown = list(ids)
     listing = ", ".join(unknown)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simulation.aws.door.api import Caller, Check
 from simulation.aws.ec2 import permissions
-from simulation.aws.ec2.books import Bill, bill
 from simulation.aws.ec2.fleets import FleetCalls
+from simulation.aws.ec2.ground_truth import Bill, bill
 from simulation.aws.ec2.images import ImageCalls
 from simulation.aws.ec2.instances import InstanceCalls
-from simulation.aws.ec2.offers import OfferCalls
+from simulation.aws.ec2.offerings import OfferingCalls
+from simulation.aws.endpoint.api import Caller, Check
 
 
-class Ec2(InstanceCalls, FleetCalls, ImageCalls, OfferCalls):
+class Ec2(InstanceCalls, FleetCalls, ImageCalls, OfferingCalls):
     """The EC2 service. Operations are methods in snake case; other methods are for users, faults, hosts and the
     oracle.
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from simulation.aws.door.api import Answer, Caller, Check, Request, ServiceError, Structure
-from simulation.aws.door.parameters import LAST, not_simulated, only
+from simulation.aws.endpoint.api import Answer, Caller, Check, Request, ServiceError, Structure
+from simulation.aws.endpoint.parameters import LAST, not_simulated, only
 from simulation.aws.s3.buckets import Bucket, Version, find_version
 from simulation.aws.s3.listing import (
     describe_object,

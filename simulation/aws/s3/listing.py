@@ -7,26 +7,26 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
-from simulation.aws.door.api import ServiceError, Structure
-from simulation.aws.door.parameters import LAST, not_simulated
+from simulation.aws.endpoint.api import ServiceError, Structure
+from simulation.aws.endpoint.parameters import LAST, not_simulated
 from simulation.aws.s3.buckets import Bucket
 
 
 def list_entries(keys: list[str], prefix: str, delimiter: str, after: str) -> Iterator[tuple[str, bool]]:
     """Yield sorted keys, and common prefixes up to the delimiter (as True). Skips the other keys of a group."""
-    place = max(bisect_left(keys, prefix), bisect_right(keys, after) if after else 0)
+    index = max(bisect_left(keys, prefix), bisect_right(keys, after) if after else 0)
     if delimiter and after.endswith(delimiter):
-        place = max(place, bisect_right(keys, after + LAST))
-    while place < len(keys) and keys[place].startswith(prefix):
-        key = keys[place]
+        index = max(index, bisect_right(keys, after + LAST))
+    while index < len(keys) and keys[index].startswith(prefix):
+        key = keys[index]
         cut = key.find(delimiter, len(prefix)) if delimiter else -1
         if cut < 0:
             yield key, False
-            place += 1
+            index += 1
         else:
             group = key[: cut + len(delimiter)]
             yield group, True
-            place = bisect_right(keys, group + LAST)
+            index = bisect_right(keys, group + LAST)
 
 
 def take_page(found: Iterator[tuple[str, bool]], count: int) -> tuple[list[tuple[str, bool]], bool]:

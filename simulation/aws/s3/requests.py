@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from simulation.aws.door.api import PARTITION, Check, ServiceError
-from simulation.aws.door.parameters import not_simulated
+from simulation.aws.endpoint.api import PARTITION, Check, ServiceError
+from simulation.aws.endpoint.parameters import not_simulated
 
 MOST_KEY_BYTES = 1024
 RANGE = re.compile(r"bytes=(\d*)-(\d*)")

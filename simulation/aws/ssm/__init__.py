@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, Check
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.model import Emit
 from simulation.aws.ec2.service import Ec2
+from simulation.aws.endpoint.api import ACCOUNT, PARTITION, REGION, Caller, Check
 from simulation.aws.ssm.commands import CommandCalls
 from simulation.aws.ssm.model import Settings
 from simulation.aws.ssm.parameters import ParameterCalls, parameter_arn
@@ -41,4 +41,4 @@ class Ssm(CommandCalls, SessionCalls, ParameterCalls):
     def _on_host(self, action: str, instance_id: str) -> Check:
         instance = self.ec2.instances.get(instance_id)
         tags = arns.resource_tags(instance.tags, "ssm") if instance else {}
-        return Check(action, arns.of("instance", instance_id), tags)
+        return Check(action, arns.build("instance", instance_id), tags)

@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 from localcloud.base.run_command import OVER, allowance, is_wanted, refusal_of_send, status_of
-from simulation.aws.door.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
-from simulation.aws.door.parameters import not_simulated, only
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.model import Emit
 from simulation.aws.ec2.service import Ec2
-from simulation.aws.ssm.documents import Document
+from simulation.aws.endpoint.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
+from simulation.aws.endpoint.parameters import not_simulated, only
+from simulation.aws.ssm.documents import CommandDocument
 from simulation.aws.ssm.hosts import HostCalls
 from simulation.aws.ssm.model import (
     UNDER_WAY,
@@ -37,12 +37,12 @@ class CommandCalls(HostCalls):
     def __init__(self, world: World, ec2: Ec2, emit: Emit, settings: Settings) -> None:
         super().__init__(world, ec2, settings, self._deliver_all)
         self.emit = emit
-        self.documents: dict[str, Document] = {}
+        self.documents: dict[str, CommandDocument] = {}
         self.commands: dict[str, Command] = {}
         self._under_way: dict[tuple[str, str], Invocation] = {}
 
     def add_document(self, name: str, content: Mapping[str, Any]) -> None:
-        self.documents[name] = Document.read(name, content)
+        self.documents[name] = CommandDocument.read(name, content)
 
     def done(
         self,
@@ -62,14 +62,14 @@ class CommandCalls(HostCalls):
         assert status in STATUSES, f"an agent does not report {status}"
         invocation, host = self.commands[command_id].invocations[instance_id], self.hosts[instance_id]
 
-        def say() -> None:
+        def report() -> None:
             if invocation.status == "InProgress":
                 self._record(invocation, status, exit_code, output, error, step)
 
         if host.cut_off is not None:
-            host.unsaid.append(say)
+            host.unreported.append(report)
         elif host.instance.state in ("running", "stopping", "shutting-down"):
-            say()
+            report()
 
     def send_command(self, caller: Caller, request: Request) -> Answer:
         only(
@@ -161,7 +161,7 @@ class CommandCalls(HostCalls):
         gone = host is not None and host.instance.state in ("shutting-down", "terminated")
         return host is not None and not gone and host.online_at <= now
 
-    def _new_command(self, document: Document, request: Request, count: int) -> Command:
+    def _new_command(self, document: CommandDocument, request: Request, count: int) -> Command:
         late = timedelta(seconds=self._draw(self.settings.unknown))
         command = Command(
             id=self.world.new_id("5e4dc0de-0000-4000-8000-", 12),
@@ -289,7 +289,7 @@ class CommandCalls(HostCalls):
         else:
             detail["instance-id"] = instance
             kind, hosts = "EC2 Command Invocation Status-change Notification", [instance]
-        self.emit("aws.ssm", kind, detail, [arns.of("instance", host) for host in hosts])
+        self.emit("aws.ssm", kind, detail, [arns.build("instance", host) for host in hosts])
 
     def _candidates(self, request: Request, wanted: Mapping[str, str]) -> Iterable[Invocation]:
         if request.get("CommandId"):

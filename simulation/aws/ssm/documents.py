@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from localcloud.base.run_command import DEFAULT_STEP, matches, step_timeout
-from simulation.aws.door.api import ServiceError
+from simulation.aws.endpoint.api import ServiceError
 
 
 @dataclass(frozen=True)
-class Document:
+class CommandDocument:
     name: str
     steps: tuple[tuple[str, float], ...]
     """Names and timeouts in seconds."""

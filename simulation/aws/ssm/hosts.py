@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from simulation.aws.door.api import Answer, Caller, Request, ServiceError
-from simulation.aws.door.parameters import not_simulated, only
 from simulation.aws.ec2.model import Instance, Span
 from simulation.aws.ec2.service import Ec2
+from simulation.aws.endpoint.api import Answer, Caller, Request, ServiceError
+from simulation.aws.endpoint.parameters import not_simulated, only
 from simulation.aws.ssm.model import Host, Settings
 from simulation.aws.ssm.pages import take_page, with_token
 from simulation.world.world import World
@@ -44,13 +44,13 @@ class HostCalls:
             host.cut_off = self.world.now
             host.lost_at = self.world.now + timedelta(seconds=self._draw(self.settings.lost))
 
-    def back(self, instance_id: str) -> None:
+    def reconnect(self, instance_id: str) -> None:
         host = self.hosts.get(instance_id)
         if host and host.cut_off is not None:
             host.cut_off = host.lost_at = None
-            unsaid, host.unsaid = host.unsaid, []
-            for say in unsaid:
-                say()
+            unreported, host.unreported = host.unreported, []
+            for report in unreported:
+                report()
             self._deliver_waiting(host)
 
     def describe_instance_information(self, caller: Caller, request: Request) -> Answer:
@@ -98,7 +98,7 @@ class HostCalls:
             return
         if instance.state in ("stopped", "terminated"):
             host.listed_until = self.world.now + timedelta(seconds=self._draw(self.settings.forgotten))
-            host.unsaid.clear()
+            host.unreported.clear()
 
     def _draw(self, span: Span) -> float:
         return self._chance.uniform(*span)

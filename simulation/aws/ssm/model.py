@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from simulation.aws.ec2.model import Instance, Span
-from simulation.aws.ssm.documents import Document
+from simulation.aws.ssm.documents import CommandDocument
 from simulation.world.world import Planned
 
 UNDER_WAY = ("Pending", "InProgress")
@@ -43,7 +43,7 @@ class Step:
 @dataclass(eq=False)
 class Command:
     id: str
-    document: Document
+    document: CommandDocument
     parameters: Mapping[str, list[str]]
     comment: str
     timeout: float
@@ -84,7 +84,7 @@ class Host:
     lost_at: datetime | None = None
     listed_until: datetime | None = None
     waiting: list[Invocation] = field(default_factory=list)
-    unsaid: list[Callable[[], None]] = field(default_factory=list)
+    unreported: list[Callable[[], None]] = field(default_factory=list)
 
     def connected(self, now: datetime) -> bool:
         return self.instance.state == "running" and self.cut_off is None and self.online_at <= now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from simulation.aws.door.api import Answer, Request, ServiceError
+from simulation.aws.endpoint.api import Answer, Request, ServiceError
 
 Item = TypeVar("Item")
 PAGE = 50

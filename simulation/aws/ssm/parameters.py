@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Answer, Caller, Request, ServiceError
-from simulation.aws.door.parameters import not_simulated, only
+from simulation.aws.endpoint.api import ACCOUNT, PARTITION, REGION, Answer, Caller, Request, ServiceError
+from simulation.aws.endpoint.parameters import not_simulated, only
 from simulation.world.world import World
 
 LARGEST_PARAMETER = 4096

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from simulation.aws.door.api import Answer, Caller, Request
-from simulation.aws.door.parameters import not_simulated, only
+from simulation.aws.endpoint.api import Answer, Caller, Request
+from simulation.aws.endpoint.parameters import not_simulated, only
 from simulation.aws.ssm.pages import take_page, with_token
 from simulation.world.world import World
 

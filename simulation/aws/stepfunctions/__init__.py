@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from localcloud.base import states_language as language
-from simulation.aws.door.api import Answer, Caller, Check, Request, ServiceError, Structure
-from simulation.aws.door.gateway import Permissions
+from simulation.aws.endpoint.api import Answer, Caller, Check, Request, ServiceError, Structure
+from simulation.aws.endpoint.gateway import Permissions
 from simulation.aws.stepfunctions.attempt import Attempt
-from simulation.aws.stepfunctions.document import Document, Machine
+from simulation.aws.stepfunctions.definition import Definition, Machine
 from simulation.aws.stepfunctions.execution import (
     MOST_BYTES,
     MOST_CAUSE,
@@ -62,7 +62,7 @@ class StepFunctions:
         """By ARN, in the order of their start."""
         self.transitions = 0
         """The transitions of all executions."""
-        self.on_state: Callable[[Execution, str, str], None] = _nobody_looks
+        self.on_state: Callable[[Execution, str, str], None] = _ignore_state
         """Hook of the fault plan, called when an execution has `entered` or `exited` a state."""
         self._invoke, self._emit = invoke, emit
         self._of_machine: dict[str, list[Execution]] = {}
@@ -75,7 +75,7 @@ class StepFunctions:
 
     def create(self, machine: Machine) -> None:
         """Add a state machine. Raises ServiceError for an unsupported definition."""
-        Document.of(machine.definition)
+        Definition.of(machine.definition)
         self.machines[machine.arn] = machine
         self._of_machine.setdefault(machine.arn, [])
         self._running.setdefault(machine.arn, {})
@@ -142,8 +142,8 @@ class StepFunctions:
         if shown["status"] != Status.RUNNING:
             if execution.output is not None:
                 shown |= {"output": execution.output, "outputDetails": {"included": True}}
-            told = {"error": execution.error, "cause": execution.cause}
-            shown |= {name: value for name, value in told.items() if value is not None}
+            failure = {"error": execution.error, "cause": execution.cause}
+            shown |= {name: value for name, value in failure.items() if value is not None}
         return shown
 
     def list_executions(self, caller: Caller, request: Request) -> Answer:
@@ -221,8 +221,8 @@ class StepFunctions:
     # ------------------------------------------------------------------------------------------------------- inside
 
     def _start(self, machine: Machine, name: str, given: str) -> Execution:
-        document = Document.of(machine.definition)
-        execution = Execution(self, machine, name, len(self.executions), given, document)
+        definition = Definition.of(machine.definition)
+        execution = Execution(self, machine, name, len(self.executions), given, definition)
         self.executions[execution.arn] = execution
         self._of_machine[machine.arn].append(execution)
         self._running[machine.arn][execution.arn] = execution
@@ -279,7 +279,7 @@ class StepFunctions:
         return row if status is Status.RUNNING else {**row, "stopDate": execution.stopped}
 
 
-def _nobody_looks(execution: Execution, state: str, what: str) -> None:
+def _ignore_state(execution: Execution, state: str, what: str) -> None:
     pass
 
 
@@ -341,10 +341,10 @@ def _only(request: Mapping[str, Any], *known: str) -> None:
         raise ServiceError("NotSimulated", f"the simulator does not model {unknown} here")
 
 
-def _check_json(name: str, text: str, code: str, words: str) -> None:
+def _check_json(name: str, text: str, code: str, prefix: str) -> None:
     _check_length(name, text, MOST_BYTES)
     if (fault := language.json_fault(text)) is not None:
-        raise ServiceError(code, f"{words}: '{fault}'")
+        raise ServiceError(code, f"{prefix}: '{fault}'")
 
 
 def _check_length(name: str, text: str | None, most: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from localcloud.base.states_language import HEARTBEAT_TIMEOUT, TIMEOUT
 from simulation.aws.functions import LambdaFailure
-from simulation.aws.stepfunctions.document import Machine
+from simulation.aws.stepfunctions.definition import Machine
 from simulation.world.world import Planned, World
 
 

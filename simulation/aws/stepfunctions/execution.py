@@ -16,10 +16,10 @@ from localcloud.base.states_language import (
     QueryError,
     matches,
 )
-from simulation.aws.door.api import Caller, Check
-from simulation.aws.door.gateway import Permissions
+from simulation.aws.endpoint.api import Caller, Check
+from simulation.aws.endpoint.gateway import Permissions
 from simulation.aws.stepfunctions.attempt import Attempt, StateError
-from simulation.aws.stepfunctions.document import Document, Leaving, Machine, Retrier, State, Type
+from simulation.aws.stepfunctions.definition import Definition, Machine, Retrier, State, Transition, Type
 from simulation.aws.stepfunctions.expressions import Bindings, bound
 from simulation.world.world import Planned, World
 from trainyard.values.serialization import timestamp
@@ -42,7 +42,7 @@ class Status(StrEnum):
     ABORTED = "ABORTED"
 
 
-class Surroundings(Protocol):
+class Service(Protocol):
     """The service, as an execution uses it."""
 
     world: World
@@ -63,14 +63,14 @@ class Execution:
     """One execution of a state machine."""
 
     def __init__(
-        self, service: Surroundings, machine: Machine, name: str, number: int, given: str, document: Document
+        self, service: Service, machine: Machine, name: str, number: int, given: str, definition: Definition
     ) -> None:
-        self.service, self.machine, self.name, self.number, self.document = (
+        self.service, self.machine, self.name, self.number, self.definition = (
             service,
             machine,
             name,
             number,
-            document,
+            definition,
         )
         self.arn = f"{machine.arn.replace(':stateMachine:', ':execution:')}:{name}"
         self.label = f"{machine.name} {name}"
@@ -96,14 +96,14 @@ class Execution:
         self._entered, self._entered_event = self.started, 0
         self._retries: dict[Retrier, int] = {}
         self._next: Planned | None = None
-        limit = document.timeout or LONGEST_EXECUTION
+        limit = definition.timeout or LONGEST_EXECUTION
         what = f"{self.label}: its time is up"
         self._limit = service.world.after(limit, lambda: self.end(Status.TIMED_OUT), what=what)
 
     # ------------------------------------------------------------------------------------------- from state to state
 
     def begin(self) -> None:
-        self.then(lambda: self._enter(self.document.start, self._given), "started")
+        self.then(lambda: self._enter(self.definition.start, self._given), "started")
 
     def then(self, do: Callable[[], None], what: str) -> None:
         """Plan the next step shortly, unless the execution has ended by then."""
@@ -125,7 +125,7 @@ class Execution:
             self._fail(failure.error, failure.cause)
 
     def _enter(self, name: str, given: Any) -> None:
-        world, state = self.service.world, self.document.states[name]
+        world, state = self.service.world, self.definition.states[name]
         self.at, self._state, self._state_input, self._entered = name, state, given, _to_ms(world.now)
         self._retries = {}
         self._count_transition()
@@ -145,21 +145,21 @@ class Execution:
             case Type.WAIT:
                 assert state.seconds is not None
                 seconds = state.seconds(self._bindings())
-                self._plan(lambda: self._leave(state.leaving, self._bindings(), given), seconds)
+                self._plan(lambda: self._leave(state.transition, self._bindings(), given), seconds)
             case Type.PASS:
-                self._leave(state.leaving, self._bindings(), given)
+                self._leave(state.transition, self._bindings(), given)
             case Type.SUCCEED:
-                self._leave(state.leaving, self._bindings(), given)
+                self._leave(state.transition, self._bindings(), given)
             case Type.FAIL:
                 bindings = self._bindings()
                 error = state.error(bindings) if state.error else None
                 self._fail(error, state.cause(bindings) if state.cause else None)
 
-    def _leave(self, leaving: Leaving, bindings: Bindings, result: Any) -> None:
+    def _leave(self, transition: Transition, bindings: Bindings, result: Any) -> None:
         """Leave the state. `result` is its output unless the definition sets another."""
         assert self._state is not None
-        output = leaving.output(bindings) if leaving.output else result
-        assigned = leaving.assign(bindings) if leaving.assign else {}
+        output = transition.output(bindings) if transition.output else result
+        assigned = transition.assign(bindings) if transition.assign else {}
         _check_size(assigned, f"The Assign of the state '{self.at}'")
         text = _check_size(output, f"The state '{self.at}'")
         self.variables = {**self.variables, **assigned}
@@ -168,7 +168,7 @@ class Execution:
         self.service.on_state(self, self.at, "exited")
         if self.status is not Status.RUNNING:
             return
-        following = leaving.next
+        following = transition.next
         if following is None:
             self.end(Status.SUCCEEDED, output=text)
         else:
@@ -181,14 +181,14 @@ class Execution:
         bindings = self._bindings()
         for rule in state.rules:
             if rule.condition(bindings):
-                self._leave(rule.leaving, bindings, self._state_input)
+                self._leave(rule.transition, bindings, self._state_input)
                 return
         if not state.has_default:
             raise StateError(
                 "States.NoChoiceMatched",
                 f"No choice of the state '{self.at}' matched, and it has no Default.",
             )
-        self._leave(state.leaving, bindings, self._state_input)
+        self._leave(state.transition, bindings, self._state_input)
 
     # ------------------------------------------------------------------------------------------------------- a Task
 
@@ -245,7 +245,7 @@ class Execution:
         self._count_events(1)
         try:
             plain = json.loads(_check_size(result, f"The task '{self.at}'"))
-            self._leave(self._state.leaving, self._bindings(result=plain), plain)
+            self._leave(self._state.transition, self._bindings(result=plain), plain)
         except QueryError as error:
             self.task_failed(self._not_evaluated(error))
         except StateError as failure:
@@ -265,7 +265,7 @@ class Execution:
         name, cause = error.error and language.reported(error.error), self._located(error)
         self.service.world.note(self.label, f"catches {name}", state=self.at, cause=(cause or "")[:300])
         caught = {"Error": name, "Cause": cause}
-        self._leave(catcher.leaving, self._bindings(errorOutput=caught), caught)
+        self._leave(catcher.transition, self._bindings(errorOutput=caught), caught)
 
     def _retry(self, retrier: Retrier, error: StateError) -> None:
         already = self._retries.get(retrier, 0)
@@ -294,8 +294,8 @@ class Execution:
         if self.attempt:
             self.attempt.abandon()
         self.history.append((world.now, self.at, status if error is None else f"{status}: {error}"))
-        told = {"error": error, "cause": cause and cause[:300]} if error else {}
-        world.note(self.label, f"ends: {status}", **told)
+        failure = {"error": error, "cause": cause and cause[:300]} if error else {}
+        world.note(self.label, f"ends: {status}", **failure)
         self.service.changed(self)
 
     def waits_for_nothing(self) -> bool:

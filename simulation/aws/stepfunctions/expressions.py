@@ -11,7 +11,7 @@ from jsonata.jsonata import Jsonata
 from jsonata.utils import Utils
 
 from localcloud.base import states_language as language
-from simulation.aws.door.api import ServiceError
+from simulation.aws.endpoint.api import ServiceError
 
 Bindings = Mapping[str, Any]
 Template = Callable[[Bindings], Any]

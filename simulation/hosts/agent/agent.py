@@ -59,8 +59,8 @@ class Agent:
 
     def __init__(self, machine: Machine, identity: Identity, tags: RunTags) -> None:
         self.machine = machine
-        self.bucket = bucket_of(machine.ask_as_run, tags.bucket)
-        self.mailbox, self.sender = bucket_of(machine.ask, tags.bucket), tags.sender
+        self.bucket = bucket_of(machine.call_as_run, tags.bucket)
+        self.mailbox, self.sender = bucket_of(machine.call, tags.bucket), tags.sender
         self.orders: dict[OrderKind, Order] = {}
         self.going_down = False
         self._identity, self._tags = identity, tags
@@ -71,9 +71,9 @@ class Agent:
         self._seen = ""
         self._is_down = False
         self._outbox = Outbox(machine, tags.sender, self.mailbox, run=tags.run)
-        self._renewal = Renewal(machine, self.mailbox, tags.sender, say=self._say, run=tags.run)
+        self._renewal = Renewal(machine, self.mailbox, tags.sender, send=self._send, run=tags.run)
         self.watchdog = Watchdog(machine, tags.lease, changed=self.wake, leave=self._leave)
-        self._state = self._recalled()
+        self._state = self._recall()
         machine.attempt = self._state.attempt
 
     @staticmethod
@@ -148,11 +148,11 @@ class Agent:
 
     # ---- for the attempt
 
-    def say(self, attempt: int, signal: Signal) -> None:
+    def send(self, attempt: int, signal: Signal) -> None:
         self._outbox.put(attempt, signal)
 
-    def _say(self, signal: Signal) -> None:
-        self.say(self._state.attempt, signal)
+    def _send(self, signal: Signal) -> None:
+        self.send(self._state.attempt, signal)
 
     def note_checkpoint(self, step: int) -> None:
         self._change(checkpoint_step=step)
@@ -160,7 +160,7 @@ class Agent:
     def enter(self, attempt: Attempt, *, step: int) -> Program:
         """Start the process of the program. It looks for its peers once it has loaded its dependencies."""
         gang = self.machine.site.gang(attempt.cluster, attempt.job, step=step)
-        program = Program(gang, attempt.assignment, self.machine, changed=attempt.news, saved=attempt.saved)
+        program = Program(gang, attempt.assignment, self.machine, changed=attempt.react, saved=attempt.saved)
         self.machine.program = program
         seconds = self.machine.draw(self.machine.delays.program)
 
@@ -190,11 +190,11 @@ class Agent:
                 return
             if self.watchdog.pooled:
                 yield from self._outbox.flush(FLUSH_SECONDS)
-                self.machine.begin_anew()
+                self.machine.begin_again()
                 return
             yield Sleep()
         over = Failed(FailureKind.HOST, self.watchdog.lease.reason, None)
-        self._say(failed(over, tail=""))
+        self._send(failed(over, tail=""))
 
     def _one_attempt(self) -> Steps:
         job = yield from self._fetch()
@@ -242,10 +242,10 @@ class Agent:
     def _await_start(self) -> Any:
         """Send `ready` until a start is ordered. Return None if this host will join no more attempts."""
         boot_seconds = round((self.machine.world.now - self._began).total_seconds(), 1)
-        run, ready_at, said = self._tags.run, self.machine.world.now, False
+        run, ready_at, has_said = self._tags.run, self.machine.world.now, False
         while True:
             if self.watchdog.notice:
-                self._say(signals.Stopped(why=StopReason.INTERRUPTED))
+                self._send(signals.Stopped(why=StopReason.INTERRUPTED))
                 return None
             if self.watchdog.lease_over or self.going_down or self.watchdog.pooled:
                 return None
@@ -254,22 +254,22 @@ class Agent:
             if stop and stop.run == run and stop.attempt >= self._state.attempt:
                 self._leave_unstarted(stop.attempt)
                 ready_at = self.machine.world.now
-                said = False
+                has_said = False
             if start and start.run == run and start.attempt >= self._state.attempt:
                 return start
             left = (ready_at - self.machine.world.now).total_seconds()
             if left <= 0:
-                if said:
+                if has_said:
                     checkpoints.fetch_ahead(self.bucket, run, self.machine.disk)
-                said = True
-                self._say(signals.Ready(address=self._identity.address, boot_seconds=boot_seconds))
+                has_said = True
+                self._send(signals.Ready(address=self._identity.address, boot_seconds=boot_seconds))
                 left = READY_EVERY_SECONDS
                 ready_at = self.machine.world.now + READY_EVERY
             yield Sleep(left)
 
     def _leave_unstarted(self, attempt: int) -> None:
         self._change(attempt=attempt)
-        self._say(signals.Stopped(why=StopReason.ASKED))
+        self._send(signals.Stopped(why=StopReason.ASKED))
         self._change(attempt=attempt + 1)
 
     def _join(self, order: Order) -> tuple[Cluster, Assignment]:
@@ -302,7 +302,7 @@ class Agent:
 
     def _after(self, outcome: Outcome, cluster: Cluster, job: Job) -> None:
         if outcome.signal:
-            self.say(cluster.attempt, outcome.signal)
+            self.send(cluster.attempt, outcome.signal)
         now = self.machine.now()
         if outcome.may_continue:
             self._wait_for_next(cluster.deadline, now, job)
@@ -320,7 +320,7 @@ class Agent:
         if self.machine.is_cut_off:
             yield UNREACHABLE_SECONDS
         ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
-        self._say(failed(ended, tail=""))
+        self._send(failed(ended, tail=""))
         yield from self._outbox.flush(FLUSH_SECONDS)
         if trouble.final or self.watchdog.notice or self.watchdog.lease_over:
             self._change(phase="done")
@@ -341,7 +341,7 @@ class Agent:
         self._is_down = True
         self.machine.power_off(reason)
 
-    def _recalled(self) -> State:
+    def _recall(self) -> State:
         """Return the state that an earlier boot of this instance left, or a new state."""
         left = self.machine.disk.state
         if left and left.run != self._tags.run:

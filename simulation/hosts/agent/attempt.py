@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from simulation.hosts.agent import checkpoints
 from simulation.hosts.agent.log import Log
 from simulation.hosts.agent.reports import LOOK_SECONDS, Curve, Reports
-from simulation.hosts.agent.results import bring_events, bring_model, missing
+from simulation.hosts.agent.results import missing, write_events, write_model
 from simulation.hosts.agent.shares import look_at_shares
 from simulation.hosts.agent.signs import SignsOfLife
 from simulation.hosts.agent.uploads import Uploads
@@ -49,7 +49,7 @@ from trainyard.protocol.signals import Signal
 HOLD_LOOK_SECONDS = 1.0
 
 
-class Within(Protocol):
+class AttemptAgent(Protocol):
     """The part of the agent that an attempt uses."""
 
     machine: Machine
@@ -62,7 +62,7 @@ class Within(Protocol):
 
     def enter(self, attempt: Attempt, *, step: int) -> Program: ...
 
-    def say(self, attempt: int, signal: Signal) -> None: ...
+    def send(self, attempt: int, signal: Signal) -> None: ...
 
     def note_checkpoint(self, step: int) -> None: ...
 
@@ -71,7 +71,7 @@ class Within(Protocol):
 
 class Attempt:
     def __init__(
-        self, agent: Within, cluster: Cluster, assignment: Assignment, job: Job, *, last: int
+        self, agent: AttemptAgent, cluster: Cluster, assignment: Assignment, job: Job, *, last: int
     ) -> None:
         self.cluster, self.assignment, self.job = cluster, assignment, job
         self.program: Program | None = None
@@ -110,7 +110,7 @@ class Attempt:
             )
         self.program = self._log.program = self._agent.enter(self, step=max(0, self._uploads.step))
         role, index = self.assignment.role, self.assignment.index
-        self._say(signals.Started(role=role, index=index, instead=instead or None))
+        self._send(signals.Started(role=role, index=index, instead=instead or None))
 
     def recall(self, program: Program | None) -> None:
         """Continue after a reboot, which the program did not survive."""
@@ -128,8 +128,8 @@ class Attempt:
         if self.assignment.is_chief:
             self._curve.begin(up_to=step)
         what = f"restore the checkpoint of step {step}" if asked else "a fresh start"
-        self._log.say(*([instead] if instead else []))
-        self._log.say(f"attempt {self.cluster.attempt} on {self._machine.instance}: {what}")
+        self._log.add(*([instead] if instead else []))
+        self._log.add(f"attempt {self.cluster.attempt} on {self._machine.instance}: {what}")
         self._log.send()
         return instead
 
@@ -137,9 +137,9 @@ class Attempt:
         """Watch the program until its end. Sets `outcome`."""
         program, draining = self.program, None
         assert program is not None, "start must be called before watch"
-        self._begin_to_carry_away(program)
+        self._start_flows(program)
         while program.exit_code is None:
-            if draining is None and (drain := self._reason_to_leave() or self._hang(program)):
+            if draining is None and (drain := self._reason_to_leave() or self._detect_hang(program)):
                 draining = self._drain(program, drain)
             if draining:
                 draining.turn(self._machine.now())
@@ -159,7 +159,7 @@ class Attempt:
             saves=self._run_has_saved(),
             saved=lambda: self._uploads.step,
             chief_has_left=self._chief_has_left,
-            note=self._log.say,
+            note=self._log.add,
         )
 
     def _run_has_saved(self) -> bool:
@@ -178,22 +178,22 @@ class Attempt:
         state = self._peers.state_of(self.cluster.chief)
         return state is not None and state.ended is not None
 
-    def _begin_to_carry_away(self, program: Program) -> None:
+    def _start_flows(self, program: Program) -> None:
         self._machine.is_busy(self.assignment.role is not Role.PS)
         if self.assignment.is_chief:
-            self._reporter = self._carry(self._report(program), "reports")
-            self._uploader = self._carry(self._uploads.upload_when_saved(self._has_ended), "checkpoints")
+            self._reporter = self._start_flow(self._report(program), "reports")
+            self._uploader = self._start_flow(self._uploads.upload_when_saved(self._has_ended), "checkpoints")
         elif self.assignment.role is Role.EVALUATOR:
-            self._carry(
+            self._start_flow(
                 checkpoints.follow(self._machine, self._bucket, self.cluster.run, self._uploads.step),
                 "evaluator's checkpoints",
             )
         elif self._machine.site.is_exact or program.gang.work.silent:  # otherwise nothing needs it
-            self._carry(self._say_that_it_works(program), "signs of life")
+            self._start_flow(self._send_signs_of_life(program), "signs of life")
         if self._machine.site.is_exact:
-            self._carry(self._log.send_often(), "log")
+            self._start_flow(self._log.send_often(), "log")
 
-    def _carry(self, steps: Steps, what: str) -> Flow:
+    def _start_flow(self, steps: Steps, what: str) -> Flow:
         flow = self._machine.flow(steps, f"{what} {self._machine.instance}")
         if what != "checkpoints":  # an upload that has started is completed
             self._flows.append(flow)
@@ -223,15 +223,15 @@ class Attempt:
         trouble = self._uploads.trouble
         return drain or (notice.drain_for_trouble(trouble, now) if trouble else None)
 
-    def _hang(self, program: Program) -> Drain | None:
+    def _detect_hang(self, program: Program) -> Drain | None:
         if not self.assignment.is_chief:
             return None
         if not self._signs.hangs(program.gang, self._seconds()):
             return None
-        self._log.say(silence.HANGS)
+        self._log.add(silence.HANGS)
         return notice.drain_hanging(self._machine.now())
 
-    def news(self) -> None:
+    def react(self) -> None:
         """React to the start of training or to the end of the program."""
         if self._reporter:
             self._reporter.wake()
@@ -245,26 +245,26 @@ class Attempt:
 
     def _report(self, program: Program) -> Steps:
         while True:
-            self._listen(program)
+            self._take_reports(program)
             facts = self._reports.due(self._seconds())
             if facts is not None:
-                self._say(signals.Progress(**facts))
+                self._send(signals.Progress(**facts))
                 if self._machine.site.is_exact:
                     self._curve.try_to_send(self._machine)
             yield Sleep(self._reports.wait(self._seconds(), program.gang.until_next_report()))
 
-    def _listen(self, program: Program) -> None:
+    def _take_reports(self, program: Program) -> None:
         if self._reports.listen(program.gang):
             self._curve.add(self._reports.facts, self._machine.now())
 
-    def _say_that_it_works(self, program: Program) -> Steps:
+    def _send_signs_of_life(self, program: Program) -> Steps:
         while True:
             if program.gang.phase in (Phase.TRAINING, Phase.ENDING):
                 self._peers.report_working(self._seconds(), self._machine.now())
             yield REPORT_SECONDS
 
     def _note_upload(self, version: Version) -> None:
-        self._say(signals.Checkpointed(step=version.step, key=version.key))
+        self._send(signals.Checkpointed(step=version.step, key=version.key))
         self._agent.note_checkpoint(version.step)
 
     def _has_ended(self) -> bool:
@@ -273,8 +273,8 @@ class Attempt:
     def _conclude(self, code: int, draining: Draining | None) -> Steps:
         program, drain = self.program, draining.drain if draining else None
         assert program is not None, "an ended program was started"
-        self._log.say(f"the program ended with exit code {code}")
-        self._listen(program)
+        self._log.add(f"the program ended with exit code {code}")
+        self._take_reports(program)
         tail = "".join(f"{line}\n" for line in [*self._log.lines, *program.tail])
         end = End(
             code=code,
@@ -308,12 +308,12 @@ class Attempt:
             if isinstance(ended, Finished) and self.assignment.is_chief:
                 yield from self._machine.stage("results")
                 yield self._machine.draw(self._machine.delays.results)
-                results = self._bring_results(program)
+                results = self._write_results(program)
                 yield from self._machine.stage("results", "after")
                 yield from self._wait_for_evaluator()
             self._log.send()
             if self.assignment.is_chief:
-                bring_events(self._bucket, self.cluster.run)
+                write_events(self._bucket, self.cluster.run)
                 self._curve.send()
         except HostTrouble as problem:
             trouble = trouble or problem
@@ -364,16 +364,16 @@ class Attempt:
                 last, far = ending.last_lines(tail.encode()), {**self._reports.all, "step": self._step()}
                 return Outcome(ended, failed(ended, last, how_far=far))
 
-    def _bring_results(self, program: Program) -> dict[str, Any]:
+    def _write_results(self, program: Program) -> dict[str, Any]:
         work, step = program.gang.work, program.gang.step
         if work.lacks != "model":
-            bring_model(self._bucket, self.cluster.run, self.job, self._machine.host.metadata.image, step)
-        document = self._curve.lay_over(None if work.lacks == "metrics" else work.metrics(step))
-        return facts_in(document) if document else self._reports.facts
+            write_model(self._bucket, self.cluster.run, self.job, self._machine.host.metadata.image, step)
+        metrics = self._curve.lay_over(None if work.lacks == "metrics" else work.metrics(step))
+        return facts_in(metrics) if metrics else self._reports.facts
 
     def _step(self, written: int | None = None) -> int | None:
-        told = (self._uploads.step, self._reports.step, written)
-        known = [step for step in told if step is not None]
+        steps_seen = (self._uploads.step, self._reports.step, written)
+        known = [step for step in steps_seen if step is not None]
         return max((step for step in known if step >= 0), default=None)
 
     @contextmanager
@@ -391,10 +391,10 @@ class Attempt:
     def _beat(self) -> Steps:
         while True:
             yield ALIVE_SECONDS
-            self._say(signals.Progress(**self._reports.all))
+            self._send(signals.Progress(**self._reports.all))
 
-    def _say(self, signal: Signal) -> None:
-        self._agent.say(self.cluster.attempt, signal)
+    def _send(self, signal: Signal) -> None:
+        self._agent.send(self.cluster.attempt, signal)
 
     def _seconds(self) -> float:
         return (self._machine.now() - BEGINNING) / timedelta(seconds=1)

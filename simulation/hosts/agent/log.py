@@ -26,7 +26,7 @@ class Log:
         self._folder = f"{keys.logs(cluster.run, cluster.attempt)}{self._name}/"
         self._sent = ""
 
-    def say(self, *lines: str) -> None:
+    def add(self, *lines: str) -> None:
         self.lines += [f"{AGENTS_OWN}{line}" for line in lines]
 
     def send_often(self) -> Steps:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from simulation.aws.door.api import Answer, ServiceError
+from simulation.aws.endpoint.api import Answer, ServiceError
 from simulation.hosts.bucket import Unreachable
 from simulation.hosts.faults import Fault, Late, SaysTwice, When
 from simulation.hosts.flow import Flow, Sleep, Steps
@@ -24,7 +24,7 @@ A_MOMENT = timedelta(milliseconds=1)
 SHOWN = ("step", "why", "kind", "reason", "role", "index", "final")
 
 
-class Mouth(Protocol):
+class Speaker(Protocol):
     """The machine that sends signals."""
 
     @property
@@ -35,11 +35,11 @@ class Mouth(Protocol):
 
     def now(self) -> datetime: ...
 
-    def ask(self, service: str, operation: str, **request: Any) -> Answer: ...
+    def call(self, service: str, operation: str, **request: Any) -> Answer: ...
 
     def flow(self, steps: Steps, what: str) -> Flow: ...
 
-    def struck(self, word: str, when: When) -> Fault | None: ...
+    def inject(self, word: str, when: When) -> Fault | None: ...
 
     def note(self, what: str, **details: Any) -> None: ...
 
@@ -47,33 +47,33 @@ class Mouth(Protocol):
 
 
 @dataclass
-class Letter:
+class Message:
     """A signal to be sent."""
 
     sent: Sent
-    was_struck: bool = False
+    is_injected: bool = False
     """True once the faults before this signal were injected, since retries do not repeat them."""
 
 
 class Outbox:
-    def __init__(self, mouth: Mouth, sender: Sender, bucket: Bucket, *, run: str) -> None:
-        self._mouth = mouth
+    def __init__(self, speaker: Speaker, sender: Sender, bucket: Bucket, *, run: str) -> None:
+        self._speaker = speaker
         self._sender = sender
         self._bucket = bucket
         self._run = run
-        self._waiting: list[Letter] = []
+        self._waiting: list[Message] = []
         self._sending = False
         self._mute = False
-        self._said_at = mouth.now()
-        self._flow = mouth.flow(self._send_all(), f"outbox {mouth.instance}")
+        self._sent_at = speaker.now()
+        self._flow = speaker.flow(self._send_all(), f"outbox {speaker.instance}")
 
     def put(self, attempt: int, signal: Signal) -> None:
-        self._said_at = max(self._mouth.now(), self._said_at + A_MOMENT)
+        self._sent_at = max(self._speaker.now(), self._sent_at + A_MOMENT)
         if isinstance(signal, SUPERSEDED):
             self._waiting = [old for old in self._waiting if old.sent.signal.word != signal.word]
-        instance = self._mouth.instance
-        sent = Sent(run=self._run, attempt=attempt, instance=instance, at=self._said_at, signal=signal)
-        self._waiting.append(Letter(sent))
+        instance = self._speaker.instance
+        sent = Sent(run=self._run, attempt=attempt, instance=instance, at=self._sent_at, signal=signal)
+        self._waiting.append(Message(sent))
         self._flow.wake()
 
     def flush(self, seconds: float) -> Steps:
@@ -91,33 +91,33 @@ class Outbox:
         while True:
             while not self._waiting:
                 yield Sleep()
-            letter = self._waiting.pop(0)
+            message = self._waiting.pop(0)
             self._sending = True
-            is_sent = yield from self._send(letter)
+            is_sent = yield from self._send(message)
             self._sending = False
             if is_sent:
-                self._mouth.struck(letter.sent.signal.word, "after")
+                self._speaker.inject(message.sent.signal.word, "after")
                 yield 0.0
                 continue
-            if not self._is_superseded(letter.sent.signal):
-                self._waiting.insert(0, letter)
+            if not self._is_superseded(message.sent.signal):
+                self._waiting.insert(0, message)
             yield from self._pause()
 
-    def _send(self, letter: Letter) -> Generator[float | Sleep, None, bool]:
+    def _send(self, message: Message) -> Generator[float | Sleep, None, bool]:
         """Send a signal. Return True if it is on the bus."""
         fault = None
-        if not letter.was_struck:
-            letter.was_struck = True
-            fault = self._mouth.struck(letter.sent.signal.word, "before")
+        if not message.is_injected:
+            message.is_injected = True
+            fault = self._speaker.inject(message.sent.signal.word, "before")
             if fault:
                 yield fault.seconds if isinstance(fault, Late) else 0.0
-        is_sent = self._deliver(letter.sent)
+        is_sent = self._deliver(message.sent)
         if is_sent and isinstance(fault, SaysTwice):
-            self._deliver(letter.sent)
+            self._deliver(message.sent)
         return is_sent
 
     def _pause(self) -> Steps:
-        yield Sleep() if self._mouth.is_cut_off else RETRY_SECONDS
+        yield Sleep() if self._speaker.is_cut_off else RETRY_SECONDS
 
     def _is_superseded(self, signal: Signal) -> bool:
         return isinstance(signal, SUPERSEDED) and any(
@@ -127,7 +127,7 @@ class Outbox:
     def _deliver(self, sent: Sent) -> bool:
         """Return True once this signal is done."""
         try:
-            answer = self._mouth.ask("events", "put_events", Entries=[entry(sent, self._sender)])
+            answer = self._speaker.call("events", "put_events", Entries=[entry(sent, self._sender)])
         except Unreachable:
             return False
         except ServiceError as error:
@@ -138,7 +138,7 @@ class Outbox:
         if not answer.get("FailedEntryCount"):
             known = signals.known(sent.signal)
             shown = {key: known[key] for key in SHOWN if key in known}
-            self._mouth.note(f"says {sent.signal.word}", attempt=sent.attempt, **shown)
+            self._speaker.note(f"says {sent.signal.word}", attempt=sent.attempt, **shown)
             if isinstance(sent.signal, Ending):
                 self._leave(keys.words(self._run, sent.attempt), sent)
             return True
@@ -152,7 +152,7 @@ class Outbox:
         try:
             self._bucket.write(key, json.dumps(signals.encode(sent)).encode())
         except HostTrouble as trouble:
-            self._mouth.note(f"cannot write {key}", reason=trouble.reason)
+            self._speaker.note(f"cannot write {key}", reason=trouble.reason)
 
     def _leave_final_report(self, sent: Sent) -> None:
         if self._mute:
@@ -162,7 +162,7 @@ class Outbox:
             f"access denied: the host role lacks events:PutEvents on the bus {self._sender.bus}, so nobody can hear "
             "this host; allow it in the host role and start again"
         )
-        self._mouth.note("leaves its last words", reason=reason)
+        self._speaker.note("leaves its last words", reason=reason)
         report = final_report(sent, reason, exit_code=None)
         self._leave(keys.last_words(self._run, sent.attempt), report)
-        self._mouth.power_off(reason)
+        self._speaker.power_off(reason)

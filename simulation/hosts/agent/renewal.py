@@ -32,12 +32,12 @@ class Renewal:
         mailbox: Bucket,
         sender: Sender,
         *,
-        say: Callable[[Signal], None],
+        send: Callable[[Signal], None],
         run: str,
     ) -> None:
         self._run = run
         self._machine, self._mailbox, self._key = machine, mailbox, key(sender)
-        self._say = say
+        self._send = send
         self._seen = ""
         self._denied: AccessDenied | None = None
         self._asked_at = -math.inf
@@ -64,10 +64,10 @@ class Renewal:
             if until and are_fresh(until, self._machine.now()):
                 yield Sleep((until - self._machine.now() - RENEW_BEFORE).total_seconds())
                 continue
-            self._turn()
+            self._check()
             yield Sleep() if self._machine.is_cut_off else LOOK_SECONDS
 
-    def _turn(self) -> None:
+    def _check(self) -> None:
         try:
             found = self._mailbox.read_if_changed(self._key, self._seen)
         except AccessDenied as denied:
@@ -84,4 +84,4 @@ class Renewal:
         now = self._machine.world.now.timestamp()
         if not are_fresh(self._until, self._machine.now()) and now - self._asked_at >= ASK_AGAIN_SECONDS:
             self._asked_at = now
-            self._say(Credentials())
+            self._send(Credentials())

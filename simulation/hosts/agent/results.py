@@ -12,9 +12,9 @@ from trainyard.protocol import keys
 VARIABLES_IN_MODEL = {"saved_model.pb": b"a model", "variables/variables.index": b"an index"}
 
 
-def bring_model(bucket: Bucket, run: str, job: Job, image: str, step: int) -> None:
+def write_model(bucket: Bucket, run: str, job: Job, image: str, step: int) -> None:
     """Write the model of this step and its description."""
-    beside = {
+    description = {
         "run": run,
         "job": job.name,
         "step": step,
@@ -22,16 +22,16 @@ def bring_model(bucket: Bucket, run: str, job: Job, image: str, step: int) -> No
         "tensorflow": "2.21.0",
         "signatures": ["serving_default"],
     }
-    files = VARIABLES_IN_MODEL | {"trainyard.json": json.dumps(beside).encode()}
+    files = VARIABLES_IN_MODEL | {"trainyard.json": json.dumps(description).encode()}
     for name, content in sorted(files.items()):
         bucket.write(f"{keys.model(run)}{name}", content)
 
 
-def bring_events(bucket: Bucket, run: str) -> None:
+def write_events(bucket: Bucket, run: str) -> None:
     bucket.write(f"{keys.tensorboard(run)}events.out.tfevents", b"events")
 
 
 def missing(job: Job, work: Work, *, has_checkpoint: bool) -> tuple[str, ...]:
     """Return the expected results that the program did not leave."""
     lacks = {work.lacks} | (set() if has_checkpoint else {"checkpoint"})
-    return tuple(word for word in job.program.expect if word in lacks)
+    return tuple(name for name in job.program.expect if name in lacks)

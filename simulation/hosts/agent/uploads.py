@@ -63,7 +63,7 @@ class Uploads:
                 return
             self._is_busy = True
             try:
-                yield from self._bring_checkpoint()
+                yield from self._upload_newest()
             except HostTrouble as trouble:
                 self._machine.note("cannot upload a checkpoint", reason=trouble.reason)
                 if trouble.final:
@@ -74,7 +74,7 @@ class Uploads:
                 self._is_busy = False
             yield UPLOAD_LOOK_SECONDS
 
-    def _bring_checkpoint(self) -> Steps:
+    def _upload_newest(self) -> Steps:
         """Upload the newest checkpoint unless the bucket already has it."""
         step = self._saved
         if step <= self.step:
@@ -101,7 +101,7 @@ class Uploads:
         if self.trouble:
             return self.trouble
         try:
-            yield from self._bring_checkpoint()
+            yield from self._upload_newest()
         except HostTrouble as trouble:
             return trouble
         return None

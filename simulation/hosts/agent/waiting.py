@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from simulation.aws.door.api import ServiceError
+from simulation.aws.endpoint.api import ServiceError
 from simulation.hosts.bucket import Unreachable
 from simulation.hosts.faults import DiskFull, Late, ProgramEnds, SaysTwice
 from simulation.hosts.flow import Flow, Sleep, Steps
@@ -39,7 +39,7 @@ class Waiting:
     def hurry(self) -> None:
         self._wake()
 
-    def order(self, word: OrderKind, run: str, attempt: int) -> bool:
+    def order(self, kind: OrderKind, run: str, attempt: int) -> bool:
         return False
 
     def ordered(self, run: str) -> None:
@@ -61,13 +61,13 @@ class Waiting:
         yield from machine.stage("wipe", "after")
         while True:
             tags = machine.host.metadata.tags()
-            if machine.host.metadata.spot_notice():
+            if machine.host.metadata.interruption_notice():
                 machine.power_off("EC2 reclaims it, and no run has claimed it")
                 return
             until = warm_until(tags)
             if until is None:
                 machine.note("is claimed from the warm pool", run=tags.get(Tag.RUN, ""))
-                machine.begin_anew()
+                machine.begin_again()
                 return
             left = (until + GRACE - machine.now()).total_seconds()
             if left <= 0:
@@ -76,20 +76,20 @@ class Waiting:
             if tags[Tag.POOL] != self._first:
                 yield Sleep(left)
                 continue
-            yield from self._say()
+            yield from self._send_wiped()
             yield Sleep(REPORT_SECONDS)
 
-    def _say(self) -> Steps:
+    def _send_wiped(self) -> Steps:
         machine = self._machine
-        fault = machine.struck("wiped", "before")
+        fault = machine.inject("wiped", "before")
         if fault:
             yield fault.seconds if isinstance(fault, Late) else 0.0
-        asked = wiped(self._identity, machine.now())
+        entry = wiped(self._identity, machine.now())
         for _ in range(2 if isinstance(fault, SaysTwice) else 1):
             try:
-                machine.ask("events", "put_events", Entries=[asked])
+                machine.call("events", "put_events", Entries=[entry])
             except (ServiceError, Unreachable) as error:
                 machine.note("cannot report that it is wiped", reason=str(error))
                 return
         machine.note("says wiped")
-        machine.struck("wiped", "after")
+        machine.inject("wiped", "after")

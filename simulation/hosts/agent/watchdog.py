@@ -54,7 +54,7 @@ class Watchdog:
 
     def look(self) -> None:
         metadata = self._machine.host.metadata
-        at = metadata.spot_notice()
+        at = metadata.interruption_notice()
         if at and not self.notice:
             self._machine.note("sees an interruption notice", at=at.isoformat())
             self.notice = Notice("terminate", at)

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from simulation.aws.door.api import ServiceError
+from simulation.aws.endpoint.api import ServiceError
+from simulation.hosts.environment import CommandEnd
 from simulation.hosts.machines import Machines
-from simulation.hosts.surroundings import CommandEnd
 from simulation.world.world import World
 from tests.contract.agent.host import BOTH_WAYS, IMAGE, INSTANCE, MetadataService, Way, Yard
 from tests.contract.conftest import PATIENCE_SECONDS, REGION, Cloud
@@ -121,7 +121,7 @@ class SimulatedHost:
         prefix = "meta-data/tags/instance/"
         return {key.removeprefix(prefix): value for key, value in pages.items() if key.startswith(prefix)}
 
-    def spot_notice(self) -> datetime | None:
+    def interruption_notice(self) -> datetime | None:
         return self.notice
 
     def aws(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:

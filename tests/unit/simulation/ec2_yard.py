@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from simulation.aws.door.api import Caller
 from simulation.aws.ec2 import Ec2, Instance, Settings
+from simulation.aws.endpoint.api import Caller
 from simulation.world.world import World
 
 ME = Caller("train-launch", "arn:aws:iam::123456789012:role/launch")
@@ -17,24 +17,24 @@ class Hosts:
     """Machines that only remember what they were told."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
+        self.calls: list[tuple[str, str]] = []
 
     def boot(self, instance: Instance) -> None:
-        self.told.append(("boot", instance.id))
+        self.calls.append(("boot", instance.id))
 
     def stop(self, instance: Instance) -> None:
-        self.told.append(("stop", instance.id))
+        self.calls.append(("stop", instance.id))
 
     def terminate(self, instance: Instance) -> None:
-        self.told.append(("terminate", instance.id))
+        self.calls.append(("terminate", instance.id))
 
     def reboot(self, instance: Instance) -> None:
-        self.told.append(("reboot", instance.id))
+        self.calls.append(("reboot", instance.id))
 
     def command(
         self, instance: Instance, command_id: str, document: str, parameters: Mapping[str, list[str]]
     ) -> None:
-        self.told.append((document, instance.id))
+        self.calls.append((document, instance.id))
 
 
 class Yard:

@@ -14,8 +14,8 @@ from simulation import detection, timeline
 from simulation.cases import case, selection, traces
 from simulation.cases.case import BadInputError, Case, Finding, Violation
 from simulation.cases.selection import Clean, Spaces
-from simulation.detection import Detection, Told
-from simulation.faults import Fault, Kind, Passed, Place, like_others
+from simulation.detection import Detection, Visibility
+from simulation.faults import Fault, FaultPoint, Kind, Visit, find_equivalent
 from simulation.report import page, summary
 from simulation.timeline import Decision, Line, Sort
 from simulation.world.world import BEGINNING, Entry
@@ -70,15 +70,15 @@ def test_a_text_that_names_no_world_is_refused_in_one_line(text: str, said: str)
 def test_causes_of_two_worlds_are_alike_without_their_ids() -> None:
     one = "two-cf1324de is billed for 512 s, EC2 says 702 s of 3 (i-00000000000000003, i-00000000000000004)"
     other = "two-0a1b2c3d is billed for 99 s, EC2 says 7.5 s of 2 (i-00000000000000001, i-0000000000000000f)"
-    assert case.without_ids(one) == case.without_ids(other)
-    assert "EC2" in case.without_ids(one)
+    assert case.mask_ids(one) == case.mask_ids(other)
+    assert "EC2" in case.mask_ids(one)
 
 
 def test_violations_of_one_invariant_and_cause_are_a_group_with_the_shortest_first() -> None:
     other = Violation("one end", "two-cf1324de is FAILED, and there is no summary", 1.0)
     pair = Finding(Case("train", (HANGS, LOST), 3), violations=(ORPHAN,))
     single = Finding(Case("train", (HANGS,)), violations=(ORPHAN, other))
-    groups = case.grouped([Finding(Case("train")), pair, single])
+    groups = case.group_findings([Finding(Case("train")), pair, single])
     assert [(group.invariant, len(group.findings)) for group in groups] == [("no orphan", 2), ("one end", 1)]
     assert groups[0].findings[0] is single
 
@@ -87,57 +87,55 @@ def test_violations_of_one_invariant_and_cause_are_a_group_with_the_shortest_fir
 
 
 def test_the_same_seed_chooses_the_same_faults_and_another_seed_others() -> None:
-    cases = [selection.chosen(SPACES, seed) for seed in range(200)]
-    assert cases == [selection.chosen(dict(SPACES), seed) for seed in range(200)]
+    cases = [selection.choose_case(SPACES, seed) for seed in range(200)]
+    assert cases == [selection.choose_case(dict(SPACES), seed) for seed in range(200)]
     assert len({(each.scenario, each.faults) for each in cases}) > 15
     assert [each.seed for each in cases] == list(range(200))
 
 
 def test_two_or_three_faults_are_chosen_each_at_a_place_of_its_own() -> None:
     for seed in range(200):
-        faults = selection.chosen(SPACES, seed).faults
+        faults = selection.choose_case(SPACES, seed).faults
         assert 2 <= len(faults) <= 3
-        assert len({(fault.kind, fault.place) for fault in faults}) == len(faults)
+        assert len({(fault.kind, fault.point) for fault in faults}) == len(faults)
 
 
 def test_only_kinds_that_are_asked_for_are_tried() -> None:
-    assert selection.of_kinds(SPACES, [Kind.HOST]) == {"train": (HANGS, DIES)}
-    assert selection.each_single({"bake": (LOST,)}) == [Case("bake", (LOST,))]
+    assert selection.select_kinds(SPACES, [Kind.HOST]) == {"train": (HANGS, DIES)}
+    assert selection.list_singles({"bake": (LOST,)}) == [Case("bake", (LOST,))]
 
 
 def test_a_scenario_that_begins_like_another_has_its_own_places_of_every_kind() -> None:
     admitted = Fault(Kind.INVOCATION, "snapshot-admit#1", "out of memory")
-    spaces = selection.its_own({"snapshot": (HANGS, admitted, DIES), "train": (HANGS, DIES)})
+    spaces = selection.drop_shared({"snapshot": (HANGS, admitted, DIES), "train": (HANGS, DIES)})
     assert spaces == {"snapshot": (admitted, DIES), "train": (HANGS, DIES)}
-    assert selection.of_kinds(spaces, [Kind.HOST])["snapshot"] == (DIES,)
+    assert selection.select_kinds(spaces, [Kind.HOST])["snapshot"] == (DIES,)
 
 
-def passed(what: str, *asks: str, during: str = "train Train #1") -> Passed:
-    return Passed(during, what, asks)
+def visit(what: str, *operations: str, during: str = "train Train #1") -> Visit:
+    return Visit(during, what, operations)
 
 
 def test_of_places_that_are_alike_the_first_and_the_last_are_tried_and_of_requests_the_last() -> None:
     """The third worker's word completes the gang, so that its signal asks for more."""
-    alone = passed("signal started worker /1 get_item", "get_item")
-    places: dict[Place, Passed | None] = {
-        (Kind.HOST, f"host-{n} after started #1"): passed("worker after started") for n in (2, 3, 4, 5)
+    alone = visit("signal started worker /1 get_item", "get_item")
+    points: dict[FaultPoint, Visit | None] = {
+        (Kind.HOST, f"host-{n} after started #1"): visit("worker after started") for n in (2, 3, 4, 5)
     }
-    places |= {(Kind.HOST, "host-1 after started #1"): passed("chief after started")}
-    places |= {
-        (Kind.HOST, "host-3 after started #2"): passed("worker after started", during="train Train #2")
-    }
-    places |= {(Kind.REQUEST, f"signal#{n}/1 get_item"): alone for n in (1, 2)}
-    places |= {(Kind.REQUEST, "signal#3/1 get_item"): passed(alone.about, "get_item", "send_task_success")}
-    places |= {(Kind.STATE, "train Train #1"): None, (Kind.STATE, "train Train #2"): None}
-    others = like_others(places)
+    points |= {(Kind.HOST, "host-1 after started #1"): visit("chief after started")}
+    points |= {(Kind.HOST, "host-3 after started #2"): visit("worker after started", during="train Train #2")}
+    points |= {(Kind.REQUEST, f"signal#{n}/1 get_item"): alone for n in (1, 2)}
+    points |= {(Kind.REQUEST, "signal#3/1 get_item"): visit(alone.about, "get_item", "send_task_success")}
+    points |= {(Kind.STATE, "train Train #1"): None, (Kind.STATE, "train Train #2"): None}
+    others = find_equivalent(points)
     assert others == {
         (Kind.HOST, "host-3 after started #1"),
         (Kind.HOST, "host-4 after started #1"),
         (Kind.REQUEST, "signal#1/1 get_item"),
     }
-    clean = {"train": Clean(Finding(Case("train")), like_others=others)}
+    clean = {"train": Clean(Finding(Case("train")), equivalent=others)}
     hangs = [Fault(Kind.HOST, f"host-{n} after started #1", "hangs") for n in (2, 3, 4, 5)]
-    assert selection.one_of_each({"train": tuple(hangs)}, clean) == {"train": (hangs[0], hangs[3])}
+    assert selection.drop_equivalent({"train": tuple(hangs)}, clean) == {"train": (hangs[0], hangs[3])}
 
 
 def test_a_sample_is_of_that_size_and_another_for_another_seed() -> None:
@@ -148,7 +146,7 @@ def test_a_sample_is_of_that_size_and_another_for_another_seed() -> None:
 
 
 def test_every_smaller_set_of_faults_is_tried_the_smallest_first() -> None:
-    fewer = list(selection.smaller(Case("train", (HANGS, DIES, LOST), 9)))
+    fewer = list(selection.list_subsets(Case("train", (HANGS, DIES, LOST), 9)))
     assert [len(each.faults) for each in fewer] == [0, 1, 1, 1, 2, 2, 2]
     assert {each.seed for each in fewer} == {9}
 
@@ -162,10 +160,10 @@ def entry(seconds: float, who: str, what: str, **details: Any) -> Entry:
 
 HOST = "i-00000000000000001"
 RUN = "trainyard-train two-cf1324de"
-STORY = [
+TRACE = [
     entry(0, HOST, "says ready", attempt=1),
     entry(1, RUN, "enters Train"),
-    entry(20, HOST, f"meets a fault: {HANGS.what}", place=HANGS.place),
+    entry(20, HOST, f"fault: {HANGS.what}", point=HANGS.point),
     entry(94, RUN, "catches HostLost", state="Train", cause='{"reason": "it hangs", "lost": []}'),
     entry(94.5, RUN, "enters Recover"),
     entry(95, RUN, "enters Pause"),
@@ -175,8 +173,8 @@ STORY = [
 
 def test_a_trace_is_read_back_and_says_which_world_it_is_of(tmp_path: Path) -> None:
     path = tmp_path / "trace"
-    traces.write_trace(path, Case("train", (HANGS,)), STORY)
-    assert traces.read_trace(path) == (str(Case("train", (HANGS,))), list(traces.trace_lines(STORY)))
+    traces.write_trace(path, Case("train", (HANGS,)), TRACE)
+    assert traces.read_trace(path) == (str(Case("train", (HANGS,))), list(traces.trace_lines(TRACE)))
 
 
 @pytest.mark.parametrize(
@@ -201,43 +199,43 @@ def test_what_is_no_trace_of_this_version_is_refused_in_one_line(
 
 
 def test_another_instant_makes_another_digest() -> None:
-    assert traces.digest(STORY) == traces.digest(list(STORY))
-    assert traces.digest(STORY) != traces.digest([*STORY[:-1], entry(101.001, "ec2", "fleet")])
+    assert traces.digest(TRACE) == traces.digest(list(TRACE))
+    assert traces.digest(TRACE) != traces.digest([*TRACE[:-1], entry(101.001, "ec2", "fleet")])
 
 
-# ---------------------------------------------------------------------------------------------------- times and stories
+# ------------------------------------------------------------------------------------------------- times and timelines
 
 
 def test_detection_is_counted_from_the_fault_to_the_request_for_the_next_attempt() -> None:
-    found = detection.detected(HANGS, STORY)
-    assert found == Detection(HANGS, ec2=0.0, seen=74.0, asked=81.0)
+    found = detection.measure_detection(HANGS, TRACE)
+    assert found == Detection(HANGS, ec2=0.0, noticed=74.0, requested=81.0)
     assert found is not None
-    assert (found.told, found.late) == (Told.BY_NOBODY, False)
+    assert (found.visibility, found.late) == (Visibility.UNREPORTED, False)
 
 
 def test_a_host_that_hangs_before_it_was_ready_is_one_that_is_to_boot() -> None:
-    found = detection.detected(HANGS, STORY[1:])
+    found = detection.measure_detection(HANGS, TRACE[1:])
     assert found is not None
-    assert (found.told, found.late) == (Told.BOOTING, False)
+    assert (found.visibility, found.late) == (Visibility.BOOTING, False)
 
 
 def test_a_fault_after_which_nothing_is_asked_for_has_no_detection() -> None:
-    assert detection.detected(HANGS, STORY[:4]) is None
-    assert detection.detected(DIES, STORY) is None
-    assert detection.detected(THROTTLED, STORY) is None
+    assert detection.measure_detection(HANGS, TRACE[:4]) is None
+    assert detection.measure_detection(DIES, TRACE) is None
+    assert detection.measure_detection(THROTTLED, TRACE) is None
 
 
 def test_the_table_of_detections_has_a_row_by_fault_and_what_was_worst() -> None:
-    dies = [Detection(DIES, ec2=0.0, seen=1.0, asked=asked) for asked in (8.0, 9.0, 45.0)]
-    [told, silent] = detection.table([Detection(HANGS, ec2=0.0, seen=74.0, asked=81.0), *dies])
-    assert (told.fault, told.worlds, told.most, told.held) == ("dies", 3, 45.0, False)
+    dies = [Detection(DIES, ec2=0.0, noticed=1.0, requested=requested) for requested in (8.0, 9.0, 45.0)]
+    [reported, silent] = detection.table([Detection(HANGS, ec2=0.0, noticed=74.0, requested=81.0), *dies])
+    assert (reported.fault, reported.worlds, reported.most, reported.held) == ("dies", 3, 45.0, False)
     assert (silent.fault, silent.limit, silent.held) == ("hangs", 180.0, True)
-    assert "| dies | 3 | 0.0 | +1.0 | +8.0 | 45.0 | 30 |" in detection.markdown([told, silent])
+    assert "| dies | 3 | 0.0 | +1.0 | +8.0 | 45.0 | 30 |" in detection.markdown([reported, silent])
 
 
 def test_a_story_has_decisions_among_what_happened_and_numbers_for_hosts() -> None:
     decided = Decision(BEGINNING + timedelta(seconds=93), "two-cf1324de", "host lost", f"{HOST} hangs", 1)
-    lines = timeline.told(STORY, [decided])
+    lines = timeline.build_lines(TRACE, [decided])
     assert [line.seconds for line in lines] == [0, 1, 20, 93, 94, 94.5, 95, 101]
     assert lines[3] == Line(
         93, "08:01:33", "two-cf1324de", "host lost (attempt 1)", "host-1 hangs", Sort.DECISION
@@ -249,7 +247,7 @@ def test_a_story_has_decisions_among_what_happened_and_numbers_for_hosts() -> No
 
 def test_what_a_host_says_again_and_again_is_one_line() -> None:
     said = [entry(number, HOST, "says progress", step=number) for number in range(3)]
-    [line] = timeline.told(said)
+    [line] = timeline.build_lines(said)
     assert (line.what, line.why) == ("says progress, 3 times", "last: step 2")
 
 
@@ -259,7 +257,7 @@ def test_a_function_that_fails_of_the_same_again_and_again_is_one_line() -> None
         for number in range(1, 5)
     ]
     other = entry(9, "dev-host-await-host#5", "fails", error="AccessDenied")
-    lines = timeline.told([*fails, other])
+    lines = timeline.build_lines([*fails, other])
     assert [(line.what, line.why) for line in lines] == [
         ("fails, 4 times", "error NotRegistered"),
         ("fails", "error AccessDenied"),
@@ -285,15 +283,15 @@ def test_worlds_are_counted_by_scenario_and_kind() -> None:
     rows = {(row.scenario, row.kind): row for row in summary.counts(FINDINGS)}
     hosts = rows["train", "host"]
     assert (hosts.worlds, hosts.held, hosts.broken, hosts.recoveries, hosts.median) == (2, 1, 1, 2, 335)
-    assert (rows["train", "request"].worlds, rows["train", "request"].met) == (2, 1)
+    assert (rows["train", "request"].worlds, rows["train", "request"].injected) == (2, 1)
     assert list(rows) == [("train", "clean"), ("train", "host"), ("train", "request"), ("bake", "2 faults")]
 
 
 def test_the_matrix_tells_apart_what_held_what_recovered_what_ended_and_what_broke() -> None:
     [hosts, requests, pairs] = page.matrices(FINDINGS)
-    assert hosts["rows"] == [(HANGS.place, "b."), (DIES.place, ".r")]
-    assert requests["rows"] == [(THROTTLED.place, "en")]
-    assert list(hosts["broken"]) == [f"{HANGS.place}: hangs"]
+    assert hosts["rows"] == [(HANGS.point, "b."), (DIES.point, ".r")]
+    assert requests["rows"] == [(THROTTLED.point, "en")]
+    assert list(hosts["broken"]) == [f"{HANGS.point}: hangs"]
     assert pairs["whats"] == ["event: lost", "request: throttled once"]
     assert pairs["rows"] == [("event: lost", ".b"), ("request: throttled once", "b.")]
 
@@ -308,10 +306,10 @@ def test_the_page_needs_nothing_else_and_is_safe_from_what_it_shows() -> None:
         when=datetime(2026, 1, 1, tzinfo=UTC),
         wall_seconds=61,
         findings=findings,
-        groups=case.grouped(findings),
-        stories={Case("train", (HANGS,)): timeline.told(STORY)},
+        groups=case.group_findings(findings),
+        timelines={Case("train", (HANGS,)): timeline.build_lines(TRACE)},
     )
-    html = page.rendered(about)
+    html = page.render_page(about)
     assert "3 of 7 worlds break an invariant" in html
     assert Case("train", (HANGS,)).command in unescape(html)
     assert "<script>alert" not in html

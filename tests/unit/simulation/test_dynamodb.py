@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.door.api import Caller, ServiceError
 from simulation.aws.dynamodb import DynamoDb
+from simulation.aws.endpoint.api import Caller, ServiceError
 from simulation.world.world import World
 
 ME = Caller("me", "root")
@@ -301,7 +301,7 @@ def test_a_row_that_grows_too_large_cancels_the_transaction(db: DynamoDb) -> Non
 
 
 def test_two_transactions_at_once_are_in_conflict(db: DynamoDb) -> None:
-    db.conflicts = lambda caller, keys: [place for place, key in enumerate(keys) if key == ("p", "b")]
+    db.conflicts = lambda caller, keys: [point for point, key in enumerate(keys) if key == ("p", "b")]
     with pytest.raises(ServiceError) as caught:
         transact(db, act("Put", "a"), act("Put", "b"))
     assert caught.value.more["CancellationReasons"] == [
@@ -367,7 +367,7 @@ def test_whoever_looks_hears_of_every_change(db: DynamoDb) -> None:
     )
     put(db)
     put(db)
-    db.lose("t", "p", "s")
+    db.delete_by_hand("t", "p", "s")
     where = ("t", ("p", "s"))
     assert heard == [(*where, False, True), (*where, True, True), (*where, True, False)]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.door.api import ServiceError
 from simulation.aws.ec2 import ServiceQuotas, Settings
+from simulation.aws.endpoint.api import ServiceError
 from tests.unit.simulation.ec2_yard import ME, ROLE, Yard, request
 
 
@@ -172,11 +172,11 @@ def test_what_is_not_simulated_is_refused_loudly(yard: Yard) -> None:
 
 def test_an_instance_goes_from_pending_to_running_and_then_its_machine_boots(yard: Yard) -> None:
     (host,) = yard.launch(1)
-    assert (yard.seen(), yard.hosts.told) == ({host: "pending"}, [])
+    assert (yard.seen(), yard.hosts.calls) == ({host: "pending"}, [])
     yard.on(10)
-    assert (yard.seen(), yard.hosts.told) == ({host: "running"}, [("boot", host)])
-    told = [event[2] for event in yard.events if event[0] == "EC2 Instance State-change Notification"]
-    assert told == ["pending", "running"]
+    assert (yard.seen(), yard.hosts.calls) == ({host: "running"}, [("boot", host)])
+    states = [event[2] for event in yard.events if event[0] == "EC2 Instance State-change Notification"]
+    assert states == ["pending", "running"]
 
 
 def test_a_new_instance_is_unknown_or_without_tags_for_some_seconds() -> None:
@@ -203,7 +203,7 @@ def test_a_terminated_instance_is_shown_for_an_hour_and_says_why_it_ended(yard: 
     yard.on(10)
     yard.ask("terminate_instances", InstanceIds=[host])
     yard.ask("terminate_instances", InstanceIds=[host])
-    assert (yard.seen(), yard.hosts.told[-1]) == ({host: "shutting-down"}, ("terminate", host))
+    assert (yard.seen(), yard.hosts.calls[-1]) == ({host: "shutting-down"}, ("terminate", host))
     yard.on(30)
     shown = yard.described(host)
     assert shown["State"]["Name"] == "terminated"
@@ -228,7 +228,7 @@ def test_an_on_demand_host_stops_and_starts_again_on_its_address(yard: Yard) -> 
     after = yard.described(host)
     assert (after["State"]["Name"], after["PrivateIpAddress"]) == ("running", before["PrivateIpAddress"])
     assert after["LaunchTime"] > before["LaunchTime"]
-    assert [word for word, _ in yard.hosts.told] == ["boot", "stop", "boot"]
+    assert [call for call, _ in yard.hosts.calls] == ["boot", "stop", "boot"]
 
 
 def test_a_spot_host_cannot_be_stopped_and_keeps_the_others_running(yard: Yard) -> None:
@@ -249,7 +249,7 @@ def test_a_host_that_shuts_itself_down_ends_or_stops_as_its_attribute_says(yard:
     yard.on(30)
     assert yard.seen() == {first: "terminated", second: "stopped"}
     assert yard.described(first)["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
-    assert [word for word, _ in yard.hosts.told] == ["boot", "boot"], (
+    assert [call for call, _ in yard.hosts.calls] == ["boot", "boot"], (
         "nobody tells them what they did themselves"
     )
 
@@ -258,7 +258,7 @@ def test_a_spot_interruption_is_announced_and_then_happens(yard: Yard) -> None:
     (host,) = yard.launch(1)
     yard.on(10)
     yard.ec2.interrupt(host, 120)
-    assert yard.ec2.spot_notice(host) == {"action": "terminate", "time": "2026-01-05T08:02:10Z"}
+    assert yard.ec2.interruption_notice(host) == {"action": "terminate", "time": "2026-01-05T08:02:10Z"}
     assert yard.events[-1] == ("EC2 Spot Instance Interruption Warning", host, "terminate")
     yard.on(119)
     assert yard.seen() == {host: "running"}
@@ -278,7 +278,7 @@ def test_a_host_may_fail_before_it_ran(yard: Yard) -> None:
     (host,) = yard.launch(1)
     yard.ec2.kill(host)
     yard.on(100)
-    assert (yard.seen(), yard.hosts.told) == ({host: "terminated"}, [])
+    assert (yard.seen(), yard.hosts.calls) == ({host: "terminated"}, [])
 
 
 def test_listings_come_in_pages(yard: Yard) -> None:
@@ -328,7 +328,7 @@ def test_an_image_is_pending_then_available_and_hosts_start_from_its_disk(yard: 
     yard.ec2.instance(host).disk["model"] = "half done"
     image = image_of(yard, host, NoReboot=True)
     (shown,) = yard.ask("describe_images", ImageIds=[image])["Images"]
-    assert (shown["State"], yard.hosts.told) == ("pending", [("boot", host)])
+    assert (shown["State"], yard.hosts.calls) == ("pending", [("boot", host)])
     yard.on(100)
     (shown,) = yard.ask("describe_images", Owners=["self"], Filters=[{"Name": "name", "Values": ["made"]}])[
         "Images"
@@ -347,7 +347,7 @@ def test_a_name_makes_one_image_only(yard: Yard) -> None:
     assert refusal(yard, "create_image", InstanceId=host, Name="made") == "IncorrectInstanceState"
     yard.on(10)
     image_of(yard, host)
-    assert yard.hosts.told[-1] == ("reboot", host)
+    assert yard.hosts.calls[-1] == ("reboot", host)
     assert refusal(yard, "create_image", InstanceId=host, Name="made") == "InvalidAMIName.Duplicate"
 
 
@@ -475,8 +475,8 @@ def test_a_launch_is_checked_on_everything_that_it_makes_and_uses(yard: Yard) ->
         ("ec2:CreateTags", "network-interface/*"),
         ("ec2:CreateFleet", "spot-instances-request/*"),
     } <= made
-    (passed,) = [check for check in checks if check.action == "iam:PassRole"]
-    assert (passed.resource, passed.context) == (ROLE, {"iam:passedtoservice": "ec2.amazonaws.com"})
+    (visit,) = [check for check in checks if check.action == "iam:PassRole"]
+    assert (visit.resource, visit.context) == (ROLE, {"iam:passedtoservice": "ec2.amazonaws.com"})
     (image,) = [c for c in checks if c.action == "ec2:RunInstances" and "image/" in c.resource]
     assert image.context["aws:resourcetag/yard"] == "y"
     (card,) = [c for c in checks if c.action == "ec2:RunInstances" and "network-interface/" in c.resource]
@@ -498,7 +498,7 @@ def test_what_is_done_to_instances_is_checked_with_their_tags(yard: Yard) -> Non
 
 
 def test_the_same_seed_gives_the_same_story() -> None:
-    def story(seed: int) -> list[tuple[str, str, str]]:
+    def result(seed: int) -> list[tuple[str, str, str]]:
         yard = Yard(seed, Settings())
         (host, _) = yard.launch(2)
         yard.on(30)
@@ -506,4 +506,4 @@ def test_the_same_seed_gives_the_same_story() -> None:
         yard.on(300)
         return [*yard.events, (str(yard.ec2.instance(host).ended), "", "")]
 
-    assert story(7) == story(7) != story(8)
+    assert result(7) == result(7) != result(8)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.door.api import ACCOUNT, REGION, Caller, Check, ServiceError
+from simulation.aws.endpoint.api import ACCOUNT, REGION, Caller, Check, ServiceError
 from simulation.aws.eventbridge import Delivery, EventBridge, Rule, Target
 from simulation.world.world import World
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.door.api import ServiceError
-from simulation.hosts.agent.words import ALSO_SAID, LEFT_IN_BUCKET, STAGES, WORDS
+from simulation.aws.endpoint.api import ServiceError
+from simulation.hosts.agent.contract import LEFT_IN_BUCKET, OTHER_SENDERS, SIGNALS, STAGES
+from simulation.hosts.environment import CommandEnd
 from simulation.hosts.faults import (
     NEVER_BOOTS,
     ClockOff,
@@ -31,7 +32,6 @@ from simulation.hosts.faults import (
     When,
 )
 from simulation.hosts.machines import Machines
-from simulation.hosts.surroundings import CommandEnd
 from simulation.world.world import World
 from tests.unit.core.builders import admitted
 from trainyard.values import serialization
@@ -61,7 +61,7 @@ class Instance:
     def tags(self) -> Mapping[str, str]:
         return self.known_tags
 
-    def spot_notice(self) -> datetime | None:
+    def interruption_notice(self) -> datetime | None:
         return self.notice
 
     def aws(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
@@ -254,7 +254,7 @@ class Yard:
     def words(self, host: Instance | None = None) -> list[str]:
         """Each word once in a row."""
         all_words = [e["signal"] for e in self.events if host is None or e["instance"] == host.instance]
-        return [word for place, word in enumerate(all_words) if all_words[place - 1 : place] != [word]]
+        return [word for point, word in enumerate(all_words) if all_words[point - 1 : point] != [word]]
 
     def json(self, key: str) -> Any:
         return json.loads(self.objects[f"runs/{RUN}/{key}"])
@@ -347,7 +347,7 @@ def test_a_silent_program_is_alive_once_a_minute() -> None:
 
 
 def test_the_same_seed_tells_the_same_story() -> None:
-    def story(seed: int) -> str:
+    def result(seed: int) -> str:
         yard = Yard(seed)
         yard.admit()
         hosts = yard.launch(2)
@@ -357,8 +357,8 @@ def test_the_same_seed_tells_the_same_story() -> None:
         yard.until("finished")
         return hashlib.sha256(repr(yard.world.trace).encode()).hexdigest()
 
-    assert story(7) == story(7)
-    assert story(7) != story(8)
+    assert result(7) == result(7)
+    assert result(7) != result(8)
 
 
 def test_a_gang_of_two_costs_few_calls() -> None:
@@ -740,8 +740,8 @@ def test_a_host_that_is_cut_off_for_a_while_tells_all_that_it_could_not() -> Non
     yard.run(100)
     silent = len([event for event in yard.events if event["instance"] == chief.instance])
     yard.run(100)
-    told = [event["signal"] for event in yard.events if event["instance"] == chief.instance][silent:]
-    assert told[:2] == ["progress", "failed"]  # its log could not be uploaded
+    after_hang = [event["signal"] for event in yard.events if event["instance"] == chief.instance][silent:]
+    assert after_hang[:2] == ["progress", "failed"]  # its log could not be uploaded
     assert yard.said("stopped")[0]["instance"] == worker.instance
 
 
@@ -772,7 +772,7 @@ def test_a_plan_is_asked_once_for_a_word_however_often_it_is_tried() -> None:
         asked.append(f"{when} {word}")
         return IsCutOff(300) if asked[-1] == "before started" else None
 
-    yard.machines.on_word = plan
+    yard.machines.on_stage = plan
     (host,) = yard.launch(1)
     yard.until("ready")
     yard.run(60)
@@ -869,7 +869,7 @@ def test_a_plan_is_asked_at_every_word_and_stage_before_and_after() -> None:
         asked.add((word, when))
         return None
 
-    yard.machines.on_word = plan
+    yard.machines.on_stage = plan
     hosts = yard.launch(2)
     yard.until("ready", 2)
     yard.run(60)
@@ -1048,8 +1048,8 @@ def test_hosts_without_gpus_publish_nothing() -> None:
 
 
 def test_every_word_is_said_by_a_function_of_the_real_agent() -> None:
-    named = [*WORDS.values(), *STAGES.values(), *LEFT_IN_BUCKET.values()]
-    named += [name for names in ALSO_SAID.values() for name in names]
+    named = [*SIGNALS.values(), *STAGES.values(), *LEFT_IN_BUCKET.values()]
+    named += [name for names in OTHER_SENDERS.values() for name in names]
     for path in filter(None, named):
         assert callable(_found(path)), path
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.endpoint.api import Caller, Check, ServiceError
 from simulation.aws.iam import Iam, Verdict, user_id
 
 ROLE = "arn:aws:iam::123456789012:role/trainyard-dev-host"
@@ -99,9 +99,11 @@ def test_a_queue_lets_in_the_service_of_its_rule() -> None:
     sends = allow("sqs:SendMessage", QUEUE, Principal={"Service": "events.amazonaws.com"}, Condition=source)
     some = iam(queue=[sends])
     letter = Check("sqs:SendMessage", QUEUE, {"aws:sourcearn": RULE})
-    assert some.lets_in("events.amazonaws.com", letter)
-    assert not some.lets_in("sns.amazonaws.com", letter)
-    assert not some.lets_in("events.amazonaws.com", Check("sqs:SendMessage", QUEUE, {"aws:sourcearn": "x"}))
+    assert some.allows_service("events.amazonaws.com", letter)
+    assert not some.allows_service("sns.amazonaws.com", letter)
+    assert not some.allows_service(
+        "events.amazonaws.com", Check("sqs:SendMessage", QUEUE, {"aws:sourcearn": "x"})
+    )
     assert not some.may(CALLER, letter)
 
 

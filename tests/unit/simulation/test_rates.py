@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from simulation.aws.door.api import Caller
-from simulation.aws.door.rates import Throttle, rate_of
-from simulation.aws.functions import TOO_MANY, FunctionFacts, Functions, LambdaFailure
+from simulation.aws.endpoint.api import Caller
+from simulation.aws.endpoint.rates import Throttle, rate_of
+from simulation.aws.functions import TOO_MANY, FunctionConfig, Functions, LambdaFailure
 from simulation.world.world import World
 
 ME = Caller("me", "a role")
@@ -66,7 +66,7 @@ def test_a_function_beyond_the_concurrency_is_not_started_and_its_event_is_tried
     None
 ):
     world = World(1)
-    functions = Functions(world, {"f": FunctionFacts("f", "nowhere", {}, 60, "a role", retries=0)})
+    functions = Functions(world, {"f": FunctionConfig("f", "nowhere", {}, 60, "a role", retries=0)})
     functions.concurrency = 0
     answers: list[object] = []
     functions.call("arn:aws:lambda:us-east-1:1:function:f", {}, answers.append)

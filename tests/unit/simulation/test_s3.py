@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.endpoint.api import Caller, Check, ServiceError
 from simulation.aws.s3 import S3
 from simulation.world.world import World
 

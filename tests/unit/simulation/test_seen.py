@@ -8,7 +8,7 @@ from tests.e2e.observed import Seen
 EVENT: dict[str, Any] = {"attempt": 1, "instance": None, "source": "workflow", "detail": {}}
 
 
-def told(host: str, at: str, run: str) -> dict[str, Any]:
+def describe(host: str, at: str, run: str) -> dict[str, Any]:
     """A run of one host, as one cloud tells of it."""
     stamp = f"2026-01-05T{at}Z"
     cluster = {"attempt": 1, "hosts": [{"instance": host, "role": "chief", "index": 0}]}
@@ -39,8 +39,8 @@ def told(host: str, at: str, run: str) -> dict[str, Any]:
     }
 
 
-ONE = told("i-0a1b2c3d4e5f60718", "08:00:00.000", "two-0a1b2c3d")
-OTHER = told("i-00000000000000001", "09:30:00.123", "two-cf1324de")
+ONE = describe("i-0a1b2c3d4e5f60718", "08:00:00.000", "two-0a1b2c3d")
+OTHER = describe("i-00000000000000001", "09:30:00.123", "two-cf1324de")
 
 
 def said(**changes: Any) -> list[str]:

@@ -10,7 +10,7 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
-from simulation.aws.door.shapes import fits
+from simulation.aws.endpoint.shapes import fits
 
 LOADER = Loader()
 KEY = {"pk": {"S": "run#two"}, "sk": {"S": "run"}}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from simulation.aws.cloudwatch import CloudWatch
-from simulation.aws.door.api import Caller, ServiceError
-from simulation.aws.notices import Notices
+from simulation.aws.endpoint.api import Caller, ServiceError
+from simulation.aws.notifications import Notifications
 from simulation.world.world import World
 
 ME = Caller("me", "root")
@@ -93,7 +93,7 @@ def test_cloudwatch_takes_500_queries() -> None:
 
 
 def test_a_notice_is_kept_as_it_was_published() -> None:
-    notices = Notices(World(1))
+    notices = Notifications(World(1))
     notices.create_topic(TOPIC)
     notices.publish(ME, {"TopicArn": TOPIC, "Subject": "a run ended", "Message": "well"})
     assert [(notice.sender, notice.subject, notice.text) for notice in notices.published] == [
@@ -112,7 +112,7 @@ def test_a_notice_is_kept_as_it_was_published() -> None:
     ],
 )
 def test_a_notice_that_sns_does_not_take(wrong: dict[str, str], code: str) -> None:
-    notices = Notices(World(1))
+    notices = Notifications(World(1))
     notices.create_topic(TOPIC)
     with pytest.raises(ServiceError) as caught:
         notices.publish(ME, {"TopicArn": TOPIC, "Subject": "s", "Message": "m", **wrong})

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.door.api import ServiceError
+from simulation.aws.endpoint.api import ServiceError
 from simulation.aws.ssm import Ssm
 from simulation.aws.ssm.model import Settings
 from tests.unit.simulation.ec2_yard import ME, Yard
@@ -92,7 +92,7 @@ def test_a_host_that_is_cut_off_is_lost_after_minutes_only(yard: Managed) -> Non
     assert yard.online()[yard.first] == "Online"
     yard.on(1)
     assert yard.online()[yard.first] == "ConnectionLost"
-    yard.ssm.back(yard.first)
+    yard.ssm.reconnect(yard.first)
     assert yard.online()[yard.first] == "Online"
 
 
@@ -107,7 +107,7 @@ def test_a_host_that_is_gone_is_listed_for_a_little_while(yard: Managed) -> None
 def test_a_command_reaches_its_hosts_and_ends_when_all_have_done_it(yard: Managed) -> None:
     command = yard.send()
     yard.on(1)
-    assert yard.hosts.told[-2:] == [("yard-start", yard.first), ("yard-start", yard.second)]
+    assert yard.hosts.calls[-2:] == [("yard-start", yard.first), ("yard-start", yard.second)]
     yard.ssm.done(command, yard.first, "Success")
     assert yard.listed(CommandId=command) == {yard.first: "Success", yard.second: "InProgress"}
     yard.ssm.done(command, yard.second, "Success")
@@ -159,7 +159,7 @@ def test_a_command_waits_for_a_host_that_comes_back_in_time(yard: Managed) -> No
     yard.ssm.cut_off(yard.first)
     command = yard.send(yard.first)
     yard.on(200)
-    yard.ssm.back(yard.first)
+    yard.ssm.reconnect(yard.first)
     assert yard.listed(CommandId=command) == {yard.first: "InProgress"}
 
 
@@ -169,7 +169,7 @@ def test_the_word_of_a_host_that_is_cut_off_comes_late(yard: Managed) -> None:
     yard.ssm.cut_off(yard.first)
     yard.ssm.done(command, yard.first, "Success")
     assert yard.listed(CommandId=command) == {yard.first: "InProgress"}
-    yard.ssm.back(yard.first)
+    yard.ssm.reconnect(yard.first)
     assert yard.listed(CommandId=command) == {yard.first: "Success"}
 
 
@@ -205,14 +205,14 @@ def test_a_command_is_sent_to_all_or_refused(yard: Managed) -> None:
 
 
 def test_sessions_are_told_while_they_are_open(yard: Managed) -> None:
-    def told() -> list[tuple[str, str]]:
+    def shown_sessions() -> list[tuple[str, str]]:
         found = yard.ssm.describe_sessions(ME, {"State": "Active"})["Sessions"]
         return [(each["Target"], each["DocumentName"]) for each in found]
 
     session = yard.ssm.open_session(yard.first)
-    assert told() == [(yard.first, "SSM-SessionManagerRunShell")]
+    assert shown_sessions() == [(yard.first, "SSM-SessionManagerRunShell")]
     yard.ssm.close_session(session)
-    assert told() == []
+    assert shown_sessions() == []
 
 
 def test_parameters_are_overwritten_only_when_asked_to(yard: Managed) -> None:

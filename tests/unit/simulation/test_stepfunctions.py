@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from localcloud.base.states_language import reported
-from simulation.aws.door.api import ACCOUNT, REGION, Caller, Check, ServiceError
+from simulation.aws.endpoint.api import ACCOUNT, REGION, Caller, Check, ServiceError
 from simulation.aws.functions import LambdaFailure
 from simulation.aws.stepfunctions import Execution, Machine, StepFunctions
 from simulation.world.world import World
@@ -713,10 +713,10 @@ def test_what_a_role_must_be_allowed(
 
 
 def test_the_same_seed_tells_the_same_story() -> None:
-    def story() -> list[Any]:
+    def result() -> list[Any]:
         yard = Yard(7, answers=[LambdaFailure("Again", ""), {"n": 1}])
         yard.start(task(Retry=[{"ErrorEquals": ["Again"], "JitterStrategy": "FULL"}]))
         yard.go_on(60)
         return yard.world.trace
 
-    assert story() == story()
+    assert result() == result()

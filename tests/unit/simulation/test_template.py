@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simulation import template
-from simulation.aws.door.api import ACCOUNT, REGION
+from simulation.aws.endpoint.api import ACCOUNT, REGION
 from simulation.template import Permission, YardTemplate
 
 TRUST = {"Version": "2012-10-17", "Statement": []}
@@ -166,7 +166,7 @@ WORK: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def yard() -> YardTemplate:
-    return template.deployed({"Storage": STORAGE, "Work": WORK})
+    return template.deploy_templates({"Storage": STORAGE, "Work": WORK})
 
 
 def test_a_name_that_the_template_does_not_give_is_made_as_cloudformation_would(yard: YardTemplate) -> None:
@@ -225,7 +225,7 @@ def test_a_bucket_has_its_policy(yard: YardTemplate) -> None:
 
 
 def test_the_same_templates_give_the_same_ids(yard: YardTemplate) -> None:
-    assert template.deployed({"Storage": STORAGE, "Work": WORK}) == yard
+    assert template.deploy_templates({"Storage": STORAGE, "Work": WORK}) == yard
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_what_cannot_be_resolved_is_refused(value: Any, fault: str) -> None:
     changed = json.loads(json.dumps(WORK))
     changed["Resources"]["Parameter1"]["Properties"]["Value"] = value
     with pytest.raises(ValueError, match=fault):
-        template.deployed({"Storage": STORAGE, "Work": changed})
+        template.deploy_templates({"Storage": STORAGE, "Work": changed})
 
 
 def test_a_folder_is_read_once(tmp_path: Path, yard: YardTemplate) -> None:

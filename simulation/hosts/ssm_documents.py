@@ -7,9 +7,9 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from simulation.hosts.bucket import bucket_of
+from simulation.hosts.environment import CommandEnd
 from simulation.hosts.flow import Sleep
 from simulation.hosts.machine import Machine
-from simulation.hosts.surroundings import CommandEnd
 from training.baking.recipe import as_admitted
 from training.baking.results import Outcome, Result, Versions, counted, failure, to_json
 from training.baking.tests import TESTS
@@ -27,46 +27,46 @@ Ending = Generator["float | Sleep", None, CommandEnd]
 BREAKS = ("false", "exit 1", "/bin/false")
 """A line of a recipe fails if it is one of these, in `commands` and in `tests`."""
 VERSIONS = Versions(driver="580.95.05", cuda="12.5.1", tensorflow="2.21.0", architecture="x86_64")
-NO_SUCH = CommandEnd(1, errors="this host has no such document")
+NO_SUCH_DOCUMENT = CommandEnd(1, errors="this host has no such document")
 NO_AGENT, PATIENCE_SECONDS = 69, 10.0
 
 
-def run(machine: Machine, word: str, parameters: Parameters) -> Ending:
+def run(machine: Machine, name: str, parameters: Parameters) -> Ending:
     """Run the SSM document whose name, without the yard's, is `word`."""
-    match word:
+    match name:
         case "start" | "stop":
-            return _order(machine, OrderKind(word), parameters)
+            return _order(machine, OrderKind(name), parameters)
         case "pause" | "resume":
-            return _stand_still(machine, word)
+            return _pause_or_resume(machine, name)
         case "generalize":
             return _generalize(machine, parameters)
         case "install" | "test":
-            return _bake(machine, word, parameters)
+            return _bake(machine, name, parameters)
         case _:
             return _refuse()
 
 
 def _refuse() -> Ending:
     yield 0.0
-    return NO_SUCH
+    return NO_SUCH_DOCUMENT
 
 
-def _order(machine: Machine, word: OrderKind, parameters: Parameters) -> Ending:
+def _order(machine: Machine, name: OrderKind, parameters: Parameters) -> Ending:
     run_id, attempt = parameters["Run"][0], int(parameters["Attempt"][0])
-    if machine.life and machine.life.order(word, run_id, attempt):
+    if machine.life and machine.life.order(name, run_id, attempt):
         yield 0.0
-        return CommandEnd(0, f"{word} of attempt {attempt} of {run_id} is ordered\n")
+        return CommandEnd(0, f"{name} of attempt {attempt} of {run_id} is ordered\n")
     yield PATIENCE_SECONDS
     return CommandEnd(NO_AGENT, errors="no agent runs on this host; see `journalctl -u trainyard-host`\n")
 
 
-def _stand_still(machine: Machine, word: str) -> Ending:
+def _pause_or_resume(machine: Machine, name: str) -> Ending:
     yield 0.0
     program = machine.program
     if program is None or not program.lives:
-        synced = ": its disks are synced" if word == "pause" else ""
+        synced = ": its disks are synced" if name == "pause" else ""
         return CommandEnd(0, f"no program of a run runs on this host{synced}\n")
-    if word == "resume":
+    if name == "resume":
         program.gang.resume()
         return CommandEnd(0, "the program continues\n")
     seconds = ALONE_SECONDS if program.gang.is_alone else IN_GANG_SECONDS
@@ -82,36 +82,36 @@ def _generalize(machine: Machine, parameters: Parameters) -> Ending:
     return CommandEnd(0, f"{machine.instance} is generalized ({depth}): 12 files and folders removed\n")
 
 
-def _bake(machine: Machine, word: str, parameters: Parameters) -> Ending:
+def _bake(machine: Machine, name: str, parameters: Parameters) -> Ending:
     """Run once for a bake on one builder. A second run has the same result."""
     run_id, uri = parameters["Run"][0], parameters["Recipe"][0]
-    bucket = bucket_of(machine.ask, uri.removeprefix("s3://").partition("/")[0])
+    bucket = bucket_of(machine.call, uri.removeprefix("s3://").partition("/")[0])
     try:
         recipe = json.loads(as_admitted(bucket.read(bucket.of(uri)[1]), parameters["Sha256"][0]))
-        known = machine.disk.done.get((word, run_id))
-        if known is None:
-            does = _install if word == "install" else _test
-            said = yield from does(machine, bucket, recipe, run_id, parameters)
-            known = machine.disk.done[word, run_id] = CommandEnd(0, said)
+        result = machine.disk.done.get((name, run_id))
+        if result is None:
+            act = _install if name == "install" else _test
+            output = yield from act(machine, bucket, recipe, run_id, parameters)
+            result = machine.disk.done[name, run_id] = CommandEnd(0, output)
     except ProgramFault as fault:
-        ended = CommandEnd(1, errors=f"{word} failed: {fault.reason}\n")
-        machine.disk.done[word, run_id] = ended
+        ended = CommandEnd(1, errors=f"{name} failed: {fault.reason}\n")
+        machine.disk.done[name, run_id] = ended
         return ended
     except HostTrouble as trouble:
-        return CommandEnd(1, errors=f"{word} failed: {trouble.reason}\n")
-    return known
+        return CommandEnd(1, errors=f"{name} failed: {trouble.reason}\n")
+    return result
 
 
-Saying = Generator["float | Sleep", None, str]
+Output = Generator["float | Sleep", None, str]
 
 
 def _install(
     machine: Machine, bucket: Bucket, recipe: dict[str, Any], run_id: str, parameters: Parameters
-) -> Saying:
+) -> Output:
     _log(machine, bucket, run_id, f"install {run_id} on {machine.instance}")
     for uri in parameters.get("Software", ()):
         name, _, key = uri.removeprefix("s3://").partition("/")
-        bucket_of(machine.ask, name).read(key)
+        bucket_of(machine.call, name).read(key)
     yield machine.draw(machine.delays.install)
     if machine.disk.is_full:
         raise HostTrouble("this builder's disk or network has failed: [Errno 28] No space left on device")
@@ -127,7 +127,7 @@ def _install(
 
 def _test(
     machine: Machine, bucket: Bucket, recipe: dict[str, Any], run_id: str, parameters: Parameters
-) -> Saying:
+) -> Output:
     yield machine.draw(machine.delays.test)
     lines = [(f"tests[{index}]", line) for index, line in enumerate(recipe.get("tests") or ())]
     results = [Result(name, Outcome.PASSED, "it works", 1.0) for name, _ in TESTS]

@@ -11,18 +11,18 @@ from typing import Any, NoReturn
 
 from localcloud.base import states_language as language
 from localcloud.base.states_language import ALL
-from simulation.aws.door.api import ServiceError
+from simulation.aws.endpoint.api import ServiceError
 from simulation.aws.stepfunctions.expressions import Bindings, Template, compiled, is_expression, source_of
 
 CALLBACK = "arn:aws:states:::lambda:invoke.waitForTaskToken"
 FUNCTION = "arn:aws:lambda:"
 MACHINE_FIELDS = frozenset({"Comment", "QueryLanguage", "StartAt", "States", "TimeoutSeconds", "Version"})
-GOING_ON = frozenset({"Assign", "Output", "Next", "End"})
+CONTINUING = frozenset({"Assign", "Output", "Next", "End"})
 FIELDS: Mapping[str, frozenset[str]] = {
-    "Task": GOING_ON | {"Resource", "Arguments", "TimeoutSeconds", "HeartbeatSeconds", "Retry", "Catch"},
+    "Task": CONTINUING | {"Resource", "Arguments", "TimeoutSeconds", "HeartbeatSeconds", "Retry", "Catch"},
     "Choice": frozenset({"Choices", "Default", "Assign", "Output"}),
-    "Wait": GOING_ON | {"Seconds"},
-    "Pass": GOING_ON,
+    "Wait": CONTINUING | {"Seconds"},
+    "Pass": CONTINUING,
     "Succeed": frozenset({"Output"}),
     "Fail": frozenset({"Error", "Cause"}),
 }
@@ -62,7 +62,7 @@ class Type(StrEnum):
 
 
 @dataclass(frozen=True)
-class Leaving:
+class Transition:
     """The exit of a state: its assignments, its output and the next state (None: the end)."""
 
     assign: Template | None
@@ -75,13 +75,13 @@ class Rule:
     """A rule of a Choice."""
 
     condition: Template
-    leaving: Leaving
+    transition: Transition
 
 
 @dataclass(frozen=True)
 class Catcher:
     errors: tuple[str, ...]
-    leaving: Leaving
+    transition: Transition
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class State:
 
     name: str
     type: Type
-    leaving: Leaving
+    transition: Transition
     waits_for_token: bool = False
     function: Template | None = None
     payload: Template | None = None
@@ -120,19 +120,19 @@ class State:
 
 
 @dataclass(frozen=True)
-class Document:
+class Definition:
     start: str
     states: Mapping[str, State]
     timeout: float | None
 
     @staticmethod
-    def of(definition: Mapping[str, Any]) -> Document:
+    def of(definition: Mapping[str, Any]) -> Definition:
         """Compile a definition, once for each text. Raises ServiceError: InvalidDefinition as AWS, or NotSimulated."""
-        return _document(json.dumps(definition))
+        return _compile(json.dumps(definition))
 
 
 @functools.cache
-def _document(text: str) -> Document:
+def _compile(text: str) -> Definition:
     machine = json.loads(text)
     _check_fields(machine, MACHINE_FIELDS, "")
     if machine.get("QueryLanguage") != "JSONata":
@@ -145,7 +145,7 @@ def _document(text: str) -> Document:
     limit = machine.get("TimeoutSeconds")
     if limit is not None and (not isinstance(limit, int) or limit <= 0):
         _invalid("SCHEMA_VALIDATION_FAILED: Expected value of type positive Integer at /TimeoutSeconds")
-    return Document(str(machine["StartAt"]), compiled_states, limit)
+    return Definition(str(machine["StartAt"]), compiled_states, limit)
 
 
 def _state(name: str, state: Mapping[str, Any]) -> State:
@@ -164,18 +164,18 @@ def _state(name: str, state: Mapping[str, Any]) -> State:
             return _choice(name, state, where)
         case Type.WAIT:
             return State(
-                name, Type.WAIT, _leaving(state), seconds=_number(state, "Seconds", least=0, where=where)
+                name, Type.WAIT, _transition(state), seconds=_number(state, "Seconds", least=0, where=where)
             )
         case Type.FAIL:
             return State(
                 name,
                 Type.FAIL,
-                _leaving({}),
+                _transition({}),
                 error=_typed(state, "Error", "string"),
                 cause=_typed(state, "Cause", "string"),
             )
         case other:
-            return State(name, other, _leaving(state))
+            return State(name, other, _transition(state))
 
 
 def _task(name: str, state: Mapping[str, Any], where: str) -> State:
@@ -198,7 +198,7 @@ def _task(name: str, state: Mapping[str, Any], where: str) -> State:
     return State(
         name,
         Type.TASK,
-        _leaving(state),
+        _transition(state),
         waits_for_token=is_callback,
         function=function,
         payload=payload,
@@ -215,14 +215,14 @@ def _choice(name: str, state: Mapping[str, Any], where: str) -> State:
     rules = []
     for rule in state["Choices"]:
         _check_fields(rule, RULE_FIELDS, f"{where}/Choices")
-        rules.append(Rule(_condition(rule, f"{where}/Choices"), _leaving(rule)))
-    leaving = _leaving({**state, "Next": state.get("Default")})
-    return State(name, Type.CHOICE, leaving, rules=tuple(rules), has_default="Default" in state)
+        rules.append(Rule(_condition(rule, f"{where}/Choices"), _transition(rule)))
+    transition = _transition({**state, "Next": state.get("Default")})
+    return State(name, Type.CHOICE, transition, rules=tuple(rules), has_default="Default" in state)
 
 
 def _catcher(catcher: Mapping[str, Any], where: str) -> Catcher:
     _check_fields(catcher, CATCHER_FIELDS, where)
-    return Catcher(tuple(catcher["ErrorEquals"]), _leaving(catcher))
+    return Catcher(tuple(catcher["ErrorEquals"]), _transition(catcher))
 
 
 def _retrier(retrier: Mapping[str, Any], where: str) -> Retrier:
@@ -240,8 +240,8 @@ def _retrier(retrier: Mapping[str, Any], where: str) -> Retrier:
     )
 
 
-def _leaving(fields: Mapping[str, Any]) -> Leaving:
-    return Leaving(_given(fields, "Assign"), _given(fields, "Output"), fields.get("Next"))
+def _transition(fields: Mapping[str, Any]) -> Transition:
+    return Transition(_given(fields, "Assign"), _given(fields, "Output"), fields.get("Next"))
 
 
 def _given(fields: Mapping[str, Any], name: str) -> Template | None:

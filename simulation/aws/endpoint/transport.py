@@ -38,9 +38,9 @@ from moto.core.serialize import get_serializer_class
 from moto.core.utils import get_service_model
 
 from lambdas.aws import clients
-from simulation.aws.door.api import REGION, Answer, Request, ServiceError, Structure
-from simulation.aws.door.gateway import Broken, Unreachable
-from simulation.aws.door.shapes import fits
+from simulation.aws.endpoint.api import REGION, Answer, Request, ServiceError, Structure
+from simulation.aws.endpoint.gateway import Broken, Unreachable
+from simulation.aws.endpoint.shapes import fits
 
 Send = Callable[[str, str, Mapping[str, Any], int], Answer]
 """(service, operation, request, number of retries) -> answer; raises ServiceError or Broken."""
@@ -54,18 +54,18 @@ Call = Callable[[BaseClient, str, Request], Any]
 """(client, operation, parameters) -> the result of botocore's method."""
 
 
-class Door:
+class Transport:
     """The transport of this process. The product caches clients, so all worlds share them."""
 
     def __init__(self) -> None:
-        self.send: Send = _nobody
-        self.short: Short = _nobody
+        self.send: Send = _no_world
+        self.short: Short = _no_world
         self.sleep: Callable[[float], None] = _no_sleep
-        self._asked: dict[int, tuple[Any, Mapping[str, Any], int]] = {}
+        self._requests: dict[int, tuple[Any, Mapping[str, Any], int]] = {}
         self._before: dict[Any, dict[str, Any]] = {}
         """The original attributes of botocore, by their owner."""
         self._serializers: dict[tuple[str, str], Any] = {}
-        self._ways: dict[tuple[Any, str], _Way] = {}
+        self._operations: dict[tuple[Any, str], _Operation] = {}
 
     def install(self) -> None:
         """Direct all clients of boto3's default session to this transport, and let botocore sleep in virtual time."""
@@ -81,8 +81,8 @@ class Door:
         session.events.register("before-send", self._answer)
         session.events.register("choose-signer", lambda **_: botocore.UNSIGNED)
         self._put(BaseClient, "get_paginator", functools.cache(BaseClient.get_paginator))
-        self._put(BaseClient, "_make_api_call", self._calls(BaseClient._make_api_call))  # noqa: SLF001
-        self._put(EndpointRulesetResolver, "construct_endpoint", _remembers_endpoints())
+        self._put(BaseClient, "_make_api_call", self._wrap(BaseClient._make_api_call))  # noqa: SLF001
+        self._put(EndpointRulesetResolver, "construct_endpoint", _cache_endpoints())
         self._put(botocore.useragent.UserAgentString, "to_string", lambda _: "simulated")
         # The limit of about 100 retries is meant for one function, but here all functions share the clients.
         self._put(botocore.retries.quota.RetryQuota, "acquire", lambda *_: True)
@@ -92,30 +92,30 @@ class Door:
         """Restore botocore, so that new clients call AWS."""
         boto3.DEFAULT_SESSION = None
         clients.client.cache_clear()
-        for whose, stock in self._before.items():
+        for owner, stock in self._before.items():
             for name, value in stock.items():
-                setattr(whose, name, value)
+                setattr(owner, name, value)
         self._before.clear()
-        self._ways.clear()
-        self.send, self.short, self.sleep = _nobody, _nobody, _no_sleep
+        self._operations.clear()
+        self.send, self.short, self.sleep = _no_world, _no_world, _no_sleep
 
-    def _put(self, whose: Any, name: str, value: Any) -> None:
-        self._before.setdefault(whose, {}).setdefault(name, getattr(whose, name))
-        setattr(whose, name, value)
+    def _put(self, owner: Any, name: str, value: Any) -> None:
+        self._before.setdefault(owner, {}).setdefault(name, getattr(owner, name))
+        setattr(owner, name, value)
 
     def serve(self, send: Send, short: Short, sleep: Callable[[float], None], *, seed: int) -> None:
         """Let a world answer from now on. Its seed determines the jitter of botocore."""
         self.send, self.short, self.sleep = send, short, sleep
-        self._asked.clear()
+        self._requests.clear()
         random.seed(seed)
 
-    def _calls(self, stock: Call) -> Call:
+    def _wrap(self, stock: Call) -> Call:
         """Return the method that sends requests: by the short path if possible, otherwise with botocore."""
 
         def call(client: BaseClient, operation: str, given: Request) -> Any:
-            way = self._ways.get((client, operation))
+            way = self._operations.get((client, operation))
             if way is None:
-                way = self._ways[client, operation] = _Way.of(client, operation)
+                way = self._operations[client, operation] = _Operation.of(client, operation)
             context = {"client_region": client.meta.region_name, "client_config": client.meta.config}
             parameters = way.parameters(dict(given), context)
             if way.takes(parameters):
@@ -123,9 +123,9 @@ class Door:
                     answer = self.short(way.service, way.name, parameters)
                 except ServiceError as refused:
                     error = {"Code": refused.code, "Message": refused.message}
-                    return way.answered(context, refused.status, {"Error": error, **refused.more})
+                    return way.finish(context, refused.status, {"Error": error, **refused.more})
                 if answer is not None:
-                    return way.answered(context, 200, answer)
+                    return way.finish(context, 200, answer)
             return stock(client, operation, given)
 
         return call
@@ -135,12 +135,12 @@ class Door:
 
     def _begin(self, model: Any, context: dict[str, Any], params: Request, **_: Any) -> None:
         params["headers"]["X-Simulated"] = str(id(context))
-        self._asked[id(context)] = (model, context["parameters"], 0)
+        self._requests[id(context)] = (model, context["parameters"], 0)
 
     def _answer(self, request: Any, **_: Any) -> AWSResponse:
         key = int(request.headers["X-Simulated"])
-        model, parameters, tries = self._asked[key]
-        self._asked[key] = (model, parameters, tries + 1)
+        model, parameters, tries = self._requests[key]
+        self._requests[key] = (model, parameters, tries + 1)
         service = model.service_model.service_name
         try:
             answer = self.send(service, xform_name(model.name), parameters, tries)
@@ -177,7 +177,7 @@ class Door:
 
 
 @dataclass
-class _Way:
+class _Operation:
     """The short path of one operation of a client, with the effects of botocore that are visible outside."""
 
     client: BaseClient
@@ -188,7 +188,7 @@ class _Way:
     """Names of botocore's events for given parameters, complete parameters, and the answer."""
 
     @classmethod
-    def of(cls, client: BaseClient, operation: str) -> _Way:
+    def of(cls, client: BaseClient, operation: str) -> _Operation:
         service = client.meta.service_model
         model = service.operation_model(operation)
         get_service_model(service.service_name)  # cached before forks read it
@@ -199,8 +199,8 @@ class _Way:
     def parameters(self, given: Request, context: Structure) -> Request:
         """Return the parameters as botocore would send them."""
         emit, (provided, built, _) = self.client.meta.events.emit, self.events
-        said = emit(provided, params=given, model=self.model, context=context)
-        parameters: Request = first_non_none_response(said, default=given)
+        responses = emit(provided, params=given, model=self.model, context=context)
+        parameters: Request = first_non_none_response(responses, default=given)
         emit(built, params=parameters, model=self.model, context=context)
         return parameters
 
@@ -211,21 +211,21 @@ class _Way:
             return True
         return not ParamValidator().validate(parameters, shape).has_errors()
 
-    def answered(self, context: dict[str, Any], status: int, answer: Answer) -> Answer:
+    def finish(self, context: dict[str, Any], status: int, answer: Answer) -> Answer:
         """Return the answer as botocore parses it. Raises the exceptions of botocore."""
         if isinstance(answer.get("Body"), bytes):
             answer["Body"] = io.BytesIO(answer["Body"])
         about = {"HTTPStatusCode": status, "HTTPHeaders": {}, "RetryAttempts": 0}
         parsed = answer | {"ResponseMetadata": about}
         http = SimpleNamespace(status_code=status, headers={})
-        told = self.client.meta.events.emit
-        told(self.events[2], http_response=http, parsed=parsed, model=self.model, context=context)
+        emit = self.client.meta.events.emit
+        emit(self.events[2], http_response=http, parsed=parsed, model=self.model, context=context)
         if status < 300:
             return parsed
         raise self.client.exceptions.from_code(parsed["Error"]["Code"])(parsed, self.model.name)
 
 
-def _remembers_endpoints() -> Callable[..., Any]:
+def _cache_endpoints() -> Callable[..., Any]:
     """Return a cached version of botocore's endpoint resolution, which depends only on operation and bucket."""
     stock, found = EndpointRulesetResolver.construct_endpoint, {}
 
@@ -259,7 +259,7 @@ class _Body(io.BytesIO):
         yield self.read()
 
 
-def _nobody(*_: Any) -> Answer:
+def _no_world(*_: Any) -> Answer:
     raise RuntimeError("no simulated world is running")
 
 
@@ -267,4 +267,4 @@ def _no_sleep(_: float) -> None:
     raise RuntimeError("no simulated world is running")
 
 
-DOOR = Door()
+TRANSPORT = Transport()

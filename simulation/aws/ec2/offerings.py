@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from simulation.aws.door.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import Subnet
-from simulation.aws.ec2.requests import exact, expect, filters_of, fits, named, page, with_token
+from simulation.aws.ec2.requests import exact, expect, filters_of, fits, page, unknown_ids, with_token
+from simulation.aws.endpoint.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
 
 LINUX = "Linux/UNIX"
 
 
-class OfferCalls(Lifecycle):
+class OfferingCalls(Lifecycle):
     """EC2's read-only operations on subnets, types and prices."""
 
     def describe_subnets(self, caller: Caller, request: Request) -> Answer:
@@ -20,7 +20,7 @@ class OfferCalls(Lifecycle):
         ids = request.get("SubnetIds") or list(self.subnets)
         unknown = [each for each in ids if each not in self.subnets]
         if unknown:
-            raise named("subnet", unknown)
+            raise unknown_ids("subnet", unknown)
         rows, token = page([self.subnets[each] for each in dict.fromkeys(ids)], request, self.settings.page)
         return with_token({"Subnets": [self._subnet(each) for each in rows]}, token)
 

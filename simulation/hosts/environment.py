@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from simulation.aws.door.api import Answer
+from simulation.aws.endpoint.api import Answer
 
 
 class Metadata(Protocol):
@@ -36,7 +36,7 @@ class Metadata(Protocol):
         """Return the current tags; none without InstanceMetadataTags."""
         ...
 
-    def spot_notice(self) -> datetime | None:
+    def interruption_notice(self) -> datetime | None:
         """Return when AWS reclaims the host, once it has announced that."""
         ...
 

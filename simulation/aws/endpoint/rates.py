@@ -15,7 +15,7 @@ from typing import Any
 from localcloud.base import rates
 from localcloud.base.rates import Bucket, Rate
 from localcloud.base.settings import Settings
-from simulation.aws.door.api import Caller, ServiceError
+from simulation.aws.endpoint.api import Caller, ServiceError
 from simulation.world.world import World
 
 SETTINGS = Settings.load()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from simulation.aws.door.api import ServiceError
+from simulation.aws.endpoint.api import ServiceError
 
 LAST = chr(0x10FFFF)
 """A character that sorts after every other character of a key."""

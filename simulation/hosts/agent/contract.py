@@ -5,7 +5,7 @@ The conformance test compares them with the agent.
 
 from collections.abc import Mapping
 
-WORDS: Mapping[str, str] = {
+SIGNALS: Mapping[str, str] = {
     "credentials": "training.host.renewal.Renewal.turn",
     "ready": "training.host.agent.agent.Agent._await_start",
     "started": "training.host.agent.attempt.Attempt.start",
@@ -19,7 +19,7 @@ WORDS: Mapping[str, str] = {
 }
 """Signals on the event bus. training.host.reporting.outbox.Outbox sends all except `hold` and `wiped`."""
 
-ALSO_SAID: Mapping[str, tuple[str, ...]] = {
+OTHER_SENDERS: Mapping[str, tuple[str, ...]] = {
     "progress": ("training.host.agent.monitor.Monitor.heartbeat",),
     "stopped": ("training.host.agent.agent.Agent._await_start",),
     "failed": (

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.base.settings import Quota
-from simulation.aws.door.api import (
+from simulation.aws.ec2.supply.capacity import Pools
+from simulation.aws.endpoint.api import (
     ACCOUNT,
     PARTITION,
     REGION,
@@ -17,7 +18,6 @@ from simulation.aws.door.api import (
     ServiceError,
     Structure,
 )
-from simulation.aws.ec2.offered.capacity import Pools
 
 
 class ServiceQuotas:

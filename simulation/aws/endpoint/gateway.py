@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from simulation.aws.door.api import Answer, Caller, Check, ServiceError
+from simulation.aws.endpoint.api import Answer, Caller, Check, ServiceError
 from simulation.world.world import World
 
 
@@ -42,7 +42,7 @@ class Gateway:
         self.services = services
         self.iam = iam
         self.calls: Counter[str] = Counter()
-        self.asked: Counter[tuple[str, str]] = Counter()
+        self.checked: Counter[tuple[str, str]] = Counter()
         """The first permission check of each request by role: (ARN, `ec2:CreateFleet`), or `s3.delete_objects`,
         which checks later."""
         self.throttle: Callable[[Caller, str, Mapping[str, Any]], ServiceError | None] = lambda *_: None
@@ -56,18 +56,18 @@ class Gateway:
         refused = self.throttle(caller, f"{service}.{operation}", request)
         if refused:
             raise refused
-        asked = self.services[service]
+        model = self.services[service]
         if caller.role != "root":
-            checks = asked.checks(caller, operation, request)
-            self.asked[caller.role, checks[0].action if checks else f"{service}.{operation}"] += 1
+            checks = model.checks(caller, operation, request)
+            self.checked[caller.role, checks[0].action if checks else f"{service}.{operation}"] += 1
             denied = self.iam.first_denied(caller, checks)
             if denied:
                 self.world.note(caller.name, "is denied", action=denied.action, resource=denied.resource)
                 raise self.iam.denial(denied, caller, service)
-        method = getattr(asked, operation, None)
+        method = getattr(model, operation, None)
         if method is None:
             raise ServiceError("NotSimulated", f"{service} has no {operation} in the simulator")
-        answered: Answer = method(caller, dict(request))
-        if told := self.after.get(f"{service}.{operation}"):
-            told(request)
-        return answered
+        answer: Answer = method(caller, dict(request))
+        if callback := self.after.get(f"{service}.{operation}"):
+            callback(request)
+        return answer

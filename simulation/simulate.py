@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from simulation.faults import Fault, Passed, Place, Plan
+from simulation.faults import Fault, FaultPoint, Plan, Visit
 from simulation.injections import Injections
 from simulation.invariants.model import Broken
 from simulation.invariants.oracle import Oracle
@@ -25,45 +25,45 @@ STEP = timedelta(seconds=15)
 
 
 @dataclass
-class Story:
+class Result:
     """The result of one world."""
 
     seed: int
     scenario: Scenario
     faults: tuple[Fault, ...]
-    struck: tuple[Fault, ...]
+    injected: tuple[Fault, ...]
     broken: tuple[Broken, ...]
     trace: list[Entry]
-    places: Mapping[Place, Passed | None]
+    points: Mapping[FaultPoint, Visit | None]
     outcome: str
     virtual_seconds: float
     calls: dict[str, int] = field(default_factory=dict)
 
 
-def tell(
+def simulate(
     template: YardTemplate,
     scenario: Scenario,
     *,
     seed: int = 1,
     faults: Sequence[Fault] = (),
     at_end: Callable[[Yard], object] = lambda yard: None,
-) -> Story:
+) -> Result:
     """Simulate one world. `at_end` may inspect the yard at its end."""
-    return follow(template, scenario, Plan(tuple(faults)), seed=seed, at_end=at_end)
+    return simulate_plan(template, scenario, Plan(tuple(faults)), seed=seed, at_end=at_end)
 
 
-def follow(
+def simulate_plan(
     template: YardTemplate,
     scenario: Scenario,
     plan: Plan,
     *,
     seed: int,
     at_end: Callable[[Yard], object] = lambda yard: None,
-) -> Story:
+) -> Result:
     """Simulate one world with a plan whose faults may change on the way."""
     world = World(seed)
     yard = Yard(world, template, plan)
-    Injections(yard).listen()
+    Injections(yard).install()
     oracle = Oracle(yard, scenario)
     beginning = world.now
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -72,14 +72,14 @@ def follow(
         broken = oracle.conclude()
         at_end(yard)
     outcomes = [f"{each.label}: {each.status} {each.error or ''}".strip() for each in yard.runs()]
-    return Story(
+    return Result(
         seed=seed,
         scenario=scenario,
         faults=tuple(plan.faults),
-        struck=tuple(plan.struck),
+        injected=tuple(plan.injected),
         broken=tuple(broken),
         trace=world.trace,
-        places=dict(plan.places),
+        points=dict(plan.points),
         outcome="; ".join(outcomes) or "nothing was started",
         virtual_seconds=(ended - beginning).total_seconds(),
         calls=dict(yard.gateway.calls),
@@ -108,4 +108,4 @@ def _is_quiet(yard: Yard, ended: datetime) -> bool:
     if since >= LONGEST_AFTER:
         return True
     lives = any(each.state != "terminated" for each in yard.ec2.ever.values())
-    return since >= (PASSES if lives else STEP) and not yard.is_awaited()
+    return since >= (PASSES if lives else STEP) and not yard.is_pending()

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from localcloud.base import publications
-from simulation.aws.door.api import REGION, Answer, Caller, Check, Request, ServiceError
-from simulation.aws.door.parameters import not_simulated, only
+from simulation.aws.endpoint.api import REGION, Answer, Caller, Check, Request, ServiceError
+from simulation.aws.endpoint.parameters import not_simulated, only
 from simulation.world.world import World
 
 
 @dataclass(frozen=True)
-class Notice:
+class Notification:
     at: datetime
     sender: str
     topic: str
@@ -22,12 +22,12 @@ class Notice:
     text: str
 
 
-class Notices:
+class Notifications:
     """The SNS service."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.published: list[Notice] = []
+        self.published: list[Notification] = []
         self._topics: set[str] = set()
 
     def create_topic(self, arn: str) -> None:
@@ -46,6 +46,6 @@ class Notices:
             raise ServiceError("InvalidParameter", wrong)
         if topic not in self._topics:
             raise ServiceError("NotFound", "Topic does not exist", status=404)
-        self.published.append(Notice(self.world.now, caller.name, topic, subject, text))
+        self.published.append(Notification(self.world.now, caller.name, topic, subject, text))
         self.world.note(caller.name, "publishes a notification", subject=subject)
         return {"MessageId": self.world.new_id("notice-")}

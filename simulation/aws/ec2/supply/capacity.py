@@ -7,7 +7,7 @@ from collections import Counter
 
 from localcloud.base.settings import value_for_pool
 from localcloud.services.ec2.capacity.allocation import Grant, Pool, Refusal
-from simulation.aws.ec2.offered.catalogue import Catalogue
+from simulation.aws.ec2.supply.catalogue import Catalogue
 
 
 class Pools:
