@@ -65,7 +65,7 @@ def test_a_world_that_kills_its_process_is_a_finding_and_the_others_go_on(
             os.kill(os.getpid(), signal.SIGKILL)
         return stock(case, result)
 
-    monkeypatch.setattr(findings, "found", found)
+    monkeypatch.setattr(findings, "make_finding", found)
     by_case = {each.case: each.violations for each in findings.run_branches(folder, cases)}
     assert not by_case[well]
     [violation] = by_case[killed]

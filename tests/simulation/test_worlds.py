@@ -66,7 +66,7 @@ def test_the_short_way_to_aws_makes_the_same_world_as_http(
     yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {name: traces.digest(simulate(yard, each, seed=3).trace) for name, each in SCENARIOS.items()}
-    monkeypatch.setattr(Network, "takes_short_way", False)
+    monkeypatch.setattr(Network, "uses_short_path", False)
     assert {
         name: traces.digest(simulate(yard, each, seed=3).trace) for name, each in SCENARIOS.items()
     } == short
