@@ -22,7 +22,7 @@ from simulation.scenarios import SCENARIOS
 from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 
-PLACES = 6
+POINTS = 6
 Seen = tuple[str, list[tuple[str, str]]]
 
 
@@ -43,14 +43,14 @@ def killed(point: str, when: str) -> Fault:
 
 def kills(points: Mapping[FaultPoint, Visit | None]) -> Iterator[tuple[Fault, Fault]]:
     """Each kill that is left out, and the one that is tried in its stead."""
-    run_case = {fault for fault in singles(points) if "killed" in fault.what}
+    tried = {fault for fault in singles(points) if "killed" in fault.what}
     by_end: dict[tuple[str, int], Fault] = {}
     for (kind, point), visit in points.items():
         if kind is Kind.REQUEST and visit:
             for kill in (killed(point, "before"), killed(point, "after")):
                 first = by_end.setdefault(last_write_before(kill, visit.operations), kill)
-                assert first in run_case or not is_distinct(first)
-                if kill not in run_case and is_distinct(kill):
+                assert first in tried or not is_distinct(first)
+                if kill not in tried and is_distinct(kill):
                     yield kill, first
 
 
@@ -73,7 +73,7 @@ def test_a_function_whose_request_aws_refuses_is_killed_all_the_same(yard: YardT
 def test_what_a_second_try_makes_good_is_one_world_whatever_it_was(yard: YardTemplate, scenario: str) -> None:
     """At some places, from the first request to the last."""
     requests = [point for kind, point in simulate(yard, SCENARIOS[scenario]).points if kind is Kind.REQUEST]
-    points = requests[:: len(requests) // PLACES]
+    points = requests[:: len(requests) // POINTS]
     faults = {point: [Fault(Kind.REQUEST, point, what) for what in RETRIED] for point in points}
     of = run_forks(yard, SCENARIOS[scenario], [each for one in faults.values() for each in one], digest)
     assert [
