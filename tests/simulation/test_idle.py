@@ -49,7 +49,9 @@ def test_one_on_demand_is_stopped_after_its_window_and_the_notice_says_what_it_c
     assert "no GPU of it was above" in notification
     assert "an hour. Stopped: $" in notification
     assert " a month for its disk of " in notification
-    assert "Terminated: nothing, and its disk is deleted. To continue: aws ec2 start-instances" in notification
+    assert (
+        "Terminated: nothing, and its disk is deleted. To continue: aws ec2 start-instances" in notification
+    )
 
 
 def test_a_spot_host_becomes_an_image_then(yard: YardTemplate) -> None:
