@@ -22,7 +22,7 @@ install = $(UV) pip install --quiet --require-hashes --python $(1) $(2) || \
 SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init__.py
 
 .PHONY: help setup demo preflight deploy destroy test simulate permissions frameworks interoperability conformance docs
-.PHONY: check dist format texts lock bench clean jupyter
+.PHONY: check format texts lock bench clean jupyter
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
@@ -68,9 +68,6 @@ conformance: setup ## recordings of AWS against the local cloud and the simulato
 
 docs: .venv/.ready ## the documentation as a site, into build/site; SERVE=1 serves it on 127.0.0.1:8000 while you write
 	@NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs $(if $(SERVE),serve --dev-addr 127.0.0.1:8000,build --strict) && echo build/site/index.html
-
-dist: .venv/.ready ## the wheel and the source archive, checked, and used in an empty environment; ARGS=--no-try leaves that out
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV) -m scripts.dist $(ARGS)
 
 check: .venv/.ready ## format, lint, types, layers, unit tests (seconds)
 	@scripts/check

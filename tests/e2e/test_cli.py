@@ -119,7 +119,7 @@ def test_a_day_with_the_command(shell: Shell) -> None:
     assert (
         shell.knows("hold", host["instance"], "1h")["held"] > shell.knows("release", host["instance"])["held"]
     )
-    assert f"{other['run']} is running" in shell.says("why", other["run"])
+    assert f"{other['run']} is training" in shell.says("why", other["run"])
 
     # Compare two runs. The model is downloaded once.
     compared = shell.knows("diff", run, other["run"])

@@ -52,8 +52,8 @@ def doubts(runs: Runs, run: Run) -> str:
     (doubt,) = run.summary["but"]
     assert run.summary["outcome"] == "succeeded"
     listed = next(each for each in runs.yard.list(limit=50) if each.id == run.id)
-    assert (listed.ending, listed.but) == ("succeeded, but ...", doubt)
-    assert run.reason().lines == (f"{run.id} has succeeded, but {doubt}.",)
+    assert (listed.ending, listed.but) == ("Finished, but ...", doubt)
+    assert run.reason().lines == (f"{run.id} has finished, but {doubt}.",)
     return str(doubt)
 
 

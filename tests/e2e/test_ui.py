@@ -39,14 +39,14 @@ def test_a_run_is_followed_from_its_submission_to_its_end(runs: Runs, page: Brow
     )
 
     page.open(f"/runs/{run.id}")
-    page.until_text("running", "#head .chip")
+    page.until_text("Training", "#head .chip")
     page.until("a curve that grows", lambda: _points(page) > 2)
     page.until_text("starting at step 0 of 200", "#log")
     for words in ("chief 0", "worker 1", "g6.xlarge", "spot", "running"):
         page.until_text(words, "#hosts")
     assert "launched" in page.text("#pools")
     runs.let_finish(run)
-    page.until_text("succeeded", "#head .chip")
+    page.until_text("Finished", "#head .chip")
     page.until_text("finished at step 200", "#log")
     page.until_text("model/", "#left")
     assert "Total cost" in page.text("#figures")
@@ -101,12 +101,12 @@ def test_a_run_that_fails_says_its_last_words(runs: Runs, page: Browser) -> None
 def test_a_run_that_is_interrupted_goes_on_before_ones_eyes(runs: Runs, page: Browser) -> None:
     run = runs.in_mid_training(runs.job("taken-back", program={"args": quick.LONG_AT_FIRST}))
     page.open(f"/runs/{run.id}")
-    page.until_text("running", "#head .chip")
+    page.until_text("Training", "#head .chip")
     runs.cloud.fault("interrupt", runs.host_of(run, "worker"))
     page.until_text("interrupted", "#attempts")
     page.until("a second attempt", lambda: len(page.all("#attempts li")) == 2)
     page.until("its mark on the line", lambda: page.all("#timeline .mark-trouble"))
-    page.until_text("succeeded", "#head .chip")
+    page.until_text("Finished", "#head .chip")
     page.until_text("2 in all" if len(run.status().hosts) == 2 else "3 in all", "#figures")
 
 
@@ -117,7 +117,7 @@ def test_the_other_pages_show_the_yard(runs: Runs, page: Browser) -> None:
     page.until_text("By user", "#month")
     page.open("/images")
     page.until_text(runs.yard.image(), "#tree")
-    page.until_text("succeeded", "#bakes")
+    page.until_text("Finished", "#bakes")
 
 
 def test_nothing_is_reachable_without_the_token(window: Browser) -> None:

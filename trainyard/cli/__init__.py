@@ -1,1 +1,1 @@
-"""The command `trainyard`: each command is a few AWS calls with the person's own credentials, by trainyard.client."""
+"""The command line `trainyard`. Commands call trainyard.client with the user's own credentials."""

@@ -1,10 +1,10 @@
-"""What `trainyard` starts."""
+"""Entry point of `trainyard`."""
 
 import sys
 
 
 def main() -> None:
-    """The command line; ends the process with the exit code (failures.py)."""
+    """Run the command line, and exit with the code that failures.py chooses."""
     try:
         from trainyard.cli.app import app
 

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def wanted(
     source: Path | None,
     types: list[str] | None,
 ) -> dict[str, Any]:
-    """Return the keys of the job file that the options set, with their values."""
+    """Return the keys of the job file that the options set, with their values. Raises BadParameter."""
     from trainyard.client.jobs import notebooks
 
     set_ = parsed(changes)
@@ -130,7 +130,7 @@ def wanted(
 
 
 def parsed(changes: list[str] | None, option: str = "--set") -> dict[str, Any]:
-    """Return the values as a job file would have them; a key without a value has None."""
+    """Return the values as a job file would have them, and None for a key without a value. Raises BadParameter."""
     from trainyard.core.jobfile import document
 
     values: dict[str, Any] = {}

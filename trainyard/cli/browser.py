@@ -20,8 +20,11 @@ REDIRECT = (
 
 
 def open_page(address: str) -> None:
-    """Open the address by a file that redirects to it and that its user alone can read: every account of this computer
-    can read the command line of a browser, and the address holds a token. Return once the file is removed again."""
+    """Open the address through a file that redirects to it, and remove the file.
+
+    Every account of this computer can read the command line of a browser, and the address contains a token. Only the
+    user can read the file.
+    """
     path = _write_private(REDIRECT.format(html.escape(address)))
     atexit.register(path.unlink, missing_ok=True)
     if webbrowser.open(path.as_uri()):
@@ -30,8 +33,7 @@ def open_page(address: str) -> None:
 
 
 def _write_private(text: str) -> Path:
-    """Write into the home folder: browsers in a sandbox of their own (snap, Flatpak) read neither /tmp nor a folder
-    whose name begins with a dot."""
+    """Write into the home folder: browsers in a sandbox (snap, Flatpak) read neither /tmp nor hidden folders."""
     home = Path.home()
     folder = home if os.access(home, os.W_OK) else None
     handle, name = tempfile.mkstemp(prefix="trainyard-page-", suffix=".html", dir=folder)

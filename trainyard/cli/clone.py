@@ -1,18 +1,11 @@
-"""A clone of Trainyard on this computer: it deploys yards and runs the local cloud.
-
-A wheel of Trainyard carries these sources. If the user has no clone, they are unpacked into a folder of the user.
-"""
+"""The clone of Trainyard on this computer. Only a clone can deploy a yard and run the local cloud."""
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Sequence
-from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,101 +16,62 @@ import trainyard
 if TYPE_CHECKING:
     from trainyard.cli.options import Options
 
-SOURCES = "sources"
-"""The folder of the package with what a clone has beside it. Only a wheel has this folder."""
-UNPACKED = ".unpacked"
-"""The file in a folder of unpacked sources that names their build."""
 MARKS = ("cdk.json", "scripts/deploy", "localcloud")
 PYTHON = ".venv/bin/python"
 ENVIRONMENT = ".venv/.ready"
-"""The target of the Makefile that makes it."""
+"""The target of the Makefile that creates the environment."""
 
 
 def find() -> Path:
-    """Return the clone that contains the current folder, else the one that this package belongs to, else the sources
-    that came with the package. Raise NotHere if there are none."""
+    """Return the clone around the current folder, else the clone of this package. Raises NotHere."""
     from trainyard.client.errors import NotHere
 
-    here, package = Path.cwd(), Path(trainyard.__file__).resolve().parent
-    for folder in (here, *here.parents, package.parent):
+    here = Path.cwd()
+    for folder in (here, *here.parents, Path(trainyard.__file__).resolve().parents[1]):
         if all((folder / mark).exists() for mark in MARKS):
             return folder
-    if (package / SOURCES).is_dir():
-        return _unpacked(package)
     raise NotHere(
-        "there is no clone of Trainyard here",
-        "the sources that deploy a yard and run the local cloud are missing in this installation",
-        "pip install --force-reinstall trainyard",
+        "no clone of Trainyard was found here",
+        "the package contains neither the deployment of a yard nor the local cloud; the repository does",
+        "clone the repository, cd into it, and repeat the command",
     )
 
 
-def _unpacked(package: Path) -> Path:
-    """Return `$XDG_DATA_HOME/trainyard/<version>` with the package's sources. A new build of the version replaces the
-    sources there, and keeps the environments that were made from the old ones."""
-    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "trainyard"
-    folder = data / trainyard.__version__
-    folder.mkdir(parents=True, exist_ok=True)
-    build = hashlib.sha256((distribution("trainyard").read_text("RECORD") or "").encode()).hexdigest()
-    with (data / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        stamp = folder / UNPACKED
-        if not stamp.exists() or stamp.read_text() != build:
-            sources = {each.name: each for each in (package / SOURCES).iterdir()} | {"trainyard": package}
-            for name, source in sources.items():
-                _replace(source, folder / name)
-            stamp.write_text(build)
-    return folder
-
-
-def _replace(source: Path, target: Path) -> None:
-    if source.is_file():
-        shutil.copy2(source, target)
-        return
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns(SOURCES, "__pycache__"))
-
-
 def version() -> str:
-    """Of the clone."""
     text = (find() / "trainyard" / "__init__.py").read_text()
     return text.partition('__version__ = "')[2].partition('"')[0]
 
 
 def make(options: Options, *words: str) -> None:
-    """`make` in the clone, with the profile and region that are meant. Ends the command with its exit code unless that
-    is 0."""
+    """Run `make` in the clone with the profile and region of the options. Raises Exit if make fails."""
     run(["make", "-C", str(find()), "--no-print-directory", *words], options)
 
 
 def module(options: Options, *words: str) -> None:
-    """`python -m` in the clone's environment, in this folder."""
+    """Run `python -m` in the clone's environment, in the current folder. Raises NotHere."""
     from trainyard.client.errors import NotHere
 
     root = find()
     if not (root / PYTHON).exists():
-        if not (root / UNPACKED).exists():
-            raise NotHere(
-                f"{root} is not set up", "it has no Python environment yet", f"make -C {root} setup"
-            )
-        make(options, "setup")
+        raise NotHere(f"{root} is not set up", "its Python environment is missing", f"make -C {root} setup")
     run([str(root / PYTHON), "-m", *words], options, PYTHONPATH=str(root))
 
 
 def localcloud(options: Options, *words: str, state: Path | None) -> None:
-    """Run a command of the local cloud of this folder; without one, of the clone's."""
+    """Run a command of the local cloud in the folder `state`; by default, in .localcloud of the clone."""
     module(options, "localcloud", *words, "--state", str(state or find() / ".localcloud"))
 
 
 def run(command: Sequence[str], options: Options, **more: str) -> None:
-    said = {"AWS_PROFILE": options.profile, "AWS_REGION": options.region}
-    environment = os.environ | {name: value for name, value in said.items() if value} | more
+    chosen = {"AWS_PROFILE": options.profile, "AWS_REGION": options.region}
+    environment = os.environ | {name: value for name, value in chosen.items() if value} | more
     done = subprocess.run(command, env=environment, check=False)
     if done.returncode:
         raise typer.Exit(done.returncode)
 
 
 def port_for(wanted: int) -> int:
-    """`wanted` if nobody listens there on 127.0.0.1, else a free port. Raises NotHere where all are taken."""
+    """Return `wanted` if that port of 127.0.0.1 is free, else another free port. Raises NotHere."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -128,4 +82,6 @@ def port_for(wanted: int) -> int:
             return int(probe.getsockname()[1])
     from trainyard.client.errors import NotHere
 
-    raise NotHere("no free port on 127.0.0.1", "all are taken", "stop something that listens there")
+    raise NotHere(
+        "127.0.0.1 has no free port", "the server cannot start", "stop a program that listens there"
+    )

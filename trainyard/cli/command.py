@@ -1,4 +1,4 @@
-"""A command of `trainyard`: a function that is given its Options first, and whose errors are lines and exit codes."""
+"""A command of `trainyard`: a function that takes its Options first. Its errors become lines and an exit code."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ EVERYWHERE: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
     "output": (Output | None, ("--output", "-o"), {"metavar": "table|json", "help": "Output format."}),
     "quiet": (bool, ("--quiet", "-q"), {"help": "Print only the result."}),
 }
-"""The options of all commands, before a command's name or behind it: their types, names and help."""
+"""The options of all commands, before or after the command's name: types, names and help."""
 ALSO = "And the options of every command, such as -o json: trainyard --help"
 
 
 def group(about: str, **more: Any) -> typer.Typer:
-    """Commands under one name."""
+    """Return a group of commands with this help."""
     return typer.Typer(
         help=about, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, **more
     )
@@ -38,7 +38,7 @@ def group(about: str, **more: Any) -> typer.Typer:
 
 @dataclass(frozen=True)
 class Command:
-    """A function with the examples of its help; a group gives it its name."""
+    """A function with the examples of its help. A group gives the command its name."""
 
     function: Callable[..., None]
     examples: tuple[str, ...]
@@ -46,16 +46,18 @@ class Command:
     """Arguments of typer, such as hidden=True."""
 
     def register(self, app: typer.Typer, name: str) -> None:
-        """Add the command to the group. The first parameter of the function is the Options, completed; the others are
-        typer's."""
+        """Add the command to the group.
+
+        The function's first parameter takes the completed Options. Typer fills the others.
+        """
         own = [*inspect.signature(self.function, eval_str=True).parameters.values()][1:]
 
         def run(call: typer.Context, **given: Any) -> None:
             from trainyard.cli import failures
 
-            said = Options(**{each: given.pop(each) for each in EVERYWHERE})
-            options = said.over(call.find_root().obj or Options())
-            with command_line.repeat_options(options.words), failures.told(options):
+            after_name = Options(**{each: given.pop(each) for each in EVERYWHERE})
+            options = after_name.over(call.find_root().obj or Options())
+            with command_line.repeat_options(options.words), failures.shown(options):
                 self.function(options.completed(os.environ, Path.cwd(), Path.home()), **given)
 
         takes = [
@@ -70,14 +72,14 @@ class Command:
 
 
 def command(*examples: str, **settings: Any) -> Callable[[Callable[..., None]], Command]:
-    """Make a Command of the function below."""
+    """Decorate a function, so that it becomes a Command."""
     return lambda function: Command(function, examples, settings)
 
 
 def root(app: typer.Typer) -> None:
-    """The options of all commands, before a command's name."""
+    """Add the options that all commands share, and --version, before the command's name."""
 
-    def said(call: typer.Context, version: bool, **given: Any) -> None:
+    def keep(call: typer.Context, version: bool, **given: Any) -> None:
         call.obj = Options(**given)
 
     shown = Annotated[
@@ -88,13 +90,13 @@ def root(app: typer.Typer) -> None:
         inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, annotation=shown, default=False),
         *_everywhere(hidden=False),
     ]
-    said.__signature__ = inspect.Signature(takes)  # type: ignore[attr-defined]
-    said.__annotations__ = {each.name: each.annotation for each in takes}
-    app.callback(invoke_without_command=False)(said)
+    keep.__signature__ = inspect.Signature(takes)  # type: ignore[attr-defined]
+    keep.__annotations__ = {each.name: each.annotation for each in takes}
+    app.callback(invoke_without_command=False)(keep)
 
 
-def _version(said: bool) -> None:
-    if said:
+def _version(wanted: bool) -> None:
+    if wanted:
         import trainyard
 
         typer.echo(trainyard.__version__)
@@ -102,7 +104,7 @@ def _version(said: bool) -> None:
 
 
 def _everywhere(*, hidden: bool) -> list[inspect.Parameter]:
-    """Behind a command's name they are not shown again."""
+    """Return the shared options; `hidden` after a command's name, so that help shows them once."""
     return [
         inspect.Parameter(
             name,
@@ -115,6 +117,6 @@ def _everywhere(*, hidden: bool) -> list[inspect.Parameter]:
 
 
 def _epilog(examples: tuple[str, ...]) -> str:
-    """Lines that are not wrapped: \\b says so."""
+    """Return the end of a command's help. `\\b` keeps typer from wrapping the examples."""
     shown = "\b\nExamples:\n" + "".join(f"  {each}\n" for each in examples) if examples else ""
     return f"{shown}\n{ALSO}" if shown else ALSO

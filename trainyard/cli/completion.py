@@ -1,4 +1,4 @@
-"""Completion of what only the yard knows: quick, and without a word when it cannot."""
+"""Shell completion of IDs and names from the yard. It is quick, and silent about errors."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ MOST = 50
 
 
 def complete_runs(context: typer.Context, incomplete: str) -> list[str]:
-    """Ids of runs that begin like this, newest first. A yard that does not answer at once has none."""
+    """Return the IDs of runs that begin with `incomplete`, newest first; none if the yard does not answer at once."""
     try:
         found = ["@last", *(run.id for run in _yard(context).list(limit=MOST))]
-    except Exception:  # noqa: BLE001 - whatever is wrong, a person who presses Tab is not told of it
+    except Exception:  # noqa: BLE001 - an error would disturb the line that the user is typing
         return []
     return [each for each in found if each.startswith(incomplete)]
 
 
 def complete_hosts(context: typer.Context, incomplete: str) -> list[str]:
-    """Ids of the yard's hosts that begin like this."""
+    """Return the IDs of the yard's hosts that begin with `incomplete`."""
     try:
         found = [str(each["InstanceId"]) for each in _yard(context).instances()]
     except Exception:  # noqa: BLE001 - the same
@@ -35,7 +35,7 @@ def complete_hosts(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_dev_hosts(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of the yard's dev hosts that begin like this."""
+    """Return the names of the yard's dev hosts that begin with `incomplete`."""
     try:
         from trainyard.client.dev import hosts
 
@@ -46,12 +46,12 @@ def complete_dev_hosts(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _yard(context: typer.Context) -> Yard:
-    """The yard that is meant, which has no time."""
+    """Return the yard of the options typed so far, with a session that does not retry."""
     from trainyard.cli.options import NAME
     from trainyard.client import Session, Yard
 
-    said: dict[str, Any] = {**context.find_root().params, **context.params}
-    options = Options(yard=said.get("yard"), profile=said.get("profile"), region=said.get("region"))
-    told = options.completed(os.environ, Path.cwd(), Path.home())
-    session = Session.of(profile=told.profile, region=told.region, patient=False)
-    return Yard.find(told.yard or NAME, session=session)
+    typed: dict[str, Any] = {**context.find_root().params, **context.params}
+    options = Options(yard=typed.get("yard"), profile=typed.get("profile"), region=typed.get("region"))
+    options = options.completed(os.environ, Path.cwd(), Path.home())
+    session = Session.of(profile=options.profile, region=options.region, patient=False)
+    return Yard.find(options.yard or NAME, session=session)

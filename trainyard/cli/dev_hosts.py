@@ -1,4 +1,4 @@
-"""What the commands for dev hosts share."""
+"""Argument types and texts that the commands for dev hosts share."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def checked(name: str) -> str:
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="Of the dev host.", autocompletion=complete_dev_hosts, callback=checked
+        metavar="NAME", help="Name of the dev host.", autocompletion=complete_dev_hosts, callback=checked
     ),
 ]
 
 
 def monthly(amount: float | None) -> str:
-    return "an unknown sum a month" if amount is None else f"${amount:,.2f} a month"
+    return "an unknown amount a month" if amount is None else f"${amount:,.2f} a month"
 
 
 def teller(options: Options) -> Tell:

@@ -1,4 +1,4 @@
-"""The one place where an error becomes lines and an exit code."""
+"""Turn an error into lines for the user and an exit code."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from trainyard.client import YardError
 
 
-OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
 @contextmanager
-def told(options: Options) -> Iterator[None]:
-    """What goes wrong in the block is told to the person, and ends the command with its code."""
+def shown(options: Options) -> Iterator[None]:
+    """Print an error of the block, and end the command with the error's exit code."""
     try:
         yield
         sys.stdout.flush()
@@ -43,23 +43,25 @@ def told(options: Options) -> Iterator[None]:
     except SettingsError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(ExitCode.USAGE) from None
-    except Exception as error:  # noqa: BLE001 - whatever it is, no traceback reaches a person
-        raise typer.Exit(_told(error, options)) from None
+    except Exception as error:  # noqa: BLE001 - no traceback reaches a user
+        raise typer.Exit(_show(error, options)) from None
 
 
-def _told(error: Exception, options: Options) -> ExitCode:
+def _show(error: Exception, options: Options) -> ExitCode:
     from trainyard.cli.output import terminal
 
-    told = _as_ours(error)
+    shown = _yard_error(error)
     if options.is_json:
-        said = {"error": type(told).__name__, "what": told.what, "means": told.means}
-        typer.echo(json.dumps({**said, "next": told.next_step, "exit_code": int(told.exit_code)}), err=True)
+        texts = {"error": type(shown).__name__, "what": shown.what, "means": shown.means}
+        typer.echo(
+            json.dumps({**texts, "next": shown.next_step, "exit_code": int(shown.exit_code)}), err=True
+        )
     else:
-        terminal.failed(told)
-    return told.exit_code
+        terminal.failed(shown)
+    return shown.exit_code
 
 
-def _as_ours(error: Exception) -> YardError:
+def _yard_error(error: Exception) -> YardError:
     from trainyard.client.errors import CommandBroken, FileUnreadable, RowUnreadable, YardError, from_aws
     from trainyard.protocol.ledger.reading import UnreadableRowError
 
@@ -68,25 +70,25 @@ def _as_ours(error: Exception) -> YardError:
     if found := from_aws(error):
         return found
     if isinstance(error, OSError) and _is_of_a_file(error):
-        if not error.filename:  # what was printed could not be written
+        if not error.filename:  # standard output could not be written
             _drop_output()
         return FileUnreadable.of(error)
     if isinstance(error, UnreadableRowError):
         return RowUnreadable(
             str(error).rstrip("."),
-            "another version of Trainyard has written it, or a user has changed it; the run itself is unchanged",
-            f"{command_line('yard', 'status')} shows the yard's version; install that one",
+            "another version of Trainyard wrote it, or a user changed it; the run itself is unchanged",
+            f"{command_line('yard', 'status')} shows the yard's version; install that version",
         )
     report = _report(error)
     return CommandBroken(
         f"trainyard has failed: {type(error).__name__}: {error}",
-        f"this is a fault of the command; what it was doing is in {report}",
-        "send that file to whoever looks after your yard",
+        f"this is a bug in the command; the traceback is in {report}",
+        "send that file to the operator of your yard",
     )
 
 
 def _report(error: Exception) -> Path:
-    """Write the command line and the traceback where this user alone reads them, and return the path."""
+    """Write the command line and the traceback to a file that only the user can read, and return the path."""
     base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "trainyard"
     text = f"{sys.argv}\n{''.join(traceback.format_exception(error))}"
     name = f"report-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.txt"
@@ -104,9 +106,9 @@ def _report(error: Exception) -> Path:
 
 def _is_of_a_file(error: OSError) -> bool:
     """Return True for errors that the user's files and disks cause, not the command."""
-    return bool(error.filename) or error.errno in OF_DISKS
+    return bool(error.filename) or error.errno in DISK_ERRORS
 
 
 def _drop_output() -> None:
-    """Send what is still to be printed nowhere: else Python reports at its end that it could not be written."""
+    """Discard the rest of the output, so that Python does not report at its end that it could not be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

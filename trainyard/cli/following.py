@@ -1,4 +1,4 @@
-"""A run from its submission on: its id at once, then what it does, then how it ended."""
+"""Follow a run: print its ID at once, then its progress, then how it ended."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from trainyard.cli.output import report, screen, terminal
 from trainyard.client.errors import RunFailed
 from trainyard.client.runs.reasons import Reason
 from trainyard.command_line import command_line
+from trainyard.core.model import states as state_words
 from trainyard.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ LOOK_SECONDS = 1.0
 
 
 def begun(options: Options, run: Run, *, detach: bool, logs: bool, sent: tuple[str, ...] = ()) -> None:
-    """Print the run's id; then follow it, unless the user detaches. With `logs` what its program prints is shown."""
+    """Print the run's ID, then follow the run unless the user detaches. With `logs`, show its program's output."""
     if options.is_json:
         terminal.answer_line({"run": run.id, "sent": [*sent]})
     else:
@@ -37,7 +38,7 @@ def begun(options: Options, run: Run, *, detach: bool, logs: bool, sent: tuple[s
 
 
 def attached(options: Options, run: Run, *, logs: bool) -> None:
-    """Follow a run that there is; Ctrl-C leaves it alone."""
+    """Follow an existing run. Ctrl-C does not stop the run."""
     try:
         follow(options, run, logs=logs)
     except KeyboardInterrupt:
@@ -45,7 +46,7 @@ def attached(options: Options, run: Run, *, logs: bool) -> None:
 
 
 def follow(options: Options, run: Run, *, logs: bool) -> None:
-    """Show it until it has ended. Raises RunFailed unless it succeeded."""
+    """Show the run until it ends. Raises RunFailed unless it succeeded."""
     if options.is_json:
         for status in run.follow():
             terminal.answer_line(report.as_json(status))
@@ -63,34 +64,34 @@ def follow(options: Options, run: Run, *, logs: bool) -> None:
         run.result()
     except RunFailed as failed:
         if status.hosts:
-            report.ended(run, status, with_last_words=False)
+            report.ended(run, status, with_last_lines=False)
         if not has_printed:
             raise
         raise _without_log(failed, run.reason()) from None
-    report.ended(run, status, with_last_words=not has_printed)
+    report.ended(run, status, with_last_lines=not has_printed)
     for line in run.reason().advice:
         terminal.hint(f"Next: {line}")
 
 
 def _without_log(failed: RunFailed, reason: Reason) -> RunFailed:
-    """The error for a user who has seen all that the program printed."""
+    """Return the error for a user who has seen the whole output of the program."""
     step = "; ".join(reason.beyond_logs) or "correct the program, and submit it again"
     return type(failed)(failed.what.partition("\n")[0], failed.means, step)
 
 
 def until_over(options: Options, run: Run) -> None:
-    """Wait for the end of a run that was asked to stop. Ctrl-C leaves it to that."""
+    """Wait for the end of a run that is stopping. Ctrl-C ends only the wait."""
     try:
         if options.quiet or not terminal.beside.is_terminal:
             run.wait()
             return
-        with terminal.beside.status(f"{run.id} saves and leaves ...") as spinner:
+        with terminal.beside.status(f"{run.id}: Saving ...") as spinner:
             while not run.execution.is_over:
                 states = run.states
-                spinner.update(f"{run.id} saves and leaves: {states[-1].name if states else 'Starting'}")
+                spinner.update(f"{run.id}: {state_words.word_for(states[-1].name) if states else 'Starting'}")
                 time.sleep(LOOK_SECONDS)
     except KeyboardInterrupt:
-        terminal.hint(f"\n{run.id} is asked to stop. How it ended: {command_line('why', run.id)}")
+        terminal.hint(f"\n{run.id} is stopping. Result: {command_line('why', run.id)}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
@@ -98,20 +99,20 @@ def asked_to_stop(options: Options, run: Run) -> None:
     if options.is_json:
         terminal.answer({"run": run.id, "kind": "stopping", "says": []})
     else:
-        terminal.console.print(f"{run.id} is asked to stop.", markup=False)
+        terminal.console.print(f"{run.id} is stopping.", markup=False)
 
 
 def left_alone(run: Run) -> None:
-    """Ctrl-C ends the looking, not the run."""
-    terminal.hint(f"\n{run.id} goes on.")
-    terminal.hint(f"Come back: {command_line('show', run.id, '--watch')}")
-    terminal.hint(f"Its log:   {command_line('logs', run.id, '-f')}")
-    terminal.hint(f"End it:    {command_line('stop', run.id)}")
+    """Print how to return to a run that continues after Ctrl-C."""
+    terminal.hint(f"\n{run.id} continues.")
+    terminal.hint(f"Watch it: {command_line('show', run.id, '--watch')}")
+    terminal.hint(f"Its log:  {command_line('logs', run.id, '-f')}")
+    terminal.hint(f"Stop it:  {command_line('stop', run.id)}")
     raise typer.Exit(ExitCode.INTERRUPTED)
 
 
 def workflow(options: Options, run: Run, *, detach: bool = False) -> None:
-    """A bake, a snapshot, a rollback: its id at once, its states as they come, what came of it. Raises RunFailed."""
+    """Follow a bake, snapshot or rollback: print its ID, its states and its result. Raises RunFailed."""
     if options.is_json:
         terminal.answer_line({"run": run.id})
     else:
@@ -121,7 +122,7 @@ def workflow(options: Options, run: Run, *, detach: bool = False) -> None:
     try:
         screen.show_states(run, quiet=options.quiet or options.is_json)
     except KeyboardInterrupt:
-        terminal.hint(f"\n{run.id} goes on; what came of it: {command_line('image', 'ls')}")
+        terminal.hint(f"\n{run.id} continues. Result: {command_line('image', 'ls')}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     summary = run.result()
     if options.is_json:

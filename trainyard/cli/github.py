@@ -1,7 +1,7 @@
-"""What action.yml runs: submit a job, follow its run, and tell GitHub how it ended.
+"""The program of action.yml: submit a job, follow its run, and report the result to GitHub.
 
-Inputs are environment variables, INPUT_JOB and so on. Outputs and a summary are appended to the files that
-GITHUB_OUTPUT and GITHUB_STEP_SUMMARY name, what is wrong is an annotation, and the exit codes are those of the command.
+Inputs are environment variables such as INPUT_JOB. Outputs and a summary are appended to the files that GITHUB_OUTPUT
+and GITHUB_STEP_SUMMARY name. Errors become annotations, and the exit codes are those of the command.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from trainyard.values.quantities import dollars
 from trainyard.values.text import printable
 
 MOST_REASON = 20_000
-"""Characters of a reason that GitHub is given."""
+"""Characters of a reason that are sent to GitHub."""
 
 
 class OnCancel(StrEnum):
-    """What becomes of the run of a workflow that is cancelled."""
+    """The fate of the run if the workflow is cancelled."""
 
     STOP = "stop"
     LEAVE = "leave"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The inputs of the action. Raises typer.BadParameter for one that cannot be meant."""
+class Inputs:
+    """The inputs of the action. Raises typer.BadParameter for an unusable input."""
 
     job: Path
     changes: Mapping[str, Any]
@@ -60,9 +60,9 @@ class Asked:
             for name in ("JOB", "SET", "NAME", "LABELS", "RESUME", "MODEL", "ON_CANCEL")
         }
         if not given["JOB"]:
-            raise typer.BadParameter("the input job is empty; it names the job file")
+            raise typer.BadParameter("the input job is empty; it must name the job file")
         if given["ON_CANCEL"] not in tuple(OnCancel):
-            raise typer.BadParameter(f"the input on-cancel is stop or leave, not {given['ON_CANCEL']!r}")
+            raise typer.BadParameter(f"the input on-cancel must be stop or leave, not {given['ON_CANCEL']!r}")
         labels = dict(pairs(_lines(given["LABELS"]), "labels"))
         return cls(
             job=Path(given["JOB"]),
@@ -73,69 +73,75 @@ class Asked:
 
 
 class Cancelled(BaseException):
-    """Raised where a cancelled workflow may end without harm. As KeyboardInterrupt it is no Exception: botocore takes
-    each that meets it while it waits for an answer for trouble with the network, and asks again."""
+    """The workflow was cancelled at a point where it may end without harm.
+
+    The class is not an Exception, because botocore retries after every Exception during a request.
+    """
 
 
 @dataclass
 class Cancellation:
-    """SIGINT and SIGTERM from here on raise Cancelled, the first of them: GitHub sends another after some seconds, and
-    kills after ten (docs.github.com, "Workflow cancellation reference"). While it is `held` back it is remembered."""
+    """Raises Cancelled at the first SIGINT or SIGTERM, and never again.
+
+    GitHub sends a second signal after some seconds, and kills the process after 10 s (docs.github.com, "Workflow
+    cancellation reference").
+    """
 
     held: bool = False
-    heard: bool = False
+    """While True, a signal is only recorded."""
+    received: bool = False
 
     def begin(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._hear)
+            signal.signal(number, self._receive)
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """In the block it is held back: `look` behind it."""
+        """Record signals during the block. Call `check` after it."""
         self.held = True
         try:
             yield
         finally:
             self.held = False
 
-    def look(self) -> None:
-        """Raise Cancelled if that was asked for meanwhile."""
-        if self.heard:
+    def check(self) -> None:
+        """Raise Cancelled if a signal was recorded."""
+        if self.received:
             raise Cancelled
 
     def between(self, statuses: Iterable[RunStatus]) -> Iterator[RunStatus]:
-        """The same, looked at before each: what is raised while Python tidies up (`__del__`) reaches nobody."""
+        """Yield the statuses, and check before each: Python drops exceptions that a signal raises in `__del__`."""
         for status in statuses:
-            self.look()
+            self.check()
             yield status
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        first, self.heard = not self.heard, True
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        first, self.received = not self.received, True
         if first and not self.held:
             raise Cancelled
 
 
 @dataclass
 class GitHub:
-    """The runner: files to append to, and a log in which some lines are commands."""
+    """The runner: files that take outputs, and a log whose lines may be commands."""
 
     outputs: Path
     summary: Path
-    said: dict[str, str] = field(default_factory=dict)
+    outputs_so_far: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Self:
         return cls(Path(environment["GITHUB_OUTPUT"]), Path(environment["GITHUB_STEP_SUMMARY"]))
 
     def put(self, name: str, value: str) -> None:
-        """An output, with whatever lines it has."""
-        self.said[name] = value
+        """Set an output, which may have several lines."""
+        self.outputs_so_far[name] = value
         end = f"end-{secrets.token_hex(8)}"
         with self.outputs.open("a") as file:
             file.write(f"{name}<<{end}\n{value}\n{end}\n")
 
     def error(self, title: str, text: str) -> None:
-        """An annotation."""
+        """Annotate the job with an error."""
         print(f"::error title={_escaped(title, ':,')}::{_escaped(text)}", flush=True)
 
     def warn(self, title: str, text: str) -> None:
@@ -143,14 +149,13 @@ class GitHub:
         print(f"::warning title={_escaped(title, ':,')}::{_escaped(text)}", flush=True)
 
     def conclude(self) -> None:
-        """The summary of the job: what was put."""
+        """Write the outputs into the summary of the job."""
         with self.summary.open("a") as file:
-            file.write(summary_of(self.said))
+            file.write(summary_of(self.outputs_so_far))
 
     @contextmanager
     def as_text(self) -> Iterator[None]:
-        """What a run's hosts and program have said is no command to the runner (`::add-path::`), whatever it begins
-        with."""
+        """Keep the runner from executing lines of the block, which hosts and programs have printed (`::add-path::`)."""
         token = secrets.token_hex(16)
         print(f"::stop-commands::{token}", flush=True)
         try:
@@ -160,36 +165,36 @@ class GitHub:
             print(f"::{token}::", flush=True)
 
 
-def summary_of(said: Mapping[str, str]) -> str:
-    """The outputs in Markdown."""
-    title = f"### {said.get('run', 'No run')}: {said.get('state', 'not submitted')}\n"
-    cost = f"\nCost: {dollars(float(said['dollars']))}\n" if said.get("dollars") else ""
-    reason = said.get("reason", "")
+def summary_of(outputs: Mapping[str, str]) -> str:
+    """Return the outputs in Markdown."""
+    title = f"### {outputs.get('run', 'No run')}: {outputs.get('state', 'not submitted')}\n"
+    cost = f"\nCost: {dollars(float(outputs['dollars']))}\n" if outputs.get("dollars") else ""
+    reason = outputs.get("reason", "")
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", reason)), default=0))
     return f"{title}{cost}\n{fence}text\n{reason}\n{fence}\n" if reason else f"{title}{cost}"
 
 
-def train(yard: Yard, asked: Asked, hub: GitHub, cancellation: Cancellation) -> ExitCode:
-    """Submit, follow, conclude. Raises YardError; Cancelled where no run has begun."""
-    local = source.read(asked.job, changes=asked.changes, bucket=yard.bucket.name)
+def train(yard: Yard, inputs: Inputs, hub: GitHub, cancellation: Cancellation) -> ExitCode:
+    """Submit the job, follow its run, and report the result. Raises YardError, and Cancelled before a run has begun."""
+    local = source.read(inputs.job, changes=inputs.changes, bucket=yard.bucket.name)
     local.check_known_failures()
     sent, run = yard.send(local), None
     try:
-        with cancellation.hold():  # else a run could begin whose id nobody knows
+        with cancellation.hold():  # the ID of a run that has begun must not be lost
             run = yard.run(yard.begin(local, sent).run)
             hub.put("run", run.id)
-        cancellation.look()
+        cancellation.check()
         print(run.id, flush=True)
         with hub.as_text():
             screen.show(cancellation.between(run.started().follow()))
-        return _ended(run, asked, hub)
+        return _ended(run, inputs, hub)
     except Cancelled:
         if run is None:
             raise
-        return _cancelled(run, asked, hub)
+        return _cancelled(run, inputs, hub)
 
 
-def _ended(run: Run, asked: Asked, hub: GitHub) -> ExitCode:
+def _ended(run: Run, inputs: Inputs, hub: GitHub) -> ExitCode:
     summary, reason = run.summary, run.reason()
     text = printable("\n".join(reason.lines), MOST_REASON)
     hub.put("state", reason.kind)
@@ -201,19 +206,19 @@ def _ended(run: Run, asked: Asked, hub: GitHub) -> ExitCode:
         return ExitCode.REFUSED if reason.kind == "refused" else ExitCode.RUN_FAILED
     if reason.doubt:
         hub.warn(f"{run.id} {reason.label}", text)
-    if asked.model:
-        print(f"The model: {run.model(asked.model)}")
+    if inputs.model:
+        print(f"Model: {run.model(inputs.model)}")
     return ExitCode.DONE
 
 
-def _cancelled(run: Run, asked: Asked, hub: GitHub) -> ExitCode:
-    """Within GitHub's ten seconds."""
-    if asked.on_cancel is OnCancel.STOP:
+def _cancelled(run: Run, inputs: Inputs, hub: GitHub) -> ExitCode:
+    """Stop or leave the run, within the 10 s before GitHub kills the process."""
+    if inputs.on_cancel is OnCancel.STOP:
         run.started(5).stop()
-        state, said = "stopping", f"{run.id} saves and ends. {command_line('resume', run.id)} goes on."
+        state, fate = "stopping", f"{run.id} saves and stops. To continue: {command_line('resume', run.id)}"
     else:
-        state, said = "left", f"{run.id} goes on. {command_line('stop', run.id)} ends it."
-    text = f"The workflow was cancelled: {said}"
+        state, fate = "left", f"{run.id} continues. To stop it: {command_line('stop', run.id)}"
+    text = f"The workflow was cancelled: {fate}"
     hub.put("state", state)
     hub.put("reason", text)
     hub.conclude()
@@ -226,14 +231,14 @@ def _lines(text: str) -> list[str]:
 
 
 def _escaped(text: str, also: str = "") -> str:
-    """As the runner reads the text of a command."""
+    """Escape a text as GitHub's workflow commands require."""
     for each in "%\r\n" + also:
         text = text.replace(each, f"%{ord(each):02X}")
     return text
 
 
 def _refused(error: YardError, hub: GitHub) -> ExitCode:
-    """No run, or none that can be followed."""
+    """Report an error that prevents or interrupts the run."""
     hub.put("state", "refused" if error.exit_code is ExitCode.REFUSED else "failed")
     hub.put("reason", printable(error.what, MOST_REASON))
     hub.conclude()
@@ -244,16 +249,16 @@ def _refused(error: YardError, hub: GitHub) -> ExitCode:
 
 
 def main() -> int:
-    """Answers the exit code."""
+    """Return the exit code."""
     hub, cancellation = GitHub.of(os.environ), Cancellation()
     cancellation.begin()
-    said = Options(yard=os.environ.get("INPUT_YARD") or None)
-    options = said.completed(os.environ, Path.cwd(), Path.home())
+    options = Options(yard=os.environ.get("INPUT_YARD") or None)
+    options = options.completed(os.environ, Path.cwd(), Path.home())
     try:
-        with failures.told(options):
+        with failures.shown(options):
             return _trained(options, hub, cancellation)
     except typer.BadParameter as wrong:
-        hub.error("An input of the action", wrong.message)
+        hub.error("Invalid input", wrong.message)
         return ExitCode.USAGE
     except typer.Exit as ended:
         return ended.exit_code
@@ -261,12 +266,12 @@ def main() -> int:
 
 def _trained(options: Options, hub: GitHub, cancellation: Cancellation) -> ExitCode:
     try:
-        asked = Asked.of(os.environ)
-        return train(options.find(), asked, hub, cancellation)
+        inputs = Inputs.of(os.environ)
+        return train(options.find(), inputs, hub, cancellation)
     except YardError as error:
         return _refused(error, hub)
     except Cancelled:
-        print("The workflow was cancelled: no run had begun.", flush=True)
+        print("The workflow was cancelled before the run began.", flush=True)
         return ExitCode.INTERRUPTED
 
 

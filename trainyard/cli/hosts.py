@@ -1,4 +1,4 @@
-"""Which host is meant: an instance's id, or a run."""
+"""Find the host that the user names by its ID or by a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def host_of(yard: Yard, word: str) -> str:
-    """Return the instance that the word means. Raises HostNotFound for a run without a host that runs."""
+    """Return the instance ID that `word` names. Raises HostNotFound for a run without a running host."""
     from trainyard.cli import runs
     from trainyard.client.errors import HostNotFound
 
@@ -21,8 +21,8 @@ def host_of(yard: Yard, word: str) -> str:
     up = [host for host in run.status().hosts if host.state == "running"]
     if not up:
         raise HostNotFound(
-            f"{run.id} has no host that runs",
-            "it waits, is over, or its hosts are booting",
+            f"{run.id} has no running host",
+            "the run is waiting or has ended, or its hosts are starting",
             command_line("show", run.id),
         )
     last = max(host.attempt for host in up)

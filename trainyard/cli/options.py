@@ -1,7 +1,7 @@
-"""What every command takes, before its name or behind it: which yard, as whom, and how it answers.
+"""The options of every command: yard, profile, region and output format.
 
-What is not said comes from the environment (`TRAINYARD_YARD`, `AWS_PROFILE`, `AWS_REGION`), then from
-`[tool.trainyard]` of the nearest pyproject.toml, then from `$XDG_CONFIG_HOME/trainyard/config.toml`.
+Missing options come from the environment (`TRAINYARD_YARD`, `AWS_PROFILE`, `AWS_REGION`), then from `[tool.trainyard]`
+of the nearest pyproject.toml, then from `$XDG_CONFIG_HOME/trainyard/config.toml`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "Trainyard"
 SETTINGS = ("yard", "profile", "region", "output")
-"""What a file may say."""
+"""Keys that a settings file may contain."""
 ENVIRONMENT = {
     "yard": ("TRAINYARD_YARD",),
     "profile": ("AWS_PROFILE", "AWS_DEFAULT_PROFILE"),
@@ -26,19 +26,19 @@ ENVIRONMENT = {
 
 
 class Output(StrEnum):
-    """How a command answers."""
+    """The output format of a command."""
 
     TABLE = "table"
     JSON = "json"
 
 
 class SettingsError(Exception):
-    """A file of settings cannot be used; the text says which, where and why."""
+    """A settings file cannot be used. The text names the file and the reason."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What was said on the command line; `None` where it was not."""
+    """The options on the command line; None for an option that is missing."""
 
     yard: str | None = None
     profile: str | None = None
@@ -47,22 +47,22 @@ class Options:
     quiet: bool = False
 
     def completed(self, environment: Mapping[str, str], folder: Path, home: Path) -> Options:
-        """With what the environment and the files say of the rest. Raises SettingsError."""
-        told = {**_of_user(environment, home), **_of_project(folder)}
+        """Return the options, completed from the environment and the settings files. Raises SettingsError."""
+        settings = {**_of_user(environment, home), **_of_project(folder)}
         for name, variables in ENVIRONMENT.items():
             if found := next((environment[each] for each in variables if environment.get(each)), None):
-                told[name] = found
+                settings[name] = found
         return self.over(
             Options(
-                yard=told.get("yard"),
-                profile=told.get("profile"),
-                region=told.get("region"),
-                output=Output(told.get("output", Output.TABLE)),
+                yard=settings.get("yard"),
+                profile=settings.get("profile"),
+                region=settings.get("region"),
+                output=Output(settings.get("output", Output.TABLE)),
             )
         )
 
     def over(self, other: Options) -> Options:
-        """With what the other says of what is not said here."""
+        """Return these options, with those of `other` for the missing ones."""
         return Options(
             yard=self.yard or other.yard,
             profile=self.profile or other.profile,
@@ -73,22 +73,22 @@ class Options:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The yard, profile and region of these options, as they are typed."""
-        said = {"--yard": self.yard, "--profile": self.profile, "--region": self.region}
-        return tuple(word for name, value in said.items() if value for word in (name, value))
+        """Return the yard, profile and region as the user would type them."""
+        typed = {"--yard": self.yard, "--profile": self.profile, "--region": self.region}
+        return tuple(word for name, value in typed.items() if value for word in (name, value))
 
     @property
     def is_json(self) -> bool:
         return self.output is Output.JSON
 
     def session(self) -> Session:
-        """Raises NoCredentials where there is no such profile."""
+        """Return a session. Raises NoCredentials if the profile does not exist."""
         from trainyard.client import Session
 
         return Session.of(profile=self.profile, region=self.region)
 
     def find(self) -> Yard:
-        """The yard that is meant. Raises YardNotFound, YardIncomplete."""
+        """Return the yard of these options. Raises YardNotFound, YardIncomplete."""
         from trainyard.client import Yard
 
         return Yard.find(self.yard or NAME, session=self.session())
@@ -106,7 +106,7 @@ def _of_project(folder: Path) -> dict[str, str]:
 
 
 def _read(file: Path, section: tuple[str, ...]) -> dict[str, str]:
-    """The settings in that section of the file; none where there is no such file."""
+    """Return the settings in this section of the file; none if the file does not exist."""
     import tomllib
 
     try:
@@ -123,5 +123,5 @@ def _read(file: Path, section: tuple[str, ...]) -> dict[str, str]:
                 f"{file}: {name} is not a setting; the settings {', '.join(SETTINGS)} are texts"
             )
     if found.get("output", "table") not in tuple(Output):
-        raise SettingsError(f"{file}: output is table or json, not {found['output']}")
+        raise SettingsError(f"{file}: output must be table or json, not {found['output']}")
     return dict(found)

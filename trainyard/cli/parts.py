@@ -1,4 +1,4 @@
-"""The parts of what a run leaves, as `get` names them."""
+"""The parts of a run's results, as `get` names them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Part(StrEnum):
-    """A part of what a run leaves; the most wanted first."""
+    """A part of a run's results, the most useful first."""
 
     MODEL = "model"
     OUTPUTS = "outputs"
@@ -39,20 +39,22 @@ FOLDERS = (
     Part.LOGS,
     Part.SOURCE,
 )
-"""Parts that get a folder of their own in the run's folder."""
+"""Parts that `get` downloads into a folder of their own."""
 
 
 def parse(text: str) -> str:
-    """Return the part that a user names, or the path of an output, such as outputs/weights.pt. Raises BadParameter."""
+    """Return the part that `text` names, or the path of an output, e.g. outputs/weights.pt. Raises BadParameter."""
     if text == Part.ALL:
         return Part.EVERYTHING
     if text in tuple(Part) or (text.startswith(f"{Part.OUTPUTS}/") and text != f"{Part.OUTPUTS}/"):
         return text
-    raise typer.BadParameter(f"{text!r} is none of {', '.join(Part)}, outputs/PATH")
+    raise typer.BadParameter(
+        f"{text!r} is not a part of a run; the parts are {', '.join(Part)} and outputs/PATH"
+    )
 
 
 def of(run: Run) -> list[Part]:
-    """Return the parts that the run has left."""
+    """Return the parts that the run's bucket folder contains."""
     from trainyard.client.runs.files import DOCUMENTS
 
     keys = run.keys

@@ -1,4 +1,4 @@
-"""Which run is meant: a whole id, the beginning of one, a job's name, or `@last`."""
+"""Find the run that the user names by its ID, the beginning of its ID, its job's name, or `@last`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 LAST = "@last"
 MOST = 10_000
-"""Runs of this month and the last that are looked through."""
+"""Runs of this month and last month that are searched."""
 MOST_CANDIDATES = 8
 FEW = 100
-"""Runs that are listed for the newest: more than a yard admits at the same moment."""
+"""Runs that are listed to find the newest one: more than a yard admits at the same moment."""
 MOST_NAMED = 12
 
 
 def find(yard: Yard, word: str) -> Run:
-    """The run that is meant. Raises RunNotFound, RunAmbiguous."""
+    """Return the run that `word` names. Raises RunNotFound, RunAmbiguous."""
     from trainyard.client import Run
 
     if word != LAST and (row := yard.row(word)):
@@ -32,8 +32,10 @@ def find(yard: Yard, word: str) -> Run:
 
 
 def chosen(word: str, listed: Sequence[ListedRun | BegunRun]) -> ListedRun | BegunRun:
-    """Return the run that the word means; `listed` are newest first. A name means the newest run of that job, else the
-    newest bake of that recipe. Raises RunNotFound, RunAmbiguous."""
+    """Return the run that `word` names; `listed` are newest first.
+
+    A name selects the newest run of that job, else the newest bake of that recipe. Raises RunNotFound, RunAmbiguous.
+    """
     from trainyard.client.errors import RunAmbiguous, RunNotFound
 
     if word == LAST and listed:
@@ -44,16 +46,20 @@ def chosen(word: str, listed: Sequence[ListedRun | BegunRun]) -> ListedRun | Beg
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise RunAmbiguous(f"{word} is no run's id", tuple(run.id for run in begun[:MOST_CANDIDATES]))
+        raise RunAmbiguous(
+            f"several runs have IDs that begin with {word}", tuple(run.id for run in begun[:MOST_CANDIDATES])
+        )
     newest = ", ".join(run.id for run in listed[:3])
     raise RunNotFound(
-        "there is no run yet" if word == LAST else f"the yard has no run {word} of this month or the last",
-        f"the newest are {newest}" if newest else "it has none at all",
+        "the yard has no runs yet"
+        if word == LAST
+        else f"no run of this month or last month is called {word}",
+        f"the newest runs are {newest}" if newest else "the yard has no runs at all",
         command_line("ls") if newest else command_line("submit", "JOB"),
     )
 
 
 def enumerated(words: Sequence[str]) -> str:
-    """Return the first of the words, so that a line stays one, and how many more there are."""
+    """Return the first words in one line, and the number of the others."""
     more = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
     return ", ".join(words[:MOST_NAMED]) + more if words else "none"

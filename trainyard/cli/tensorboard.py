@@ -1,4 +1,4 @@
-"""TensorBoard, where it is installed, over a folder of runs."""
+"""Run the installed TensorBoard on a folder of runs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from trainyard.client.errors import NotHere
 
 @contextmanager
 def serving(words: Sequence[str], folder: Path, port: int) -> Iterator[Callable[[], bool]]:
-    """TensorBoard, started by these words, on loopback while the block lasts, which is told whether it still serves.
-    Ends the command with its exit code where it ended by itself."""
+    """Serve the folder with TensorBoard on 127.0.0.1 while the block runs.
+
+    Yield a function that returns True while TensorBoard runs. Raises Exit if TensorBoard ends by itself.
+    """
     arguments = ["--logdir", str(folder), "--host", "127.0.0.1", "--port", str(port)]
     process = subprocess.Popen(
         [*words, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -33,12 +35,12 @@ def serving(words: Sequence[str], folder: Path, port: int) -> Iterator[Callable[
 
 
 def command() -> list[str]:
-    """What starts it. Raises NotHere."""
+    """Return the command line of TensorBoard. Raises NotHere."""
     try:
         metadata.distribution("tensorboard")
     except metadata.PackageNotFoundError:
         if found := shutil.which("tensorboard"):
             return [found]
-        means, step = "the command tb starts it", "pip install tensorboard"
+        means, step = "`trainyard tb` cannot show the runs without it", "pip install tensorboard"
         raise NotHere("TensorBoard is not installed", means, step) from None
     return [sys.executable, "-m", "tensorboard.main"]

@@ -1,4 +1,4 @@
-"""What a yard needs of an account, by its settings: those of a clone's cdk.json, and what is said beside them."""
+"""The quotas, types and network that a yard needs, by the settings of cdk.json and of the command line."""
 
 from __future__ import annotations
 
@@ -16,31 +16,35 @@ from trainyard.core.model.yard import settings
 from trainyard.protocol.plan import Market
 
 WORKERS = 2
-"""A gang of the demo's size: what a first job asks for."""
+"""The workers of a first job, as in the demo."""
 
 
-def needs(said: Sequence[str] | None, deployed: Mapping[str, str] | None = None) -> Needs:
-    """Return what a yard needs by the settings of the clone's cdk.json, if there is a clone, of the `deployed` yard
-    and of each `-c`, the last being the strongest. Raises SettingsError."""
+def needs(changes: Sequence[str] | None, deployed: Mapping[str, str] | None = None) -> Needs:
+    """Return what a yard needs. Settings of cdk.json come first, then those of the `deployed` yard, then `changes`.
+
+    Raises SettingsError.
+    """
     try:
         context: dict[str, Any] = json.loads((clone.find() / "cdk.json").read_text())["context"]
     except NotHere:
         context = {}
     try:
-        return needs_of({**context, **(deployed or {}), **settings.of_words(said or ())})
+        return needs_of({**context, **(deployed or {}), **settings.of_words(changes or ())})
     except ValueError as error:
         raise SettingsError(str(error)) from None
 
 
 def needs_of(context: Mapping[str, Any]) -> Needs:
-    """Return the needs of an instance to bake the image on, and of a first job of two workers on spot; without quotas
-    for GPUs both on processors. Raises ValueError naming the setting at fault."""
+    """Return the needs of a bake and of a first job with two workers on spot, with and without GPUs.
+
+    Raises ValueError with the name of the wrong setting.
+    """
     chosen = {key: settings.read(key, value) for key, value in context.items()}
     jobs = Hardware().instance_types
     gpu, baking, cpu = (instance_type(name) for name in (jobs[0], BUILDER_TYPES[0], cpu_types()[0]))
     wanted = (
         (quota(gpu, Market.SPOT), WORKERS * gpu.vcpus, f"{WORKERS} x {gpu.name} on spot"),
-        (quota(baking, Market.ON_DEMAND), baking.vcpus, f"a bake on {baking.name} where spot has no room"),
+        (quota(baking, Market.ON_DEMAND), baking.vcpus, f"a bake on {baking.name} if spot has no capacity"),
         (quota(cpu, Market.ON_DEMAND), cpu.vcpus, f"a bake and a first job without a GPU, on {cpu.name}"),
         (quota(cpu, Market.SPOT), cpu.vcpus, f"parameter servers on {cpu.name}"),
     )

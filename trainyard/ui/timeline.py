@@ -13,7 +13,6 @@ from trainyard.client.runs.status import RunStatus
 from trainyard.core.model import states
 from trainyard.values.quantities import dollars, span
 
-WAITING, LAUNCHING = states.WORDS["Wait for capacity"], states.WORDS["Launch"]
 MOST_HOSTS = 12
 MOST_SAVED = 40
 """Checkpoints that are marked on an attempt's bar, its last among them."""
@@ -108,30 +107,17 @@ def line_of(status: RunStatus) -> Line:
 
 
 def stretches_of(entered: Sequence[State], end: datetime) -> list[Stretch]:
-    """Phases in their order. A question to EC2 between two waits is part of the wait."""
+    """Return the phases in their order, without a break between two states of the same phase."""
     known = [state for state in entered if states.is_shown(state.name)]
     ends = [state.entered for state in known[1:]] + [end]
-    begun = [
-        Stretch(states.word_for(state.name), state.entered, left)
-        for state, left in zip(known, ends, strict=False)
-    ]
-    calm = [
-        replace(each, phase=WAITING) if each.phase == LAUNCHING and _in_a_wait(begun, number) else each
-        for number, each in enumerate(begun)
-    ]
     joined: list[Stretch] = []
-    for each in calm:
-        if joined and joined[-1].phase == each.phase:
-            joined[-1] = replace(joined[-1], end=each.end)
+    for state, left in zip(known, ends, strict=False):
+        phase = states.word_for(state.name)
+        if joined and joined[-1].phase == phase:
+            joined[-1] = replace(joined[-1], end=left)
         else:
-            joined.append(each)
+            joined.append(Stretch(phase, state.entered, left))
     return joined
-
-
-def _in_a_wait(begun: Sequence[Stretch], number: int) -> bool:
-    """Before the last one nobody knows what the answer will be: then it counts as what it was until now."""
-    waited = number > 0 and begun[number - 1].phase == WAITING
-    return waited and all(each.phase == WAITING for each in begun[number + 1 : number + 2])
 
 
 def _sums(stretches: Sequence[Stretch]) -> Iterator[tuple[str, str]]:

@@ -13,13 +13,14 @@ MOST_LEFT_OUT = 5
 
 def ended(summary: RunSummary) -> Notification:
     """Return the notification. steps/end_notification.py sends it once for each run."""
-    outcome = ends.named(summary["outcome"], summary["reason"])
+    outcome = ends.named(summary["outcome"], summary["reason"]).lower()
     return Notification(f"Trainyard: {summary['run']} {outcome}", _lines(summary))
 
 
 def _lines(summary: RunSummary) -> Iterator[str]:
     cost, doubts = summary["cost"], summary["but"]
-    yield f"{summary['run']} {summary['outcome']} after {span(summary['seconds'])}{', but:' if doubts else '.'}"
+    word = ends.WORDS[summary["outcome"]].lower()
+    yield f"{summary['run']} {word} after {span(summary['seconds'])}{', but:' if doubts else '.'}"
     yield from (f"  {doubt}" for doubt in doubts)
     yield f"Reason: {summary['reason']}"
     if summary["submitter"]:

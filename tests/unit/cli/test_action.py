@@ -23,7 +23,7 @@ import yaml
 from tests.blocks import blocks_of, inline_of
 from tests.unit.ui.canned import VERSION, Clock, Cloud, Story, run_row, stamp
 from trainyard.cli import github
-from trainyard.cli.github import Asked, Cancellation, GitHub, OnCancel
+from trainyard.cli.github import Cancellation, GitHub, Inputs, OnCancel
 from trainyard.client.errors import JobRefused
 from trainyard.core.model import tokens
 from trainyard.exit_codes import ExitCode
@@ -80,7 +80,7 @@ def test_what_it_installs_is_what_the_package_needs() -> None:
 
 # --- inputs
 def test_inputs_are_those_of_submit() -> None:
-    asked = Asked.of(
+    asked = Inputs.of(
         {
             "INPUT_JOB": "job.yaml",
             "INPUT_SET": "args.lr=0.1\n\n  limits.hours=2\n",
@@ -110,7 +110,7 @@ def test_inputs_are_those_of_submit() -> None:
 )
 def test_an_input_that_cannot_be_meant_is_said(given: dict[str, str], words: str) -> None:
     with pytest.raises(typer.BadParameter, match=words):
-        Asked.of(given)
+        Inputs.of(given)
 
 
 # --- what a workflow is told
@@ -126,7 +126,7 @@ class Begins(Cloud):
         if key == KEY:
             self.stories[RUN] = self.story_of_job
             if self.cancels:
-                self.cancels._hear(15, None)  # as a signal that comes now
+                self.cancels._receive(15, None)  # as a signal that comes now
 
 
 def story(status: str, outcome: str, reason: str = "", **files: bytes) -> Story:
@@ -152,8 +152,8 @@ def job(tmp_path: Path) -> Path:
     return file
 
 
-def asked(job: Path, **more: Any) -> Asked:
-    return Asked(**{"job": job, "changes": {}, "model": None, "on_cancel": OnCancel.STOP, **more})
+def asked(job: Path, **more: Any) -> Inputs:
+    return Inputs(**{"job": job, "changes": {}, "model": None, "on_cancel": OnCancel.STOP, **more})
 
 
 def outputs(hub: GitHub) -> dict[str, str]:
@@ -173,7 +173,7 @@ def test_a_run_that_succeeds(hub: GitHub, job: Path, tmp_path: Path) -> None:
     cloud = Begins(story("SUCCEEDED", "succeeded"))
     assert github.train(cloud.yard(), asked(job), hub, Cancellation()) == ExitCode.DONE
     said = outputs(hub)
-    assert said == {"run": RUN, "state": "succeeded", "reason": f"{RUN} has succeeded.", "dollars": "0.12"}
+    assert said == {"run": RUN, "state": "succeeded", "reason": f"{RUN} has finished.", "dollars": "0.12"}
     assert f"### {RUN}: succeeded" in hub.summary.read_text()
 
 
@@ -230,8 +230,8 @@ def test_one_that_is_cancelled_before_begins_nothing(hub: GitHub, job: Path) -> 
     """The first signal counts; GitHub's second finds the step at its end."""
     cancellation = Cancellation()
     with pytest.raises(github.Cancelled):
-        cancellation._hear(2, None)
-    cancellation._hear(15, None)
+        cancellation._receive(2, None)
+    cancellation._receive(15, None)
 
 
 def test_a_signal_is_heard_while_aws_is_asked() -> None:
@@ -256,7 +256,7 @@ def test_a_signal_is_heard_while_aws_is_asked() -> None:
 
 def test_a_signal_that_came_while_python_tidied_up_is_heard_at_the_next_look() -> None:
     cancellation = Cancellation(held=True)
-    cancellation._hear(15, None)
+    cancellation._receive(15, None)
     with pytest.raises(github.Cancelled):
         next(cancellation.between([None]))  # type: ignore[list-item]
 
@@ -291,6 +291,5 @@ def test_a_mistake_in_an_input_is_an_annotation(tmp_path: Path) -> None:
     )
     assert done.returncode == ExitCode.USAGE
     assert (
-        "::error title=An input of the action::the input on-cancel is stop or leave, not 'perhaps'"
-        in done.stdout
+        "::error title=Invalid input::the input on-cancel must be stop or leave, not 'perhaps'" in done.stdout
     )

@@ -96,7 +96,7 @@ ENDS = [
 def test_an_error_says_what_it_means_and_what_to_type(
     error: YardError, code: int, output: Output, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(typer.Exit) as ended, failures.told(Options(output=output)):
+    with pytest.raises(typer.Exit) as ended, failures.shown(Options(output=output)):
         raise error
     assert ended.value.exit_code == code
     said = capsys.readouterr()
@@ -111,7 +111,7 @@ def test_a_bug_of_ours_is_a_line_and_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with pytest.raises(typer.Exit) as ended, failures.told(Options()):
+    with pytest.raises(typer.Exit) as ended, failures.shown(Options()):
         raise ZeroDivisionError("by zero")
     assert ended.value.exit_code == ExitCode.BUG
     (report,) = (tmp_path / "trainyard").iterdir()
@@ -123,7 +123,7 @@ def test_a_bug_of_ours_is_a_line_and_a_report(
 
 
 def test_an_interrupt_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit) as ended, failures.told(Options()):
+    with pytest.raises(typer.Exit) as ended, failures.shown(Options()):
         raise KeyboardInterrupt
     assert (ended.value.exit_code, capsys.readouterr().err) == (130, "")
 

@@ -20,4 +20,4 @@ def test_what_no_dev_host_can_be_called_is_refused_at_once(word: str, name: str)
 def test_what_is_no_port_is_refused_at_once(ports: str) -> None:
     done = CliRunner().invoke(app, ["dev", "forward", "mine", ports])
     assert done.exit_code == ExitCode.USAGE
-    assert "ports are like 6006" in " ".join(done.stderr.split())
+    assert "use e.g. 6006" in " ".join(done.stderr.split())

@@ -87,7 +87,7 @@ def test_a_user_who_has_seen_no_line_gets_the_last_lines(logs: bool) -> None:
 
 
 def test_a_finished_run_says_how_to_get_its_results(capsys: pytest.CaptureFixture[str]) -> None:
-    done = Reason("succeeded", ("digits-1 has succeeded.",), ("trainyard get digits-1",))
+    done = Reason("succeeded", ("digits-1 has finished.",), ("trainyard get digits-1",))
     following.follow(Options(), Followed(done, printed(60, "hello")), logs=True)  # type: ignore[arg-type]
     assert capsys.readouterr().err == "Next: trainyard get digits-1\n"
 

@@ -9,7 +9,7 @@ import typer
 from tests.unit.client.facts import NOON
 from trainyard.cli.commands.cost import check_parts, left_of, month_in_words, month_of
 from trainyard.cli.commands.hold import period
-from trainyard.cli.commands.ls import State, check_known, columns, moment, row, state, wanted
+from trainyard.cli.commands.ls import State, check_known, columns, moment, row, wanted
 from trainyard.cli.output import terminal
 from trainyard.cli.output.screen import bar
 from trainyard.cli.output.terminal import Column, fitting
@@ -79,14 +79,14 @@ def test_a_word_that_means_none_says_which_there_are(word: str, runs: list[Liste
 
 def test_a_row_says_step_loss_and_price() -> None:
     assert row(RUN, NOON + timedelta(minutes=5)) == (
-        "digits-1a2b3c4d", "running", "5/10", "0.5", "g6.xlarge/us-east-1a/spot", "5m", "$0.7200/h", "ada",
+        "digits-1a2b3c4d", "Training", "5/10", "0.5", "g6.xlarge/us-east-1a/spot", "5m", "$0.7200/h", "ada",
     )  # fmt: skip
 
 
 def test_a_run_without_hosts_says_what_it_waits_for() -> None:
     waiting = waits_for(WaitsFor.CAPACITY)
-    assert state(replace(RUN, waiting=waiting)) == "waiting for capacity"
-    assert state(replace(RUN, waiting=waiting, outcome="failed")) == "failed"
+    assert replace(RUN, waiting=waiting).word == "Waiting for capacity"
+    assert replace(RUN, waiting=waiting, outcome="failed").word == "Failed"
 
 
 def test_failed_runs_are_those_that_ended_badly() -> None:
@@ -108,7 +108,7 @@ def test_runs_are_found_by_who_asked_and_by_label(
     [
         (RUN, "running"),
         (OTHER, "failed"),
-        (WIDE, "succeeded"),
+        (WIDE, "finished"),
         (replace(RUN, waiting=waits_for(WaitsFor.SLOT)), "waiting"),
     ],
 )
@@ -119,7 +119,7 @@ def test_runs_are_found_by_how_they_stand(run: ListedRun, word: str) -> None:
 @pytest.mark.parametrize(
     ("user", "labels", "means"),
     [
-        ("bob", [], "runs are by ada"),
+        ("bob", [], "users with runs are ada"),
         (None, ["tema=vision"], "team=vision"),
         (None, ["team=x"], "team=vision"),
     ],
@@ -154,8 +154,8 @@ def test_money_is_added_up_the_dearest_first_and_days_in_order() -> None:
 @pytest.mark.parametrize(
     ("counted", "monthly", "left", "said"),
     [
-        (123.4, 1000.0, 876.6, "of $1,000.00; $876.60 are left before new runs are refused"),
-        (1200.0, 1000.0, 0.0, "$0.00 are left"),
+        (123.4, 1000.0, 876.6, "of $1,000.00; $876.60 left before new runs are refused"),
+        (1200.0, 1000.0, 0.0, "$0.00 left"),
         (5.0, None, None, "no monthly budget"),
     ],
 )

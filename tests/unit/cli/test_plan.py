@@ -1,7 +1,7 @@
 """What a plan says of pools that are left out."""
 
 from tests.unit.client.facts import NOON
-from trainyard.cli.commands.plan import left_out
+from trainyard.cli.commands.plan import excluded_lines
 from trainyard.client.runs.plan import JobPlan, LeftOut
 
 
@@ -20,7 +20,7 @@ def test_pools_that_are_left_out_for_one_reason_are_one_line() -> None:
         quotas={},
         warnings=(),
     )
-    assert left_out(found) == [
-        "left out: p3.2xlarge in us-east-1a spot, us-east-1b spot: a V100",
-        "left out: g5.xlarge in us-east-1a spot: the quota is 0",
+    assert excluded_lines(found) == [
+        "excluded: p3.2xlarge in us-east-1a spot, us-east-1b spot: a V100",
+        "excluded: g5.xlarge in us-east-1a spot: the quota is 0",
     ]

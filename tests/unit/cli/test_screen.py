@@ -16,7 +16,7 @@ from tests.unit.cli.screens import EXECUTION, STATUS, printed
 from tests.unit.client.facts import HOST, NOON, row_of
 from trainyard.cli.output import report, screen, terminal
 from trainyard.cli.output.curve import drawn, overlaid, passed_once
-from trainyard.cli.output.report import own_words, spans
+from trainyard.cli.output.report import program_lines, spans
 from trainyard.cli.output.screen import news
 from trainyard.client import Event, LogLine, Progress, RunStatus, State
 from trainyard.client.runs.status import OF_NO_USER
@@ -25,7 +25,7 @@ from trainyard.client.runs.status import OF_NO_USER
 def test_the_first_look_tells_everything_in_the_order_of_time() -> None:
     lines = news(None, STATUS)
     assert [line.split()[1] for line in lines] == ["state", "host", "host"]
-    assert lines[0] == "12:00:00 state     planning"
+    assert lines[0] == "12:00:00 state     Starting"
     assert "g6.xlarge in us-east-1a, spot, $0.360/h" in lines[1], "at its launch, not when it was seen"
 
 
@@ -70,7 +70,7 @@ def test_states_entered_twice_are_added_up() -> None:
     names = ((0, "Launch"), (3, "Wait for capacity"), (10, "Launch"))
     states = tuple(State(NOON + timedelta(seconds=at), name) for at, name in names)
     over = replace(EXECUTION, status="SUCCEEDED", stopped=NOON + timedelta(seconds=12))
-    assert spans(replace(STATUS, execution=over, states=states)) == [("launching", 5.0), ("waiting", 7.0)]
+    assert spans(replace(STATUS, execution=over, states=states)) == [("Waiting for capacity", 12.0)]
 
 
 def test_the_curve_falls_from_left_to_right_and_fits_its_room() -> None:
@@ -104,7 +104,7 @@ def test_the_program_speaks_without_stamps_and_without_tensorflow() -> None:
         stamp + "a | b",
     ]
     log.append(stamp + "[trainyard] the program ended with exit code 0")
-    assert own_words(log) == ["Test-Accuracy: 0.97", "a | b"]
+    assert program_lines(log) == ["Test-Accuracy: 0.97", "a | b"]
 
 
 # --- a run that is watched
@@ -131,10 +131,10 @@ def test_what_the_program_prints_stands_between_what_happens_to_the_run(
     ]
     assert screen.watch(looks) == (over, True)
     assert capsys.readouterr().out.splitlines()[-5:] == [
-        "12:00:50 state     running",
+        "12:00:50 state     Training",
         "12:01:00 | step 1 loss 0.5",
         "12:01:44 | [bold]done[/bold] " + "x" * 300,
-        "12:01:45 state     finishing",
+        "12:01:45 state     Saving",
         "12:01:46 | bye",
     ]
 

@@ -18,5 +18,5 @@ def test_ports(text: str, ports: tuple[int, int]) -> None:
     "text", ["", "0", "0:6006", "65536", "6006:65536", "6006:", ":6006", "http", "6006:6007:6008", "-1"]
 )
 def test_what_is_no_port(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="ports are like"):
+    with pytest.raises(typer.BadParameter, match="is not a port"):
         ports_of(text)

@@ -12,7 +12,7 @@ def test_a_run_without_events_is_named_and_one_that_is_over_is_an_error() -> Non
     over, running = (cloud.yard().run(run) for run in (canned.FAILED, canned.TRAINING))
     with pytest.raises(NothingFound) as nothing:
         without_events([over], {over.id: 0})
-    assert f"{over.id}: there are no TensorBoard events" in nothing.value.what
+    assert f"no TensorBoard events were found for {over.id}" in nothing.value.what
     assert without_events([running], {running.id: 0}) == [running], "events may come yet"
     assert without_events([over, running], {over.id: 2, running.id: 0}) == [running]
     assert without_events([over], {over.id: 1}) == []

@@ -22,7 +22,7 @@ def test_a_list_has_a_row_for_each_run() -> None:
     shown = listed._repr_html_()
     assert len(listed) == 7
     assert shown.count("<tr>") == 8
-    assert f"<td>{FAILED}</td><td>failed</td>" in shown
+    assert f"<td>{FAILED}</td><td>Failed</td>" in shown
 
 
 def test_a_yard_says_where_it_is() -> None:

@@ -54,7 +54,7 @@ def test_a_run_that_succeeded_with_a_loss_that_became_nan_says_so_once() -> None
     reason = f"{ends.BUT}its loss has been NaN since step 320"
     succeeded = replace(RUNNING, status="SUCCEEDED", stopped=NOON)
     (line,) = why(succeeded, row, {"outcome": "succeeded", "reason": reason}).lines
-    assert line == "digits-1 has succeeded, but its loss has been NaN since step 320."
+    assert line == "digits-1 has finished, but its loss has been NaN since step 320."
 
 
 def test_a_run_that_waits_for_its_slot_says_for_what() -> None:
@@ -136,7 +136,7 @@ def test_a_run_that_is_not_admitted_yet_says_so() -> None:
 
 def test_a_run_that_goes_on_says_where_it_is() -> None:
     row = {"state": "Train", "attempt": 2, "progress": {"step": 40}}
-    assert why(RUNNING, row, {}) == Reason("running", ("digits-1 is running: attempt 2, at step 40.",))
+    assert why(RUNNING, row, {}) == Reason("running", ("digits-1 is training: attempt 2, at step 40.",))
 
 
 @pytest.mark.parametrize("error", ADVICE)

@@ -22,8 +22,8 @@ def test_every_state_in_which_time_passes_has_a_word(workflow: Path) -> None:
 def test_a_word_begins_once_however_many_states_it_stands_for() -> None:
     entered = [(NOON, "Admit"), (NOON, "Is it admitted"), (NOON + timedelta(seconds=1), "Plan")]
     assert states.shown_words([*entered, (NOON + timedelta(seconds=2), "Train")]) == [
-        (NOON, "planning"),
-        (NOON + timedelta(seconds=2), "running"),
+        (NOON, "Starting"),
+        (NOON + timedelta(seconds=2), "Training"),
     ]
 
 

@@ -147,7 +147,7 @@ def test_the_plan_document_of_the_last_version_is_a_plan() -> None:
 def test_a_bad_row_is_an_error_with_advice_for_the_user() -> None:
     with pytest.raises(reading.UnreadableRowError) as bad:
         reading.run_of({"pk": "run#r-1", "sk": "run", "created": "yesterday"})
-    told = failures._as_ours(bad.value)
+    told = failures._yard_error(bad.value)
     assert isinstance(told, RowUnreadable)
     assert "run#r-1" in told.what
     assert "created: found 'yesterday'" in told.what

@@ -38,7 +38,7 @@ def test_runs_say_how_they_stand(cloud: canned.Cloud) -> None:
     for run in (TRAINING, WAITING, FAILED, INTERRUPTED, REFUSED):
         assert f'href="/runs/{run}"' in text
     shown = said(text)
-    assert "waiting for capacity all pools refused" in shown
+    assert "Waiting for capacity all pools refused" in shown
     assert "4,000 / 6,000" in shown
     assert "team=vision" in shown
     assert "linus" in shown
@@ -63,7 +63,7 @@ def test_the_row_of_a_failed_run_names_what_went_wrong(reason: str, shown: str, 
 
 def test_a_run_says_what_it_does_where_and_for_how_much(cloud: canned.Cloud) -> None:
     shown = said(owner(cloud).get(f"/runs/{TRAINING}").text)
-    assert f"{TRAINING} is running: attempt 1, at step 4000." in shown
+    assert f"{TRAINING} is training: attempt 1, at step 4000." in shown
     assert "Cost so far $0.28" in shown
     assert "55% of $0.6" in shown
     assert "of at most $5.00" in shown

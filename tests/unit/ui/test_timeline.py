@@ -37,7 +37,7 @@ def phases(*states: tuple[int, str]) -> list[tuple[str, float]]:
         ([], []),
         (
             [(0, "Admit"), (1, "Is it admitted"), (2, "Plan"), (5, "Launch")],
-            [("planning", 5), ("launching", 95)],
+            [("Starting", 5), ("Waiting for capacity", 95)],
         ),
         (
             [
@@ -48,11 +48,11 @@ def phases(*states: tuple[int, str]) -> list[tuple[str, float]]:
                 (60, "Launch"),
                 (61, "Train"),
             ],
-            [("launching", 2), ("waiting", 58), ("launching", 1), ("running", 39)],
+            [("Waiting for capacity", 61), ("Training", 39)],
         ),
-        ([(0, "Wait for capacity"), (30, "Launch")], [("waiting", 100)]),
-        ([(0, "Train"), (5, "Train overdue"), (6, "Train")], [("running", 100)]),
-        ([(0, "Install"), (50, "Succeeded")], [("installing", 100)]),
+        ([(0, "Wait for capacity"), (30, "Launch")], [("Waiting for capacity", 100)]),
+        ([(0, "Train"), (5, "Train overdue"), (6, "Train")], [("Training", 100)]),
+        ([(0, "Install"), (50, "Succeeded")], [("Installing", 100)]),
     ],
 )
 def test_states_are_phases_that_a_person_knows(

@@ -101,7 +101,7 @@ def test_an_image_that_fails_is_said_beside_training_that_finished(run: Run) -> 
     assert run.row("run")["warnings"] == [first, second]
     assert f"warning: {second}" in run.timeline
     ((subject, text),) = run.account.notices
-    assert subject == "Trainyard: r succeeded"
+    assert subject == "Trainyard: r finished"
     assert f"Warning: {second}" in text
 
 
@@ -119,7 +119,7 @@ def test_what_speaks_against_a_success_is_said_wherever_people_look(run: Run) ->
     assert run.row("run")["reason"] == reason
     assert f"succeeded: {reason}" in run.timeline
     ((subject, text),) = run.account.notices
-    assert subject == "Trainyard: r succeeded, but ..."
+    assert subject == "Trainyard: r finished, but ..."
     assert "  its last lines are an uncaught exception (ValueError: no)\n" in text
 
 
@@ -273,7 +273,7 @@ def test_two_concludes_send_one_notification(run: Run) -> None:
     run.ends()
     run.ends()
     run.ends(outcome={"kind": "error", "error": "Aborted", "reason": "by hand"}, cut_short=True)
-    assert sent(run) == ["Trainyard: r succeeded"]
+    assert sent(run) == ["Trainyard: r finished"]
     assert run.row("run")["notified"]
 
 
@@ -303,7 +303,7 @@ def test_the_loser_of_two_concludes_leaves_the_summary_and_ends_the_run_as_it_sa
     row = run.row("run")
     assert (row["outcome"], row["ended"]) == ("succeeded", first["summary"]["ended"])
     assert run.timeline[-1].startswith("succeeded: ")
-    assert sent(run) == ["Trainyard: r succeeded"]
+    assert sent(run) == ["Trainyard: r finished"]
 
 
 def test_a_notification_that_cannot_be_sent_changes_no_end_and_is_sent_later(
@@ -330,7 +330,7 @@ def test_a_notification_that_cannot_be_sent_changes_no_end_and_is_sent_later(
     passes(run, monkeypatch, minutes=10)
     patrolled(run)
     patrolled(run)
-    assert sent(run) == ["Trainyard: r succeeded"]
+    assert sent(run) == ["Trainyard: r finished"]
     assert ("open", "r") not in run.account.table
 
 

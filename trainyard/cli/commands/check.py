@@ -24,7 +24,7 @@ def check(
     changes: Changes = None,
     parameter: Parameters = None,
     source: Source = None,
-    type: Types = None,  # noqa: A002 - as one types it
+    type: Types = None,  # noqa: A002 - the name of the option
 ) -> None:
     """Check a job file or a notebook, and list all faults.
 
@@ -57,34 +57,38 @@ def check(
 
 
 def _words(options: Mapping[str, Sequence[str | Path] | None]) -> list[str | Path]:
-    """Options as they are typed again."""
+    """Return the options as words of a command line."""
     return [word for name, values in options.items() for value in values or () for word in (name, value)]
 
 
 def seen(local: LocalJob) -> list[str]:
-    """What a job without faults is, in lines."""
+    """Describe a job without faults, in lines."""
+    from trainyard.values.quantities import counted
+
     job = local.job
     cluster, hardware = job.cluster, job.hardware
     least = f"{job.at_least.gang} to " if cluster.is_elastic else ""
-    hosts = f"{least}{job.gang} host{'s' if job.gang > 1 else ''}"
+    hosts = f"{least}{counted(job.gang, 'host')}"
     lines = [
-        f"{local.file}: no fault found",
+        f"{local.file}: no faults",
         f"  {job.name}: {job.program.called}, {cluster.strategy} on {hosts}",
         f"  {', '.join(hardware.instance_types)}; {hardware.market.replace('_', ' ')}",
-        f"  at most ${job.limits.dollars:g} and {job.limits.hours:g} h",
+        f"  limits: ${job.limits.dollars:g} and {job.limits.hours:g} h",
     ]
-    lines += [f"  {line}" for line in (*goes_along(local, packed=True), *local.notes)]
+    lines += [f"  {line}" for line in (*uploads_of(local, packed=True), *local.notes)]
     return [*lines, *(f"  warning: {warning}" for warning in local.warnings)]
 
 
-def goes_along(local: LocalJob, *, packed: bool = False) -> list[str]:
-    """Return a line for each folder or file that goes along, and one for the commit that the program is from. `packed`:
-    say also how large a program is packed."""
+def uploads_of(local: LocalJob, *, packed: bool = False) -> list[str]:
+    """Return a line for each folder or file that is uploaded, and one for the program's commit.
+
+    With `packed`, include the size of the packed program.
+    """
     from trainyard.values.quantities import sized
 
     lines = []
     for package in local.packages:
         size = "" if package.is_folder or not packed else f", {sized(package.packed_size)} packed"
-        lines.append(f"goes along: {package.tree.shown} ({package.described}{size})")
+        lines.append(f"upload: {package.tree.shown} ({package.described}{size})")
     origin = local.job.origin
-    return [*lines, *([f"its commit: {origin.described}"] if origin.commit else [])]
+    return [*lines, *([f"commit: {origin.described}"] if origin.commit else [])]

@@ -1,4 +1,4 @@
-"""Add up what the runs of a month have cost."""
+"""Show the cost of a month's runs."""
 
 from __future__ import annotations
 
@@ -80,19 +80,18 @@ def cost(
     numbers = (Column("RUNS", 1, right=True), Column("$", right=True), Column("SAVED", 2, right=True))
     terminal.table((Column(by.upper()), *numbers, Column("", 3)), rows)
     total, saved = (sum(getattr(each, word) for each in sums) for word in ("dollars", "saved"))
-    who = f"{counted(len(runs), 'run')} that began in {begin:%B %Y}"
-    said = f"{dollars(total)} by {who}; on demand {dollars(total + saved)}"
-    terminal.console.print(said, markup=False)
+    summary = f"{dollars(total)} for {counted(len(runs), 'run')} started in {begin:%B %Y}"
+    terminal.console.print(f"{summary}; on demand {dollars(total + saved)}", markup=False)
     if budget and not options.quiet:
         terminal.note(month_in_words(budget))
 
 
 def month_in_words(budget: Budget) -> str:
-    """Return what all hosts of the month cost by patrol's last count: right after a short run, less than its bill."""
+    """Return the cost of all hosts of the month by patrol's last count. It may lag behind the bill of a short run."""
     from trainyard.values.quantities import dollars
 
     at = f" (counted at {budget.counted_at:%H:%M:%S} UTC)" if budget.counted_at else ""
-    spent = f"All hosts of this month, those of runs that go on, too: {dollars(budget.counted)}"
+    spent = f"All hosts of this month, including running ones: {dollars(budget.counted)}"
     return f"{spent}{left_of(budget)}{at}"
 
 
@@ -104,11 +103,11 @@ def left_of(budget: Budget) -> str:
         return "; the yard has no monthly budget (-c monthly_dollars)"
     also = f", {promises.in_words(budget.promised)} are promised" if budget.promised else ""
     left = dollars(budget.left or 0)
-    return f" of {dollars(budget.monthly)}{also}; {left} are left before new runs are refused"
+    return f" of {dollars(budget.monthly)}{also}; {left} left before new runs are refused"
 
 
 def month_of(text: str | None, now: datetime) -> datetime:
-    """When it begins."""
+    """Return the beginning of the month. Raises BadParameter."""
     try:
         found = datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC) if text else now
     except ValueError:
@@ -117,7 +116,7 @@ def month_of(text: str | None, now: datetime) -> datetime:
 
 
 def check_parts(runs: Sequence[ListedRun], by: str) -> None:
-    """Raise NothingFound if costs are added up by a label that no run has."""
+    """Raise NothingFound if `by` is a label that no run has."""
     from trainyard.client.errors import NothingFound
 
     labels = sorted({key for run in runs for key in run.labels})

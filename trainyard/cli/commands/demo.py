@@ -1,4 +1,4 @@
-"""Run the whole way from nothing to a model, on this machine."""
+"""Train a model on this machine, from nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reach a port of a host on this computer."""
+"""Forward a port of a host to this computer."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def forward(
     """
     port, local = ports_of(ports)
     yard = options.find()
-    lead(options, yard, host_of(yard, host), port, local)
+    hold_forward(options, yard, host_of(yard, host), port, local)
 
 
-def lead(options: Options, yard: Yard, target: str, port: int, local: int) -> None:
-    """Hold a forward to that instance's port until Ctrl-C."""
+def hold_forward(options: Options, yard: Yard, target: str, port: int, local: int) -> None:
+    """Forward a port of the instance `target` until Ctrl-C."""
     from trainyard.cli.output import terminal
     from trainyard.client.sessions import forward as forwards
 
@@ -43,17 +43,17 @@ def lead(options: Options, yard: Yard, target: str, port: int, local: int) -> No
         if options.is_json:
             terminal.answer_line({"host": target, "port": port, "local": opened})
             return
-        terminal.console.print(f"127.0.0.1:{opened} leads to port {port} of {target}", markup=False)
+        terminal.console.print(f"Forwarding 127.0.0.1:{opened} to port {port} of {target}", markup=False)
         if not options.quiet:
-            terminal.hint("Ctrl-C ends it")
+            terminal.hint("Ctrl-C ends the forward.")
 
     forwards.run(yard, target, port, local, ready, terminal.note)
 
 
 def ports_of(text: str) -> tuple[int, int]:
-    """`6006`, `6006:16006`, `6006:0`."""
+    """Parse `6006`, `6006:16006` or `6006:0`. Raises BadParameter."""
     found = PORTS.fullmatch(text)
     port, local = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
     if not 0 < port <= MOST_PORT or local > MOST_PORT:
-        raise typer.BadParameter(f"ports are like 6006 or 6006:16006, up to {MOST_PORT}, not {text!r}")
+        raise typer.BadParameter(f"{text!r} is not a port; use e.g. 6006 or 6006:16006, up to {MOST_PORT}")
     return port, local

@@ -1,4 +1,4 @@
-"""Fetch what a run has left."""
+"""Download the results of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainyard.cli.parts import FOLDERS, Part
 from trainyard.command_line import command_line
 
 MOST_NAMED = 5
-"""Files that a sentence names."""
+"""Files that one line lists by name."""
 
 
 @command("trainyard get digits", "trainyard get digits checkpoints ./checkpoints")
@@ -49,6 +49,7 @@ def get(
     from trainyard.cli import runs
     from trainyard.cli.output import terminal
     from trainyard.client.errors import NothingFound
+    from trainyard.values.quantities import counted
 
     found = runs.find(options.find(), run)
     in_folder = part in FOLDERS or part.startswith(f"{Part.OUTPUTS}/")
@@ -63,24 +64,24 @@ def get(
     if fetched.replaced and not options.quiet:
         named = ", ".join(fetched.replaced[:MOST_NAMED])
         more = f" and {len(fetched.replaced) - MOST_NAMED} more" if len(fetched.replaced) > MOST_NAMED else ""
-        terminal.note(f"Replaced, though no get had brought what was there: {named}{more}")
+        terminal.note(f"Replaced files that `get` had not downloaded: {named}{more}")
     if not fetched.files:
         there = parts.of(found)
         other = next((each for each in there if each in FOLDERS), None)
         raise NothingFound(
             f"{found.id} has no {part}",
-            f"it has left {', '.join(there)}" if there else "it has left nothing (yet)",
+            f"its results are {', '.join(there)}" if there else "the run has no results yet",
             command_line("get", found.id, other) if other else command_line("show", found.id),
         )
     if options.is_json:
-        said = {"run": found.id, "part": part, "folder": str(target), "files": fetched.files}
-        said |= {"new": fetched.new, "left_out": fetched.left_out}
-        terminal.answer(said | {"removed": fetched.removed, "replaced": fetched.replaced})
+        answer = {"run": found.id, "part": part, "folder": str(target), "files": fetched.files}
+        answer |= {"new": fetched.new, "left_out": fetched.left_out}
+        terminal.answer(answer | {"removed": fetched.removed, "replaced": fetched.replaced})
         return
     terminal.console.print(str(target), markup=False)
     if not options.quiet:
-        was = f"; {len(fetched.removed)} of another run removed" if fetched.removed else ""
-        of = f" of {part}" if part.startswith(f"{Part.OUTPUTS}/") else ""
-        terminal.note(
-            f"{fetched.files} file{'s' if fetched.files > 1 else ''}{of}, {fetched.new} of them new{was}"
+        removed = (
+            f"; {counted(len(fetched.removed), 'file')} of another run removed" if fetched.removed else ""
         )
+        of = f" of {part}" if part.startswith(f"{Part.OUTPUTS}/") else ""
+        terminal.note(f"{counted(fetched.files, 'file')}{of}, {fetched.new} of them new{removed}")

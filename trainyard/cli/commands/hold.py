@@ -36,8 +36,8 @@ def hold(
 
 
 def period(text: str) -> timedelta:
-    """`90m`, `2h`, `1h30m`."""
+    """Parse `90m`, `2h` or `1h30m`. Raises BadParameter."""
     found = LASTS.fullmatch(text)
     if not text or not found:
-        raise typer.BadParameter(f"a time is like 90m, 2h or 1h30m, not {text!r}")
+        raise typer.BadParameter(f"{text!r} is not a duration; use e.g. 90m, 2h or 1h30m")
     return timedelta(hours=int(found[1] or 0), minutes=int(found[2] or 0))

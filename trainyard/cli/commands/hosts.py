@@ -42,7 +42,7 @@ def hosts(
     from trainyard.cli.output import terminal
     from trainyard.cli.output.terminal import Column
     from trainyard.client.inventory import hosts as yards
-    from trainyard.values.quantities import dollars
+    from trainyard.values.quantities import counted, dollars
 
     yard = options.find()
     found = yards.hosts(yard, gone=everything)
@@ -70,14 +70,11 @@ def hosts(
     terminal.table(columns, [_row(host, now) for host in found], styles)
     running = [host.price or 0 for host in found if host.state in ("pending", "running")]
     if not options.quiet:
-        count = f"{len(found)} host{'' if len(found) == 1 else 's'}"
-        terminal.hint(f"{count}, {dollars(sum(running))} an hour")
+        terminal.hint(f"{counted(len(found), 'host')}, {dollars(sum(running))} an hour")
         if cool and not any(host.warm for host in found):
-            terminal.hint("no host waits in the pool")
+            terminal.hint("The warm pool is empty.")
         elif cool:
-            terminal.hint(
-                "none that was warm is given to a run any more, and patrol ends them within two minutes"
-            )
+            terminal.hint("No run takes the warm hosts any more; patrol ends them within two minutes.")
 
 
 def _row(host: YardHost, now: datetime) -> tuple[str, ...]:

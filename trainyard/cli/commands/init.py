@@ -14,7 +14,7 @@ from trainyard.command_line import command_line
 
 
 class Example(StrEnum):
-    """What a first job may be made of."""
+    """An example to begin with."""
 
     LINE = "line"
     DIGITS = "digits"

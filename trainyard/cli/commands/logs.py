@@ -42,7 +42,7 @@ def logs(
 
     found = runs.find(options.find(), run)
     if not (options.quiet or attempt):
-        _say_which(found)
+        _name_attempt(found)
     try:
         terminal.log_lines(found.logs(follow=follow, role=role, attempt=attempt, tail=tail), options)
     except KeyboardInterrupt:
@@ -51,10 +51,10 @@ def logs(
         following.left_alone(found)
 
 
-def _say_which(run: ARun) -> None:
-    """Say it if the lines are not of the last attempt, because that has sent none."""
+def _name_attempt(run: ARun) -> None:
+    """Print the attempt of the lines if the last attempt has sent none."""
     from trainyard.cli.output import terminal
 
     logged, last = run.logged_attempts, run.attempt
     if logged and logged[-1] < last:
-        terminal.note(f"Attempt {last} has sent no log (yet); these lines are of attempt {logged[-1]}.")
+        terminal.note(f"Attempt {last} has sent no log yet; these lines are from attempt {logged[-1]}.")

@@ -14,6 +14,7 @@ from trainyard.cli.command import command
 from trainyard.cli.options import Options
 from trainyard.cli.runs import MOST, enumerated
 from trainyard.command_line import command_line
+from trainyard.core.model import ends
 
 if TYPE_CHECKING:
     from trainyard.client import ListedRun
@@ -24,11 +25,11 @@ USUAL = 25
 
 
 class State(StrEnum):
-    """How a run stands, as a list may be asked for it."""
+    """A state that `--state` selects. A running run is starting, training, recovering or saving."""
 
     RUNNING = "running"
     WAITING = "waiting"
-    SUCCEEDED = "succeeded"
+    FINISHED = "finished"
     FAILED = "failed"
     REFUSED = "refused"
     STOPPED = "stopped"
@@ -92,14 +93,14 @@ def ls(
 
 
 def moment(text: str, now: datetime) -> datetime:
-    """`12h`, `7d` ago, or a day."""
+    """Parse a duration before `now`, such as `12h` or `7d`, or a day. Raises BadParameter."""
     if found := AGO.fullmatch(text):
         return now - timedelta(**{UNITS[found[2]]: int(found[1])})
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"--since takes 12h, 7d, 2w or a day like 2026-11-01, not {text!r}"
+            f"--since takes a duration like 12h, 7d or 2w, or a day like 2026-11-01, not {text!r}"
         ) from None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
@@ -107,28 +108,37 @@ def moment(text: str, now: datetime) -> datetime:
 def wanted(
     run: ListedRun, user: str | None, labels: Sequence[str], *, failed: bool, state: str | None = None
 ) -> bool:
-    """Return True if the run is one of those that are asked for."""
+    """Return True if the run has the user, the labels and the state."""
     if user and run.submitter != user:
         return False
     if failed and run.outcome in (None, "succeeded"):
         return False
-    if state and state != (run.outcome or ("waiting" if run.waiting else "running")):
+    if state and state != standing(run):
         return False
     return all(_has(run.labels, label) for label in labels)
 
 
+def standing(run: ListedRun) -> str:
+    """Return the state of a run as `--state` names it."""
+    if run.outcome:
+        return ends.WORDS[run.outcome].lower()
+    return State.WAITING if run.waiting else State.RUNNING
+
+
 def check_known(listed: Sequence[ListedRun], user: str | None, labels: Sequence[str]) -> None:
-    """Raise NothingFound if no run is by the user or has the label, with the users and labels that there are."""
+    """Raise NothingFound if no run has the user or the label. The error lists the known ones."""
     from trainyard.client.errors import NothingFound
 
     users = sorted({run.submitter for run in listed if run.submitter})
     known = sorted({f"{key}={value}" for run in listed for key, value in run.labels.items()})
     if user and user not in users:
-        raise NothingFound(f"no run is by {user}", f"runs are by {enumerated(users)}", command_line("ls"))
+        raise NothingFound(
+            f"{user} has submitted no run", f"the users with runs are {enumerated(users)}", command_line("ls")
+        )
     for label in labels:
         if not any(_has(run.labels, label) for run in listed):
             raise NothingFound(
-                f"no run has the label {label}", f"labels are {enumerated(known)}", command_line("ls")
+                f"no run has the label {label}", f"the labels are {enumerated(known)}", command_line("ls")
             )
 
 
@@ -162,7 +172,7 @@ def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
     )
     return (
         run.id,
-        state(run),
+        run.word,
         progress.reached() if progress else "",
         floats.shown(progress.loss, ".4g") if progress and progress.loss is not None else "",
         run.pool or "",
@@ -170,11 +180,6 @@ def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
         money,
         run.submitter or "",
     )
-
-
-def state(run: ListedRun) -> str:
-    """Return how the run ended, else what it waits for, else the word for its state."""
-    return f"waiting for {run.waiting.noun}" if run.waiting and not run.outcome else run.word
 
 
 def style(run: ListedRun) -> str:

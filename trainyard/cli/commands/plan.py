@@ -23,7 +23,7 @@ def plan(options: Options, job: File, changes: Changes = None) -> None:
     from trainyard.cli.output import terminal
 
     yard = options.find()
-    with terminal.busy("asking the yard ...", options.quiet or options.is_json):
+    with terminal.busy("planning ...", options.quiet or options.is_json):
         found = yard.plan(job, set=parsed(changes))
     if options.is_json:
         terminal.answer(asdict(found))
@@ -34,6 +34,7 @@ def plan(options: Options, job: File, changes: Changes = None) -> None:
 def _show(found: JobPlan, *, quiet: bool) -> None:
     from trainyard.cli.output import terminal
     from trainyard.cli.output.terminal import Column
+    from trainyard.values.quantities import counted, dollars
 
     shown: tuple[Column, ...] = (
         Column("TYPE"),
@@ -59,25 +60,27 @@ def _show(found: JobPlan, *, quiet: bool) -> None:
         for pool, hosts in ((pool, pool.workers or gang) for pool in found.pools)
     ]
     terminal.table(shown, rows)
-    for line in left_out(found):
+    for line in excluded_lines(found):
         terminal.console.print(line, markup=False, soft_wrap=not terminal.console.is_terminal)
-    cap = f"at most ${found.hourly_cap:g} an hour" if found.hourly_cap else "no cap an hour"
+    cap = f"at most ${found.hourly_cap:g} an hour" if found.hourly_cap else "without an hourly limit"
     least = f"{found.least_gang} to " if elastic else ""
-    started = f"{least}{gang} host{'' if gang == 1 else 's'} from {found.image}, {cap}"
+    started = f"{least}{counted(gang, 'host')} from {found.image}, {cap}"
     if not quiet:
         terminal.note(started)
         terminal.note(found.reason)
         if found.pool_dollars is not None:
-            terminal.note(f"pool: at most ${found.pool_dollars:.4f} for hosts that wait for the next run")
+            terminal.note(
+                f"warm pool: at most {dollars(found.pool_dollars)} for hosts that wait for the next run"
+            )
         for code, vcpus in found.quotas.items():
             terminal.note(f"quota {code}: {vcpus:g} vCPUs")
         for warning in found.warnings:
             terminal.note(f"warning: {warning}")
 
 
-def left_out(found: JobPlan) -> list[str]:
-    """A line for each reason, and the pools that it is of."""
+def excluded_lines(found: JobPlan) -> list[str]:
+    """Return a line for each reason, with the excluded pools."""
     pools: dict[tuple[str, str], list[str]] = {}
     for each in found.left_out:
         pools.setdefault((each.type, each.reason), []).append(f"{each.zone} {each.market}")
-    return [f"left out: {type_} in {', '.join(where)}: {reason}" for (type_, reason), where in pools.items()]
+    return [f"excluded: {type_} in {', '.join(where)}: {reason}" for (type_, reason), where in pools.items()]

@@ -41,22 +41,22 @@ def again(
     labels: list[str] | None = None,
     force: bool = False,
 ) -> None:
-    """Start a new run of the run's job, and follow it."""
+    """Start a new run of an earlier run's job, and follow it."""
     from trainyard.cli import following, runs
     from trainyard.cli.output import terminal
     from trainyard.client.errors import RunFinished
 
     yard = options.find()
     found = runs.find(yard, run)
-    asked: dict[str, Any] = {"set": parsed(changes), "name": name, "labels": dict(pairs(labels, "--label"))}
+    changed: dict[str, Any] = {"set": parsed(changes), "name": name, "labels": dict(pairs(labels, "--label"))}
     try:
-        job = yard.job_of(found.id, **asked, resume=resumes, force=force)
+        job = yard.job_of(found.id, **changed, resume=resumes, force=force)
     except RunFinished as finished:
         if options.is_json or options.quiet or not sys.stdin.isatty():
             raise
         terminal.note(f"{finished.what}: {finished.means}.")
-        typer.confirm("Resume it all the same?", abort=True)
-        job = yard.job_of(found.id, **asked, resume=resumes, force=True)
+        typer.confirm("Resume it anyway?", abort=True)
+        job = yard.job_of(found.id, **changed, resume=resumes, force=True)
     before = (found.json("job.json").get("checkpoints") or {}).get("resume")
     if before and not resumes and not options.quiet:
         terminal.note(f"{found.id} was resumed from {before}; this run starts at step 0.")

@@ -1,4 +1,4 @@
-"""Continue from a run's last checkpoint."""
+"""Continue a run from its last checkpoint or outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List who was on which host."""
+"""List sessions on hosts."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ def sessions(
     from trainyard.client.dev import hosts
     from trainyard.client.errors import NothingFound
     from trainyard.client.inventory import sessions as log
-    from trainyard.values.quantities import span
+    from trainyard.values.quantities import counted, span
 
     yard = options.find()
     instance = hosts.find(yard, host).instance if host and not host.startswith("i-") else host
     found = log.of(yard, instance, limit=number)
     if host and not found:
         raise NothingFound(
-            f"no session on {host} is known",
-            "Session Manager keeps sessions for thirty days; the host may never have had one, or not exist",
+            f"Session Manager lists no session on {host}",
+            "it keeps sessions for thirty days; the host may have had none, or may not exist",
             command_line("hosts", "--all"),
         )
     if options.is_json:
         terminal.answer([asdict(each) for each in found])
         return
     columns = (
-        Column("BEGAN (UTC)"),
-        Column("LASTED", 1),
-        Column("WHO"),
-        Column("WHAT", 2),
+        Column("STARTED (UTC)"),
+        Column("DURATION", 1),
+        Column("USER"),
+        Column("KIND", 2),
         Column("HOST"),
         Column("NAME", 3),
     )
@@ -74,4 +74,4 @@ def sessions(
     terminal.table(columns, rows)
     if not options.quiet:
         on = sum(each.ended is None for each in found)
-        terminal.hint(f"{len(found)} session{'' if len(found) == 1 else 's'}, {on} of them now")
+        terminal.hint(f"{counted(len(found), 'session')}, {on} of them open")

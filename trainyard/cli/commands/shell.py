@@ -33,7 +33,7 @@ def shell(
 
 
 def enter(yard: Yard, target: str, line: Sequence[str] | None) -> None:
-    """A shell on that instance, or the command `line` there, whose exit code is then this one's."""
+    """Open a shell on the instance `target`, or run the command `line` there and exit with its code."""
     from trainyard.client.sessions import shell as shells
 
     if line:
@@ -42,6 +42,6 @@ def enter(yard: Yard, target: str, line: Sequence[str] | None) -> None:
 
 
 def _tell(sentence: str) -> None:
-    """In a terminal whose lines are the host's."""
+    """Print a sentence in a terminal in raw mode."""
     sys.stderr.write(f"\r\ntrainyard: {sentence}\r\n")
     sys.stderr.flush()

@@ -19,7 +19,7 @@ from trainyard.cli.arguments import (
     wanted,
 )
 from trainyard.cli.command import command
-from trainyard.cli.commands.check import goes_along
+from trainyard.cli.commands.check import uploads_of
 from trainyard.cli.options import Options
 
 
@@ -37,7 +37,7 @@ def submit(
     label: Labels = None,
     parameter: Parameters = None,
     source: Source = None,
-    type: Types = None,  # noqa: A002 - as one types it
+    type: Types = None,  # noqa: A002 - the name of the option
     resume: Annotated[
         str | None,
         typer.Option("--resume", metavar="RUN", help="Continue from this run's last checkpoint or outputs."),
@@ -58,16 +58,16 @@ def submit(
 
     set_ = wanted(job, changes, parameter, source, type)
     yard = options.find()
-    goes_on = runs.find(yard, resume).id if resume else None
+    resumed = runs.find(yard, resume).id if resume else None
     local = read(
-        job, changes=asked(set_, name, dict(pairs(label, "--label")), goes_on), bucket=yard.bucket.name
+        job, changes=asked(set_, name, dict(pairs(label, "--label")), resumed), bucket=yard.bucket.name
     )
     if not force:
         local.check_known_failures()
     if from_run := local.job.checkpoints.resume:
         yard.check_ended(from_run)
     if not options.quiet:
-        for line in (*goes_along(local), *local.notes, *(f"Warning: {each}" for each in local.warnings)):
+        for line in (*uploads_of(local), *local.notes, *(f"Warning: {each}" for each in local.warnings)):
             terminal.hint(line)
     with terminal.transfers(options.quiet) as tell:
         uploaded = yard.upload(local, tell)

@@ -1,4 +1,4 @@
-"""Show runs in TensorBoard."""
+"""Show runs in TensorBoard on this computer."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def tb(
     with terminal.transfers(options.quiet) as tell:
         events = {run.id: run.fetch_events(folder / run.id, tell) for run in found}
     for run in without_events(found, events):
-        terminal.note(f"{run.id} has no TensorBoard events (yet).")
+        terminal.note(f"{run.id} has no TensorBoard events yet.")
     with tensorboard.serving(words, folder, port) as serves:
         terminal.console.print(
-            f"http://127.0.0.1:{port}/ shows {', '.join(run.id for run in found)}. Ctrl-C ends it."
+            f"http://127.0.0.1:{port}/ shows {', '.join(run.id for run in found)}. Ctrl-C ends TensorBoard."
         )
         while serves():
             for run in found:
@@ -55,15 +55,17 @@ def tb(
 
 
 def without_events(runs: Sequence[Run], events: Mapping[str, int]) -> list[Run]:
-    """Return the runs that have no event file (`events` counts them by run). Raises NothingFound if no run has one and
-    none will come."""
+    """Return the runs without event files; `events` counts the files of each run.
+
+    Raises NothingFound if all runs have ended without event files.
+    """
     from trainyard.client.errors import NothingFound
 
     without = [run for run in runs if not events[run.id]]
     if len(without) == len(runs) and all(run.execution.is_over for run in runs):
         raise NothingFound(
-            f"{', '.join(run.id for run in runs)}: there are no TensorBoard events",
-            "the program has written none, neither to TRAINYARD_TENSORBOARD nor into its working folder",
+            f"no TensorBoard events were found for {', '.join(run.id for run in runs)}",
+            "the program wrote none to TRAINYARD_TENSORBOARD or into its working folder",
             command_line("show", runs[0].id),
         )
     return without

@@ -1,4 +1,4 @@
-"""Show the yard in a browser."""
+"""Show the yard on a page in the browser."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ui(
         else:
             terminal.console.print(address, markup=False, soft_wrap=True, highlight=False)
         if not options.quiet:
-            terminal.hint("Ctrl-C ends the page; runs go on.")
+            terminal.hint("Ctrl-C ends the page; runs continue.")
         if not no_browser and has_window(os.environ, sys.platform):
             threading.Thread(target=open_page, args=(once,), daemon=True).start()
 
@@ -47,7 +47,7 @@ def ui(
 
 
 def has_window(environment: Mapping[str, str], platform: str) -> bool:
-    """Whether a browser would have somewhere to be: else Python opens one that takes the terminal, as lynx."""
+    """Return True if a graphical browser can open. Without one, Python would start a text browser in the terminal."""
     return platform == "darwin" or any(
         environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     )

@@ -1,4 +1,4 @@
-"""What `trainyard init` writes: a job file, a program, and a little data that is made up on the spot."""
+"""The files of `trainyard init`: a job file, a program, and a little generated data."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ DIGITS = (
     "01110 10001 10001 01110 10001 10001 01110",
     "01110 10001 10001 01111 00001 00010 01100",
 )
-"""Each in 7 rows of 5 dots."""
+"""Each digit in 7 rows of 5 dots."""
 SCHEMA = ".trainyard/job.schema.json"
-"""Beside the job file, for editors: they complete and check it."""
+"""The schema by which editors complete and check the job file."""
 
 
 def write(example: str, folder: Path) -> list[Path]:
-    """The files, the job file first. Raises FileUnreadable where one of them is there already, and writes none then."""
+    """Write the files, and return their paths, the job file first.
+
+    Raises FileUnreadable before it writes anything if one of the files exists.
+    """
     here = resources.files(__package__) / example
     made: dict[str, str] = {
         "job.yaml": (here / "job.yaml").read_text(),

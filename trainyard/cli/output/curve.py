@@ -1,4 +1,4 @@
-"""The loss over the steps, drawn with characters: readable without colours, a few lines high."""
+"""Draw the loss over the steps with characters, in a few lines and without colours."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from trainyard.client.runs.progress import Loss
 HEIGHT = 8
 WIDTHS = range(10, 101)
 MARGIN = 24
-"""What the axis and its labels take of a line."""
+"""Characters that the axis and its labels take."""
 LETTERS = "abcdefghij"
 
 
 def drawn(samples: Sequence[Loss], *, room: int, height: int = HEIGHT) -> str:
-    """The curve in lines of at most `room` characters; empty while there are fewer than two steps."""
+    """Draw the curve in lines of at most `room` characters. Return an empty text for fewer than two steps."""
     curve = passed_once(samples)
     if len(curve) < 2:
         return ""
@@ -43,7 +43,7 @@ def overlaid(runs: Mapping[str, Sequence[Loss]], *, room: int, height: int = HEI
 
 
 def passed_once(samples: Sequence[Loss]) -> list[Loss]:
-    """By step, without what is no number. What a later attempt did again counts, not what was lost."""
+    """Return the finite samples by step. If an attempt repeats a step, its sample replaces the earlier one."""
     kept: list[Loss] = []
     for sample in samples:
         if not math.isfinite(sample[1]):
@@ -55,7 +55,7 @@ def passed_once(samples: Sequence[Loss]) -> list[Loss]:
 
 
 def between(curve: Sequence[Loss], step: float) -> float:
-    """The loss at a step, on the straight line between the samples beside it."""
+    """Interpolate the loss at a step linearly."""
     after = next((index for index, sample in enumerate(curve) if sample[0] >= step), len(curve) - 1)
     (left, before), (right, then) = curve[max(after - 1, 0)], curve[after]
     return then if right == left else before + (then - before) * (step - left) / (right - left)

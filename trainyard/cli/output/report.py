@@ -1,4 +1,4 @@
-"""After the run: what it cost, what it left, where the time went."""
+"""The report of a run that has ended: cost, results and time."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from trainyard.protocol.summary import Outputs, RunSummary, WarmPool
 from trainyard.values.quantities import counted, dollars, sized, span
 from trainyard.values.text import printable
 
-LAST_WORDS = 8
+LAST_LINES = 8
 MOST_NOT_KEPT = 5
-NOT_ITS_OWN = re.compile(r"\[trainyard\] |[IWEF]\d{4} |WARNING: All log messages before absl")
-"""How lines of the host agent and of TensorFlow's C++ begin."""
+OTHER_LINES = re.compile(r"\[trainyard\] |[IWEF]\d{4} |WARNING: All log messages before absl")
+"""The beginning of lines of the host agent and of TensorFlow's C++ code."""
 
 
 def made(execution: Execution, summary: dict[str, Any]) -> str:
-    """What came of a bake or a snapshot."""
+    """Describe the image of a bake or a snapshot."""
     took = span(elapsed(execution.started, execution.stopped or execution.started).total_seconds())
     outcomes = Counter(test["outcome"] for test in summary.get("tests") or []).most_common()
     tests = ", ".join(f"{count} {outcome}" for outcome, count in outcomes)
     return f"{summary['image']} ({summary['kind'].replace('_', ' ')} in {took}{f'; tests: {tests}' if tests else ''})"
 
 
-def ended(run: Run, status: RunStatus, *, with_last_words: bool = True) -> None:
-    """Print what a user wants to know about a run that has ended."""
-    if with_last_words:
-        _last_words(run)
+def ended(run: Run, status: RunStatus, *, with_last_lines: bool = True) -> None:
+    """Print the report. With `with_last_lines`, begin with the last lines of the program."""
+    if with_last_lines:
+        _last_lines(run)
     if run.summary:  # a run that was ended by force has none until patrol concludes it
         _summary(run, cast(RunSummary, run.summary))
     _bucket(run)
@@ -51,15 +51,15 @@ def _summary(run: Run, summary: RunSummary) -> None:
 
 
 def _doubt(summary: RunSummary) -> None:
-    """What speaks against a run that succeeded, before anything else that the summary says."""
+    """Print what speaks against the success of the run."""
     if doubts := summary["but"]:
-        say("\n[bold yellow]The run has succeeded, but[/bold yellow]")
+        say("\n[bold yellow]The run has finished, but[/bold yellow]")
         for doubt in doubts:
             say(f"  {escape(printable(doubt))}")
 
 
 def outcome(run: Run) -> None:
-    """How a run that is over ended, and what to type next."""
+    """Print how the run ended, and what to type next."""
     reason = run.reason()
     for line in reason.lines:
         beside.print(printable(line), markup=False)
@@ -68,7 +68,7 @@ def outcome(run: Run) -> None:
 
 
 def as_json(status: RunStatus) -> dict[str, Any]:
-    """A run at one moment, as `show -o json` and followed commands say it."""
+    """Return the run at one moment, as `show -o json` and followed commands print it."""
     execution = status.execution
     return {
         "run": execution.name,
@@ -93,38 +93,37 @@ def as_json(status: RunStatus) -> dict[str, Any]:
     }
 
 
-def _last_words(run: Run) -> None:
-    """What the chief's program printed last."""
-    words = own_words(run.log().splitlines())[-LAST_WORDS:]
-    if words:
-        say("\n[bold]The program's last words[/bold]")
-        quote("\n".join(words))
+def _last_lines(run: Run) -> None:
+    """Print the last lines of the chief's program."""
+    if lines := program_lines(run.log().splitlines())[-LAST_LINES:]:
+        say("\n[bold]Last lines of the program[/bold]")
+        quote("\n".join(lines))
 
 
-def own_words(log: list[str]) -> list[str]:
-    """The program's lines without the host's stamp before them, and without what the agent and TensorFlow say."""
+def program_lines(log: list[str]) -> list[str]:
+    """Return the program's lines without the host's prefix, and without lines of the agent and of TensorFlow."""
     lines = (line.partition(" | ")[2] for line in log)
-    return [line for line in lines if line.strip() and not NOT_ITS_OWN.match(line)]
+    return [line for line in lines if line.strip() and not OTHER_LINES.match(line)]
 
 
 def _pool(pool: WarmPool, paid: float | None) -> None:
     if taken := pool["taken"]:
-        say(f"  {counted(len(taken), 'host')} came warm from another run")
+        say(f"  {counted(len(taken), 'host')} came from the warm pool")
     if kept := pool["kept"]:
         so_far = f", {dollars(float(paid))} of it used" if paid else ""
         most = dollars(pool["most_dollars"])
-        until = f"for {pool['minutes']:g} minutes and {most} at most{so_far}"
+        until = f"for {pool['minutes']:g} minutes, at most {most}{so_far}"
         say(f"  {counted(len(kept), 'host')} kept for the next run: {until}")
 
 
 def _cost(summary: RunSummary) -> None:
-    """The bill as the run's summary has it."""
+    """Print the bill of the run's summary."""
     cost = summary["cost"]
     say(f"\n[bold]Cost[/bold]  {dollars(cost['dollars'])} for {cost['hours'] * 60:.1f} host minutes")
     for market, part in cost["by_market"].items():
         say(f"  {market:<12} {dollars(part['dollars'])}  {part['hours'] * 60:.1f} host minutes")
     if cost["on_demand_dollars"] is not None:
-        say(f"  on demand it would have been {dollars(cost['on_demand_dollars'])}; {cost['counts']}")
+        say(f"  on demand {dollars(cost['on_demand_dollars'])}; {cost['counts']}")
 
 
 def _bucket(run: Run) -> None:
@@ -134,13 +133,13 @@ def _bucket(run: Run) -> None:
         name, slash, _ = key.removeprefix(prefix).partition("/")
         count, total = groups.get(name + slash, (0, 0))
         groups[name + slash] = count + 1, total + size
-    say(f"\n[bold]Left in the bucket[/bold]  s3://{run.yard.bucket.name}/{prefix}")
+    say(f"\n[bold]Files in the bucket[/bold]  s3://{run.yard.bucket.name}/{prefix}")
     for name, (count, size) in sorted(groups.items()):
         say(f"  {name:<16} {count:>4} object{'s' if count != 1 else ' '}  {sized(size):>10}")
 
 
 def _not_kept(outputs: Outputs) -> None:
-    """Name the outputs that are left out, the largest first."""
+    """Print the outputs that were not kept, the largest first."""
     for each in outputs["left_out"][:MOST_NOT_KEPT]:
         size = f" ({sized(each['size'])})" if each["size"] else ""
         say(f"  not kept: {escape(each['path'])}{size}: {escape(each['reason'])}")
@@ -150,7 +149,7 @@ def _not_kept(outputs: Outputs) -> None:
 
 
 def _time(status: RunStatus) -> None:
-    say("\n[bold]Where the time went[/bold]")
+    say("\n[bold]Time by state[/bold]")
     for state, spent in spans(status):
         say(f"  {escape(state):<24} {span(spent):>8}")
 

@@ -25,12 +25,12 @@ from trainyard.values.quantities import counted, span
 from trainyard.values.text import printable
 
 PROGRESS = "progress"
-"""How lines begin that only say how far the program is."""
+"""The beginning of lines that only show the progress."""
 LAST_LINES = 12
 HELD = timedelta(seconds=3)
-"""A line is printed once it is this old: what hosts send takes up to two seconds, and older lines come first."""
+"""Age at which a line is printed, because lines of other hosts arrive up to 2 s late and the order is by time."""
 FRAME = 4
-"""What the panel's border takes of a line."""
+"""Characters that the panel's border takes."""
 COLOURS = ("blue", "cyan", "green", "magenta", "yellow", "red")
 HOSTS = (
     Column("role"),
@@ -45,12 +45,12 @@ HOSTS = (
 
 
 def show(statuses: Iterable[RunStatus]) -> RunStatus:
-    """Show a run as it is followed; answers the last status."""
+    """Show the statuses of a run, and return the last one."""
     return _show_live(iter(statuses)) if console.is_terminal else _show_lines(statuses)
 
 
 def show_states(run: Run, every: float = 1.0, *, quiet: bool = False) -> None:
-    """Say the states of a bake as they come, the builder's newest line beside them, until it is over."""
+    """Print the states of a bake and the builder's newest line until the bake ends."""
     if quiet:
         run.wait()
         return
@@ -79,12 +79,12 @@ def _show_live(statuses: Iterator[RunStatus]) -> RunStatus:
 
 @dataclass
 class _Held:
-    """Lines of a followed run that wait for older ones to arrive."""
+    """Lines of a followed run that wait for older lines."""
 
     _lines: list[tuple[datetime, str, str]] = field(default_factory=list)
 
     def look(self, status: RunStatus, lines: Iterable[tuple[datetime, str, str]]) -> None:
-        """Add lines, and print those that no older line can follow; all of them once the run has ended."""
+        """Add lines, and print the lines that are old enough. Print all lines once the run has ended."""
         self._lines = sorted((*self._lines, *lines), key=lambda line: line[0])
         until = status.at - HELD
         due = [line for line in self._lines if status.execution.is_over or line[0] <= until]
@@ -92,7 +92,7 @@ class _Held:
         _print_lines(due)
 
     def rest(self) -> None:
-        """Print what still waits, when the user looks no longer."""
+        """Print the lines that still wait."""
         waiting, self._lines = self._lines, []
         _print_lines(waiting)
 
@@ -102,8 +102,10 @@ def _show_lines(statuses: Iterable[RunStatus]) -> RunStatus:
 
 
 def watch(looks: Iterable[tuple[RunStatus, Sequence[LogLine]]]) -> tuple[RunStatus, bool]:
-    """Print what the program prints while it is watched, and what happens to the run between these lines. In a terminal
-    the last line says how the run stands. Return the last status, and True if the program has printed something."""
+    """Print the program's output and the events of the run. In a terminal, the last line shows the state.
+
+    Return the last status, and True if the program has printed something.
+    """
     with console.status("") if console.is_terminal else nullcontext() as bottom:
         return _followed(looks, bottom)
 
@@ -121,7 +123,7 @@ def _followed(
             before = status
     finally:
         held.rest()
-    assert before is not None, "a run that is watched has a status"
+    assert before is not None, "a followed run has a status"
     if curve := drawn(before.losses, room=console.width):
         console.print(curve, markup=False)
     return before, has_printed
@@ -130,9 +132,9 @@ def _followed(
 def _news_with(
     before: RunStatus | None, status: RunStatus, lines: Sequence[LogLine]
 ) -> list[tuple[datetime, str, str]]:
-    """Program lines have a bar behind the time, all others a word."""
+    """Merge events and program lines. A bar marks the program lines."""
     events = timed_news(before, status)
-    if lines or console.is_terminal:  # else a program that prints nothing shows how far it is
+    if lines or console.is_terminal:  # the program's own lines show its progress
         events = [event for event in events if not event[1].startswith(PROGRESS)]
     said = [(at, text, "dim") for at, text in events]
     return said + [(line.at, f"| {printable(line.text)}", "") for line in lines]
@@ -154,17 +156,17 @@ def _standing(status: RunStatus) -> str:
     far = status.cost
     if status.progress:
         far = progress_line(status.progress, status.cost).removeprefix(PROGRESS).strip()
-    return escape(f"{status.word}  {far}  (Ctrl-C leaves the run alone)")
+    return escape(f"{status.word}  {far}  (Ctrl-C does not stop the run)")
 
 
 # --- plain lines
 def news(before: RunStatus | None, status: RunStatus) -> list[str]:
-    """Return the lines that say what happened between two looks, in the order of time."""
+    """Return the lines for what happened between two statuses, in the order of time."""
     return [f"{at:%H:%M:%S} {line}" for at, line in timed_news(before, status)]
 
 
 def timed_news(before: RunStatus | None, status: RunStatus) -> list[tuple[datetime, str]]:
-    """Return what happened between two looks, and when, in the order of time."""
+    """Return the time and line of each event between two statuses, in the order of time."""
     lines: list[tuple[datetime, str]] = []
     known_words = len(before.words) if before else 0
     lines += [(at, f"state     {word}") for at, word in status.words[known_words:]]
@@ -179,7 +181,7 @@ def timed_news(before: RunStatus | None, status: RunStatus) -> list[tuple[dateti
 
 
 def event_line(event: Event) -> str:
-    """One line of the timeline."""
+    """Format an event of the timeline in one line."""
     step = f"step {event.detail['step']}" if event.detail.get("step") is not None else ""
     reason = printable(event.reason).partition("\n")[0]  # the program's last lines may follow
     words = [f"{event.source:<9} {event.event}", event.instance, step, reason]
@@ -187,7 +189,7 @@ def event_line(event: Event) -> str:
 
 
 def host_news(before: Host | None, host: Host, status: RunStatus) -> Iterator[tuple[datetime, str]]:
-    """Yield what is new about a host, and when: that it was launched, its role since its program started, its state."""
+    """Yield the news of a host with their times: its launch, its role, its state."""
     if before is None:
         where = f"{host.type} in {host.zone}, {host.market}, ${host.price:.3f}/h"
         address = host.address or "not yet known"
@@ -203,13 +205,13 @@ def host_news(before: Host | None, host: Host, status: RunStatus) -> Iterator[tu
 
 
 def progress_line(progress: Progress, cost: str) -> str:
-    """How far the program is."""
+    """Format the progress of the program in one line."""
     return "  ".join((PROGRESS, f"step {progress.reached()}", *progress.numbers(), cost))
 
 
 # --- the whole run at once
 def show_once(status: RunStatus) -> None:
-    """Show a run at one moment: in a frame in a terminal, in whole lines elsewhere."""
+    """Show the current status: a panel in a terminal, plain lines elsewhere."""
     if console.is_terminal:
         console.print(panel(status), soft_wrap=False)
         return
@@ -223,16 +225,16 @@ def show_once(status: RunStatus) -> None:
 
 
 def plain(status: RunStatus) -> list[str]:
-    """Return how a run stands, in lines of any length."""
+    """Return the status of a run in plain lines."""
     spent = "  ".join(f"{name} {span(seconds)}" for name, seconds in report.spans(status))
-    lines = [f"run       {status.execution.name}", f"state     {_stands(status)}", f"time      {spent}"]
+    lines = [f"run       {status.execution.name}", f"state     {_state_line(status)}", f"time      {spent}"]
     lines += [f"by        {printable(status.submitter)}"] if status.submitter else []
     lines += [f"source    {printable(status.origin)}"] if status.origin else []
     return [*lines, progress_line(status.progress, status.cost)] if status.progress else lines
 
 
 def panel(status: RunStatus) -> RenderableType:
-    """Everything about the run on one screen."""
+    """Return a panel with the whole status of the run."""
     parts: list[RenderableType] = [_head(status)]
     if status.submitter:
         parts.append(Text(f"submitted by {printable(status.submitter)}", "dim"))
@@ -250,13 +252,13 @@ def panel(status: RunStatus) -> RenderableType:
 def _head(status: RunStatus) -> RenderableType:
     parts = report.spans(status)
     head = Text(status.word, "bold")
-    head.append(f"{_stands(status).removeprefix(status.word)}\n", "not bold")
+    head.append(f"{_state_line(status).removeprefix(status.word)}\n", "not bold")
     head.append_text(bar(parts, terminal.console.width - FRAME))
     return head
 
 
-def _stands(status: RunStatus) -> str:
-    """The state, the attempt and the money in one line."""
+def _state_line(status: RunStatus) -> str:
+    """Return the state, the attempt and the cost in one line."""
     size = (
         f" on {counted(status.attempts[-1].hosts, 'host')}"
         if len({each.hosts for each in status.attempts}) > 1
@@ -266,7 +268,7 @@ def _stands(status: RunStatus) -> str:
 
 
 def bar(parts: Sequence[tuple[str, float]], room: int) -> Text:
-    """The states as a line in time, and below it which is which."""
+    """Draw the states as a line in time, with a legend below."""
     total = sum(seconds for _, seconds in parts) or 1.0
     line, names = Text(), Text()
     for number, (name, seconds) in enumerate(parts):

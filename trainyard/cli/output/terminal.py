@@ -1,5 +1,7 @@
-"""Speak to the person: with colour in a terminal, in plain timestamped lines elsewhere. What a command answers goes to
-standard output; what it says beside that goes to standard error."""
+"""Print in colour in a terminal, and in plain timestamped lines elsewhere.
+
+The answer of a command goes to standard output, all other lines go to standard error.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from rich.text import Text
 from trainyard.client import YardError
 from trainyard.client.fetching import Tell
 from trainyard.values import floats, serialization
-from trainyard.values.quantities import sized
+from trainyard.values.quantities import counted, sized
 from trainyard.values.text import printable
 
 if TYPE_CHECKING:
@@ -34,20 +36,20 @@ if TYPE_CHECKING:
 HUES = ("green", "cyan", "magenta", "yellow", "blue")
 WIDEST = 10_000
 GAP = 2
-"""Between columns."""
+"""Characters between columns."""
 WIDTH_OF_A_FILE = 120
-"""A file has no width, and tables need one."""
+"""Columns of a table that is written to a file."""
 
 
 class _Pipe(Console):
-    """Whose reader may go away: that is for the command to end by (failures.py)."""
+    """A console that raises BrokenPipeError, which ends the command (failures.py)."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
 
 
 class _Beside(_Pipe):
-    """Standard error. What was answered before stands before it, also if both go into one file."""
+    """Standard error. It flushes standard output first, so that both keep their order in one file."""
 
     def print(self, *objects: Any, **more: Any) -> None:
         sys.stdout.flush()
@@ -67,17 +69,17 @@ beside = _console(_Beside, stderr=True)
 
 # --- what a command answers
 def answer(document: object) -> None:
-    """A JSON document."""
+    """Print a JSON document."""
     print(json.dumps(floats.with_texts(document), indent=2, default=_written))
 
 
 def answer_line(document: object) -> None:
-    """One of several JSON documents that follow each other, as soon as it is known."""
+    """Print one of several JSON documents in one line, at once."""
     print(json.dumps(floats.with_texts(document), default=_written), flush=True)
 
 
 def _written(value: object) -> object:
-    """What JSON has no word for: instants in ISO-8601, DynamoDB's numbers, sets as lists."""
+    """Convert values that JSON lacks: times to ISO 8601, DynamoDB's numbers to numbers, sets to lists."""
     if isinstance(value, datetime):
         return serialization.timestamp(value)
     if isinstance(value, set | frozenset | tuple):
@@ -88,7 +90,7 @@ def _written(value: object) -> object:
 
 @dataclass(frozen=True)
 class Column:
-    """One of a table. Where room is short those with the highest `rank` are left out; the last one is cut."""
+    """A column of a table. A narrow terminal drops the columns with the highest `rank` first."""
 
     title: str
     rank: int = 0
@@ -96,7 +98,7 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
-    """As much of it as fits the terminal; all of it in a pipe. `styles` has one for each row."""
+    """Print the columns that fit the terminal, or all columns in a pipe. `styles` has one style for each row."""
     if not rows and console.is_terminal:
         return
     room = console.width if console.is_terminal or "COLUMNS" in os.environ else None
@@ -113,7 +115,7 @@ def laid_out(
     room: int | None,
     styles: Sequence[str] = (),
 ) -> Table:
-    """A table of the columns that fit."""
+    """Return a table of the columns that fit."""
     clean = [[printable(cell).replace("\n", " ") for cell in row] for row in rows]
     kept = fitting(columns, clean, room)
     made = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
@@ -126,7 +128,7 @@ def laid_out(
 
 
 def finding(verdict: str, colour: str, subject: str, found: str, needed: str, step: str) -> None:
-    """One thing that was looked at: how it is, what it should be and, where these differ, what to type."""
+    """Print the result of one check: what was found, what is needed, and what to type."""
     head = f"[{colour}]{verdict:<8}[/] [bold]{escape(subject)}[/]: {escape(printable(found))}"
     console.print(head, soft_wrap=not console.is_terminal)
     if verdict != "ready":
@@ -136,7 +138,7 @@ def finding(verdict: str, colour: str, subject: str, found: str, needed: str, st
 
 
 def log_lines(lines: Iterable[LogLine], options: Options) -> None:
-    """The lines of programs' logs as they come; in JSON what is known of each."""
+    """Print the lines of programs' logs as they arrive, or each as JSON."""
     is_terminal = console.is_terminal
     for line in lines:
         if options.is_json:
@@ -151,7 +153,7 @@ def log_lines(lines: Iterable[LogLine], options: Options) -> None:
             )
             continue
         at, said = "" if options.quiet else f"{line.at:%H:%M:%S} ", printable(line.text)
-        if not is_terminal:  # of a long log Rich would take minutes
+        if not is_terminal:  # Rich takes minutes for a long log
             print(f"{line.host} {at}{said}", flush=True)
             continue
         text = Text(f"{line.host} ", style=HUES[sum(line.host.encode()) % len(HUES)]).append(at, "dim")
@@ -159,12 +161,12 @@ def log_lines(lines: Iterable[LogLine], options: Options) -> None:
 
 
 def widest(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> int:
-    """What these columns take."""
+    """Return the width of these columns in characters."""
     return sum(_width(columns, rows, index) + GAP for index in kept) - GAP
 
 
 def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None) -> list[int]:
-    """The columns that fit into so many characters: those of rank 0 in any case."""
+    """Return the columns that fit into `room` characters. Columns of rank 0 always stay."""
     kept = [*range(len(columns))]
     for rank in sorted({column.rank for column in columns} - {0}, reverse=True):
         if room is None or widest(columns, rows, kept) <= room:
@@ -179,7 +181,7 @@ def _width(columns: Sequence[Column], rows: Sequence[Sequence[str]], index: int)
 
 # --- what it says
 def say(line: str) -> None:
-    """One line of ours; rich's markup is understood. A line feed before it is an empty line."""
+    """Print a line with rich's markup. A leading line feed prints an empty line first."""
     if line.startswith("\n"):
         console.print()
         line = line[1:]
@@ -190,18 +192,18 @@ def say(line: str) -> None:
 
 
 def hint(line: str) -> None:
-    """What to type next, beside the answer: not broken, so that it can be copied."""
+    """Print a line to standard error without wrapping it, so that the user can copy a command."""
     beside.print(line, markup=False, style="dim")
 
 
 def note(line: str) -> None:
-    """A sentence beside the answer: broken in a terminal, whole in a pipe."""
+    """Print a sentence to standard error, wrapped only in a terminal."""
     beside.print(line, markup=False, style="dim", soft_wrap=not beside.is_terminal)
 
 
 @contextmanager
 def busy(doing: str, quiet: bool) -> Iterator[None]:
-    """Something turns while the block lasts, in a terminal."""
+    """Show a spinner in a terminal while the block runs."""
     if quiet or not beside.is_terminal:
         yield
         return
@@ -210,27 +212,27 @@ def busy(doing: str, quiet: bool) -> Iterator[None]:
 
 
 def quote(text: str) -> None:
-    """Lines of another program, as they are."""
+    """Print lines of another program."""
     for line in printable(text).splitlines():
         say("    " + escape(line))
 
 
 def failed(error: YardError) -> None:
-    """What went wrong, what it means, what to do now; without a traceback."""
+    """Print an error: what happened, what it means, what to type next."""
     for text, style in ((error.what, "bold red"), (error.means, "")):
         beside.print(Text(printable(text), style), soft_wrap=not beside.is_terminal)
     beside.print(f"Next: {printable(error.next_step)}", markup=False)
 
 
 class Phases:
-    """What the time went into: `seconds` of every phase that has ended, failed ones too."""
+    """The `seconds` of each phase that has ended, including failed phases."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
     def phase(self, name: str, title: str) -> Iterator[None]:
-        """Say the title, do what the block does, remember how long it took."""
+        """Print the title, run the block, and record its duration."""
         say(f"[bold]{title}[/bold]")
         begun = time.monotonic()
         try:
@@ -242,13 +244,13 @@ class Phases:
 
 # --- words for numbers
 LARGE = 4 * 2**20
-"""Bytes from which on a file's way is shown."""
+"""Bytes of the smallest file with a progress bar of its own."""
 
 
 @contextmanager
 def transfers(quiet: bool) -> Iterator[Tell]:
-    """Show in a terminal how far each large file is, and how many smaller ones have arrived. Elsewhere print a line for
-    each large file that has arrived."""
+    """Show the progress of each large file and the number of small ones in a terminal. Elsewhere, print a line for each
+    large file that has arrived."""
     if quiet or not beside.is_terminal:
         yield _silent if quiet else _arrived
         return
@@ -269,14 +271,15 @@ def transfers(quiet: bool) -> Iterator[Tell]:
                 with counting:
                     arrived[:] = arrived[0] + 1, arrived[1] + total
                     number, size = arrived
-                said = f"{number} smaller file{'s' if number > 1 else ''}"
-                progress.update(small, description=said, completed=size, visible=True)
+                progress.update(
+                    small, description=counted(number, "smaller file"), completed=size, visible=True
+                )
 
         yield tell
 
 
 def _silent(key: str, done: int, total: int) -> None:
-    """Tells nobody."""
+    """Ignore the progress."""
 
 
 def _arrived(key: str, done: int, total: int) -> None:

@@ -56,7 +56,7 @@ class ListedRun:
 
     @property
     def ending(self) -> str | None:
-        """How it ended, in words: `succeeded, but ...` if something speaks against its success."""
+        """Return how the run ended, in words: `Finished, but ...` if something speaks against its success."""
         return ends.named(self.outcome, self.reason) if self.outcome else None
 
     @property
@@ -66,7 +66,9 @@ class ListedRun:
 
     @property
     def word(self) -> str:
-        """The word for how the run stands (trainyard/core/model/states.py)."""
+        """Return the word for the state of the run (trainyard/core/model/states.py)."""
+        if self.waiting and not self.outcome:
+            return f"Waiting for {self.waiting.noun}"
         return self.ending or states.word_for(self.state, self.kind)
 
     @classmethod

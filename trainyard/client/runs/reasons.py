@@ -64,8 +64,8 @@ class Reason:
 
     @property
     def label(self) -> str:
-        """Return the kind as people read it: `succeeded, but ...` if something speaks against it."""
-        return f"{self.kind}, but ..." if self.doubt else self.kind
+        """Return the word for the kind: `Finished, but ...` if something speaks against the success."""
+        return f"{ends.WORDS[self.kind]}, but ..." if self.doubt else ends.WORDS.get(self.kind, self.kind)
 
     def without_logs(self) -> Reason:
         """Return the reason for a user who would read nothing new in the log."""
@@ -109,9 +109,9 @@ def _ended(execution: Execution, row: RunRow | None, summary: Mapping[str, Any],
         doubt = ends.doubt("succeeded", summary.get("reason") or (row.reason if row else None))
         if doubt:
             logs = command_line("logs", run)
-            said = f"{run} has succeeded, but {doubt}."
+            said = f"{run} has finished, but {doubt}."
             return Reason("succeeded", (said,), (logs, *results.values()), logs, doubt)
-        return Reason("succeeded", (f"{run} has succeeded.",), tuple(results.values()))
+        return Reason("succeeded", (f"{run} has finished.",), tuple(results.values()))
     told = summary.get("outcome") or (row.outcome if row else None)
     outcome = str(told or ("stopped" if execution.status == "ABORTED" else "failed"))
     error = str(summary.get("error") or execution.error)
@@ -147,7 +147,7 @@ def _goes_on(execution: Execution, row: RunRow | None) -> Reason:
     progress = progress_in(row.progress)
     at = f", at step {progress.step}" if progress else ""
     word = states.word_for(row.state, row.kind)
-    return Reason("running", (f"{execution.name} is {word}: attempt {row.attempt}{at}.",))
+    return Reason("running", (f"{execution.name} is {word.lower()}: attempt {row.attempt}{at}.",))
 
 
 def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:

@@ -3,6 +3,8 @@
 BUT = "the program finished, but "
 """How the reason of a run begins that succeeded although something speaks against it."""
 SUCCEEDED = "succeeded"
+WORDS = {SUCCEEDED: "Finished", "failed": "Failed", "refused": "Refused", "stopped": "Stopped"}
+"""The words in which users read outcomes. Rows and the `outcome` of `-o json` keep the outcome itself."""
 
 
 def doubt(outcome: str | None, reason: str | None) -> str | None:
@@ -13,5 +15,6 @@ def doubt(outcome: str | None, reason: str | None) -> str | None:
 
 
 def named(outcome: str, reason: str | None) -> str:
-    """Return the outcome in the words of every list: `succeeded, but ...` if something speaks against it."""
-    return f"{outcome}, but ..." if doubt(outcome, reason) else outcome
+    """Return the word for the outcome, or `Finished, but ...` if something speaks against the success."""
+    word = WORDS.get(outcome, outcome)
+    return f"{word}, but ..." if doubt(outcome, reason) else word

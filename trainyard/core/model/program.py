@@ -145,7 +145,7 @@ class Program:
         False,
         Flag(),
         "`true`: a program that exits with 0 has still failed if its last lines are an uncaught exception, or if its "
-        "processes still run. `false`: such a run has succeeded, and every view shows `succeeded, but ...` "
+        "processes still run. `false`: such a run has finished, and every view shows `Finished, but ...` "
         "([programs.md](programs.md#how-a-program-ends)).",
     )
 

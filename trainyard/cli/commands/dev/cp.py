@@ -25,7 +25,7 @@ def cp(options: Options, source: Place, target: Place) -> None:
     names = [place.partition(":")[0] for place in (source, target) if is_there(place)]
     if len(names) != 1:
         raise typer.BadParameter(
-            "one of the two is on a dev host, as in ./src mine:src, and the other is here"
+            "one path must be on a dev host and the other on this computer, e.g. ./src mine:src"
         )
     files = introduced(options, checked(names[0]))
     words = [
@@ -35,5 +35,5 @@ def cp(options: Options, source: Place, target: Place) -> None:
 
 
 def is_there(place: str) -> bool:
-    """Whether it is a path of a dev host: as with scp, a colon before any slash."""
+    """Return True for a path on a dev host: as with scp, a colon comes before any slash."""
     return ":" in place.partition("/")[0]

@@ -1,4 +1,4 @@
-"""Take a dev host down."""
+"""Stop a dev host."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def down(
         return
     stays = {
         Keep.DISK: f"{name} is stopped. Its disk of {gib} GiB costs {monthly(cost.disk)}",
-        Keep.IMAGE: f"{name} is an image, which costs {monthly(cost.image)} at most",
-        Keep.NOTHING: f"Nothing of {name} is left, and nothing of it costs anything",
+        Keep.IMAGE: f"{name} is archived as an image, which costs at most {monthly(cost.image)}",
+        Keep.NOTHING: f"{name} is deleted and costs nothing",
     }
     terminal.console.print(stays[keep], markup=False)
     if not options.quiet and keep is Keep.DISK:
         as_image = command_line("dev", "down", name, "--keep", "image")
-        terminal.hint(f"As an image it would cost {monthly(cost.image)} at most: {as_image}")
+        terminal.hint(f"As an image it costs at most {monthly(cost.image)}: {as_image}")
     if not options.quiet and keep is not Keep.NOTHING:
-        terminal.hint(f"Back with its files: {command_line('dev', 'up', name)}")
+        terminal.hint(f"To continue: {command_line('dev', 'up', name)}")
 
 
 def _confirm(name: str) -> None:
     if not sys.stdin.isatty():
-        raise typer.BadParameter("--keep nothing deletes its files: say --yes where nobody can be asked")
+        raise typer.BadParameter("--keep nothing deletes all files; confirm with --yes outside a terminal")
     typer.confirm(f"Delete all files of {name}?", abort=True)

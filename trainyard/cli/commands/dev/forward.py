@@ -1,10 +1,10 @@
-"""Reach a port of a dev host on this computer."""
+"""Forward a port of a dev host to this computer."""
 
 from __future__ import annotations
 
 from trainyard.cli.arguments import Ports
 from trainyard.cli.command import command
-from trainyard.cli.commands.forward import lead, ports_of
+from trainyard.cli.commands.forward import hold_forward, ports_of
 from trainyard.cli.dev_hosts import Name
 from trainyard.cli.options import Options
 
@@ -25,4 +25,4 @@ def forward(
     yard = options.find()
     host = hosts.running(yard, name)
     with hosts.used(yard, host):
-        lead(options, yard, host.instance, port, local)
+        hold_forward(options, yard, host.instance, port, local)

@@ -39,13 +39,15 @@ def jupyter(options: Options, name: Name, port: Port = JUPYTER, no_browser: NoBr
 
     yard = options.find()
     host = hosts.find(yard, name)
-    ready = shown(options, host, "the way there; JupyterLab and its kernels go on", no_browser=no_browser)
+    ready = shown(
+        options, host, "the forward; JupyterLab and its kernels keep running", no_browser=no_browser
+    )
     with hosts.used(yard, host):
         jupyters.hold(yard, name, port, ready, terminal.note)
 
 
 def shown(options: Options, host: DevHost, ends: str, *, no_browser: bool) -> Callable[[str], None]:
-    """What is done with a page's address: it is printed, with what Ctrl-C ends, and opened."""
+    """Return a function that prints the address of a page, says what Ctrl-C `ends`, and opens the page."""
     import threading
 
     from trainyard.cli.browser import open_page

@@ -17,6 +17,7 @@ def ls(options: Options) -> None:
     from trainyard.cli.output import terminal
     from trainyard.cli.output.terminal import Column
     from trainyard.client.dev import listing
+    from trainyard.values.quantities import counted
 
     found = listing.of(options.find())
     if options.is_json:
@@ -50,5 +51,4 @@ def ls(options: Options) -> None:
     terminal.table(columns, rows)
     if not options.quiet:
         month = sum((host.per_month or 0) + host.images_per_month for host in found)
-        count = f"{len(found)} dev host{'' if len(found) == 1 else 's'}"
-        terminal.hint(f"{count}, ${month:,.2f} a month as they are")
+        terminal.hint(f"{counted(len(found), 'dev host')}, ${month:,.2f} a month in the current state")

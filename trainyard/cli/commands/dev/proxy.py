@@ -1,4 +1,4 @@
-"""Carry the connection of ssh to a dev host."""
+"""Carry an ssh connection to a dev host."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def proxy(options: Options, name: Name) -> None:
     host = hosts.running(yard, name)
     files = by_ssh.Files.of(yard.name, name, Path.home())
     with hosts.used(yard, host):
-        if not by_ssh.is_known(host, files):  # it is another instance than it was
+        if not by_ssh.is_known(host, files):  # another instance has replaced the known one
             by_ssh.introduce(yard, host, files, proxy_of(options, yard, name), say)
         by_ssh.carry(yard, host, say)

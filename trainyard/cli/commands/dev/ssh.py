@@ -35,7 +35,7 @@ def ssh(
 
 
 def introduced(options: Options, name: str) -> Files:
-    """What ssh has to know of the host, written down."""
+    """Write the files by which ssh finds and trusts the host, and return them."""
     from trainyard.client.dev import hosts
     from trainyard.client.dev import ssh as by_ssh
 
@@ -48,16 +48,16 @@ def introduced(options: Options, name: str) -> Files:
 
 
 def proxy_of(options: Options, yard: Yard, name: str) -> list[str]:
-    """The command that ssh runs, wherever it is run: which yard is meant, and as whom, is said."""
-    begun = Path(sys.argv[0])
+    """Return the command that ssh runs, with the yard, region and profile written out."""
+    started = Path(sys.argv[0])
     program = (
-        [str(begun.absolute())] if begun.name == "trainyard" else [sys.executable, "-m", "trainyard.cli"]
+        [str(started.absolute())] if started.name == "trainyard" else [sys.executable, "-m", "trainyard.cli"]
     )
-    as_whom = ["--profile", options.profile] if options.profile else []
-    return [*program, "--yard", yard.name, "--region", yard.session.region, *as_whom, "dev", "proxy", name]
+    profile = ["--profile", options.profile] if options.profile else []
+    return [*program, "--yard", yard.name, "--region", yard.session.region, *profile, "dev", "proxy", name]
 
 
 def say(sentence: str) -> None:
-    """Standard output is the connection."""
+    """Print to standard error, because standard output is the connection."""
     sys.stderr.write(f"trainyard: {sentence}\n")
     sys.stderr.flush()

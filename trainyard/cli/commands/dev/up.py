@@ -1,4 +1,4 @@
-"""Bring a dev host up."""
+"""Launch or start a dev host."""
 
 from __future__ import annotations
 
@@ -72,17 +72,18 @@ def up(
     was = next(iter(hosts.hosts(yard, name)), None)
     begun, tell = time.monotonic(), teller(options)
     if was and (types or image or zones or disk):
-        there = f"{name} is there as {was.type} in {was.zone}"
-        tell(f"{there}: --type, --image, --zone and --disk count for a new one")
+        tell(
+            f"{name} exists as {was.type} in {was.zone}; --type, --image, --zone and --disk apply only to a new host"
+        )
     try:
         host = bring_up(yard, name, asked, tell)
     except KeyboardInterrupt:
-        _left(name)
+        _end_interrupted(name)
     cost = prices.cost(prices.of_region(yard), host.price, host.disk_gib or 0)
-    _say_up(options, host, cost, time.monotonic() - begun)
+    _show(options, host, cost, time.monotonic() - begun)
 
 
-def _say_up(options: Options, host: DevHost, cost: Cost, seconds: float) -> None:
+def _show(options: Options, host: DevHost, cost: Cost, seconds: float) -> None:
     from dataclasses import asdict
 
     from trainyard.cli.output import terminal
@@ -91,25 +92,25 @@ def _say_up(options: Options, host: DevHost, cost: Cost, seconds: float) -> None
     if options.is_json:
         terminal.answer({**asdict(host), "dollars": asdict(cost), "seconds": round(seconds, 1)})
         return
-    hourly = f"{dollars(cost.hour)} an hour" if cost.hour is not None else "at a price that nobody knows"
+    hourly = f"{dollars(cost.hour)} an hour" if cost.hour is not None else "at an unknown price"
     terminal.console.print(
         f"{host.name} is up: {host.type} in {host.zone}, {host.market.replace('_', ' ')}, {hourly}",
         markup=False,
     )
     if options.quiet:
         return
-    kept = f"stopped {monthly(cost.disk)}, as an image {monthly(cost.image)} at most"
+    kept = f"stopped {monthly(cost.disk)}, as an image at most {monthly(cost.image)}"
     if host.market == "spot":
-        kept = f"as an image {monthly(cost.image)} at most"
-    terminal.hint(f"{monthly(cost.running)} if it ran for all of it; {kept}; idle, it goes by itself")
-    terminal.hint(f"A shell: {command_line('dev', 'shell', host.name)}")
-    terminal.hint(f"Down:    {command_line('dev', 'down', host.name)}")
+        kept = f"as an image at most {monthly(cost.image)}"
+    terminal.hint(f"{monthly(cost.running)} if it runs all month; {kept}; it stops by itself when idle")
+    terminal.hint(f"Shell: {command_line('dev', 'shell', host.name)}")
+    terminal.hint(f"Stop:  {command_line('dev', 'down', host.name)}")
 
 
-def _left(name: str) -> NoReturn:
+def _end_interrupted(name: str) -> NoReturn:
     from trainyard.cli.output import terminal
 
-    terminal.hint(f"\n{name} goes on coming up, and costs.")
-    terminal.hint(f"Come back: {command_line('dev', 'up', name)}")
-    terminal.hint(f"End it:    {command_line('dev', 'down', name, '--keep', 'nothing')}")
+    terminal.hint(f"\n{name} continues to start, and costs money.")
+    terminal.hint(f"Continue: {command_line('dev', 'up', name)}")
+    terminal.hint(f"Delete it: {command_line('dev', 'down', name, '--keep', 'nothing')}")
     raise typer.Exit(ExitCode.INTERRUPTED)

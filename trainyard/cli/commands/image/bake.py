@@ -1,4 +1,4 @@
-"""Make a new image."""
+"""Bake a new image."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bake(
 
     yard = options.find()
     if recipe and force:
-        raise typer.BadParameter("--force is for the yard's own recipe; a changed one is baked anyway")
+        raise typer.BadParameter("--force applies to the yard's own recipe; another recipe is always baked")
     if recipe:
         begun = yard.bake(recipe)
     else:

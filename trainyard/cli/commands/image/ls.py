@@ -22,7 +22,7 @@ def ls(options: Options) -> None:
         return
     columns = (
         Column("IMAGE"),
-        Column("IS"),
+        Column("STATE"),
         Column("FAMILY", 1),
         Column("AGE", 2, right=True),
         Column("GIB", 4, right=True),

@@ -14,7 +14,7 @@ from trainyard.cli.options import Options
 
 
 class Then(StrEnum):
-    """What becomes of a host whose image is made."""
+    """The fate of the host after the snapshot."""
 
     KEEP = "keep"
     STOP = "stop"

@@ -1,4 +1,4 @@
-"""Print the variables that point at the local cloud."""
+"""Print the environment variables that select the local cloud."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from trainyard.command_line import chosen_options
 def deploy(options: Options, context: Settings = None, reset: Reset = None, verbose: Verbose = False) -> None:
     """Deploy the yard into the account.
 
-    Checks identity, region and account first, and prints a line for each step. A yard keeps
+    Needs a clone of Trainyard. Checks identity, region and account first, and prints a line for each step. A yard keeps
     its settings until -c or --reset changes them. It adopts the bucket and the ledger of a destroyed yard of the same
     name. The output of the CDK is in build/cdk.log.
     """
@@ -24,7 +24,7 @@ def deploy(options: Options, context: Settings = None, reset: Reset = None, verb
 def deploy_clone(
     options: Options, context: Sequence[str] | None, reset: Sequence[str] | None, *, verbose: bool
 ) -> None:
-    """Raise NoRegion, NoCredentials and NotHere before anything is downloaded."""
+    """Deploy the clone. Raises NoRegion, NoCredentials and NotHere before it downloads anything."""
     from trainyard.cli import clone
     from trainyard.client.admin import preflight
 

@@ -1,4 +1,4 @@
-"""Take the yard away."""
+"""Destroy the yard."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def destroy(
     found = teardown.left(session, yard)
     if chosen := [each for each in found if each.kind in kinds]:
         teardown.remove(session, chosen)
-        typer.echo(f"Deleted for good: {', '.join(each.name for each in chosen)}.", err=True)
+        typer.echo(f"Deleted permanently: {', '.join(each.name for each in chosen)}.", err=True)
     _show_left([each for each in found if each not in chosen], yard, options)
 
 
@@ -57,12 +57,15 @@ def _confirm(session: Session, yard: str, names: Sequence[str], kinds: Collectio
     doomed = [
         *(f"the grant of {holder}" for holder in held),
         *(f"the stack {name}" for name in names),
-        *sorted(f"every {kind} of it" for kind in kinds),
+        *sorted(f"every {kind} of the yard" for kind in kinds),
     ]
     if not doomed:
         return
     typer.echo(f"This deletes, in {session.region}: {'; '.join(doomed)}.")
-    if typer.prompt(f"Type the yard's name ({yard}) to go on", default="", show_default=False) != yard:
+    if (
+        typer.prompt(f"Type the name of the yard ({yard}) to continue", default="", show_default=False)
+        != yard
+    ):
         typer.echo("Nothing was deleted.")
         raise typer.Exit(3)
 
@@ -77,11 +80,13 @@ def _show_left(found: Sequence[Leftover], yard: str, options: Options) -> None:
         terminal.answer({"yard": yard, "left": [asdict(each) for each in found]})
         return
     if not found:
-        terminal.console.print(f"Nothing of the yard {yard} is left; CDKToolkit stays, other apps use it.")
+        terminal.console.print(
+            f"The yard {yard} is deleted completely. CDKToolkit stays because other apps use it."
+        )
         return
     columns = (
         Column("KIND", 2),
-        Column("LEFT"),
+        Column("NAME"),
         Column("GIB", 1, right=True),
         Column("$ A MONTH", right=True),
         Column("ABOUT", 3),
@@ -91,5 +96,5 @@ def _show_left(found: Sequence[Leftover], yard: str, options: Options) -> None:
     total = sum(each.dollars for each in found)
     terminal.hint("; ".join(dict.fromkeys(each.prices for each in found)))
     terminal.hint(
-        f"${total:.2f} a month at most. For good: {command_line('yard', 'destroy', '--images', '--data')}"
+        f"At most ${total:.2f} a month. To delete permanently: {command_line('yard', 'destroy', '--images', '--data')}"
     )

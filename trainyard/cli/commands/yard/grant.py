@@ -21,7 +21,7 @@ class Level(StrEnum):
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """An operator is a user besides."""
+        """Return the policies of the level. An operator also has the user's policies."""
         match self:
             case Level.VIEWER:
                 return ("viewer",)

@@ -22,7 +22,7 @@ def revoke(options: Options, who: Who) -> None:
         terminal.answer({"who": who, "detached": detached})
     elif detached:
         terminal.console.print(
-            f"{who} has no policies of {yard.name} now. Detached: {', '.join(detached)}", markup=False
+            f"{who} no longer has policies of {yard.name}. Detached: {', '.join(detached)}", markup=False
         )
     else:
-        terminal.console.print(f"{who} had no policies of {yard.name}; nothing was changed.", markup=False)
+        terminal.console.print(f"{who} had no policies of {yard.name}; nothing has changed.", markup=False)

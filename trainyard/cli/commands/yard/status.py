@@ -1,4 +1,4 @@
-"""Show what the yard is."""
+"""Show the yard and its current activity."""
 
 from __future__ import annotations
 

@@ -22,5 +22,5 @@ def upgrade(
 
     before, after = deployment.version_of(options.session(), options.yard or NAME), clone.version()
     if not options.quiet:
-        terminal.hint(f"The yard is of version {before}, the clone of {after}.")
+        terminal.hint(f"The yard has version {before}, the clone has version {after}.")
     deploy_clone(options, context, reset, verbose=verbose)
