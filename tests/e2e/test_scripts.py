@@ -74,7 +74,7 @@ def test_checkpoints_on_the_disks_of_parameter_servers_are_no_checkpoints(runs: 
     served = {"strategy": "parameter_server", "workers": 1, "parameter_servers": 1, "chief": "worker"}
     run = runs.run(script(runs, "flags_2017", args=args, cluster=served))
     assert run.succeeded, run.why()
-    assert "a restart would begin anew" in run.log(attempt=1)
+    assert "a restart would begin from step 0" in run.log(attempt=1)
     assert runs.checkpoint_of(run) == 0
 
 

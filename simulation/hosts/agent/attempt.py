@@ -362,7 +362,7 @@ class Attempt:
                 return Outcome(ended, signals.Stopped(why=why, reason=said or None, **facts))
             case Failed():
                 last, far = ending.last_lines(tail.encode()), {**self._reports.all, "step": self._step()}
-                return Outcome(ended, failed(ended, last, how_far=far))
+                return Outcome(ended, failed(ended, last, progress=far))
 
     def _write_results(self, program: Program) -> dict[str, Any]:
         work, step = program.gang.work, program.gang.step

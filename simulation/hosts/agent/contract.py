@@ -50,8 +50,8 @@ STAGES: Mapping[str, str] = {
 """Stages without a signal. The first two belong to the machine and the SSM agent."""
 
 LEFT_IN_BUCKET: Mapping[str, str] = {
-    "words": "training.host.reporting.outbox.Outbox._leave_word",
-    "last-words": "training.host.reporting.outbox.Outbox._leave_final_report",
+    "words": "training.host.reporting.outbox.Outbox._copy_to_bucket",
+    "last-words": "training.host.reporting.outbox.Outbox._write_final_report",
     "leaving": "training.host.agent.standing_order.StandingOrder._look",
     "working": "training.host.agent.life.Peers._leave",
 }

@@ -225,7 +225,7 @@ def test_files_outside_the_working_folder_are_named_while_the_program_runs_and_a
     yard.order("start", 1)
     (but,) = yard.hear("finished")["but"]
     assert but.startswith(
-        "2 files outside the working folder are lost with the host: /data/predictions.csv (2.9 MiB)"
+        "2 files outside the working folder will be lost with the host: /data/predictions.csv (2.9 MiB)"
     )
     assert "~/best.pt (7 B)" in but
     lines = yard.log().splitlines()

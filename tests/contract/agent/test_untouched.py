@@ -141,7 +141,7 @@ def test_a_pattern_that_hosts_do_not_take_is_final_and_named(yard: Yard, pattern
     yard.order("start", 1)
     failed = yard.hear("failed")
     assert (failed["kind"], failed["final"]) == ("program", True)
-    assert "program.progress is no pattern for RE2" in failed["reason"]
+    assert "program.progress is not a valid pattern of RE2" in failed["reason"]
 
 
 def metrics(yard: Yard) -> dict[str, list[dict[str, float]]]:

@@ -200,7 +200,7 @@ class Conclusion:
                     if self._closing.has_finished():
                         return Outcome(Finished(), None)
                 tail = ending.last_lines(end.tail.encode())
-                return Outcome(ended, failed(ended, tail, how_far=self._last_progress))
+                return Outcome(ended, failed(ended, tail, progress=self._last_progress))
 
     def retries(self, drain: Drain | None, *, finished: bool) -> Retries:
         """Return the rules by which this host retries uploads after the program's end."""

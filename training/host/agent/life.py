@@ -46,10 +46,10 @@ class Life:
     _effort: Effort = field(default_factory=Effort)
     _gpu_looks: int = 0
 
-    def hear(self, line: str) -> None:
+    def take_line(self, line: str) -> None:
         """Count a line that the program has printed. The agent's own lines do not count."""
         if not line.startswith(AGENTS_OWN):
-            self.lines.hear(line)
+            self.lines.add(line)
 
     def signs(self, program: Program) -> Hashable:
         """Return a value that changes while the program works: its lines, reports, and files, and otherwise its use of

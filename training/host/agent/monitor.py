@@ -37,7 +37,7 @@ class Monitor:
         self._seen: SimpleQueue[tuple[Source, dict[str, Any]]] = SimpleQueue()
         self._printed = PrintedProgress(pattern) if pattern else None
         self._lines = PrintedLines()
-        self._heard: deque[str] = deque(maxlen=LINES_AT_ONCE if assignment.is_chief and not pattern else 0)
+        self._recent: deque[str] = deque(maxlen=LINES_AT_ONCE if assignment.is_chief and not pattern else 0)
         self._warned_of_nan = False
         self.progress = Progress(paths.progress(cluster.attempt), started=time.monotonic())
         self.life = Life(paths, context.account, self.progress, has_gpus(context.identity.tags))
@@ -47,8 +47,8 @@ class Monitor:
             assignment,
             paths=paths,
             bucket=context.bucket,
-            hear=self._hear,
-            hear_open=self.life.hear,
+            on_line=self._take_line,
+            on_open_line=self.life.take_line,
         )
 
     def listen(self) -> None:
@@ -60,7 +60,7 @@ class Monitor:
             self.metrics.add(facts, now)
         self.log.stamp(now)
         if not self.progress.reports:
-            self._read_heard()
+            self._read_recent()
         while not self._seen.empty():
             source, seen = self._seen.get()
             facts = self.progress.see(seen, source)
@@ -123,18 +123,18 @@ class Monitor:
             f"To stop it: {command_line('stop', self._context.cluster.run)}"
         )
 
-    def _hear(self, line: str) -> None:
-        self.life.hear(line)
-        if self._heard.maxlen and may_say(line):
-            self._heard.append(line)
+    def _take_line(self, line: str) -> None:
+        self.life.take_line(line)
+        if self._recent.maxlen and may_say(line):
+            self._recent.append(line)
         facts = self._printed.facts(line) if self._printed else {}
         if facts:
             self._seen.put((Source.PATTERN, facts))
 
-    def _read_heard(self) -> None:
+    def _read_recent(self) -> None:
         """Read progress only from the newest lines: to read every line of a verbose program would be slow."""
-        for line in self._heard:
+        for line in self._recent:
             if facts := self._lines.facts(line):
                 counts_steps = self._lines.counts_steps
                 self._seen.put((Source.PRINTED_STEPS if counts_steps else Source.PRINTED_EPOCHS, facts))
-        self._heard.clear()
+        self._recent.clear()

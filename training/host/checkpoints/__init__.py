@@ -1,1 +1,1 @@
-"""Checkpoints between the program's folder and the bucket."""
+"""Transfer checkpoints between the program's folder and the bucket."""

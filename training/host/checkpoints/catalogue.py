@@ -1,4 +1,4 @@
-"""What latest.json and a manifest say of the checkpoints of a run. Pure."""
+"""The content of latest.json and of manifests: the checkpoints of a run. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -7,20 +7,23 @@ from typing import Any, NamedTuple
 from trainyard.protocol import keys
 
 STEP, FOLDER = "step", "folder"
-"""Kinds: with a checkpoint of the runtime, whose step is certain; without one."""
+"""Kinds of checkpoints: with a checkpoint of the runtime, whose step is certain, and without one."""
 
 
 class Stored(NamedTuple):
-    """One file of a checkpoint. `mtime` in nanoseconds, `mode` the permission bits, `key` where its content is."""
+    """One file of a checkpoint."""
 
     size: int
     mtime: int
+    """In nanoseconds."""
     mode: int
+    """The permission bits."""
     key: str
+    """The key of its content."""
 
 
 class Link(NamedTuple):
-    """A symbolic link: where it leads, as it is written, and its own time (ns)."""
+    """A symbolic link, with its target as written and its own time (ns)."""
 
     target: str
     mtime: int
@@ -28,19 +31,20 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One whole checkpoint in the bucket, as latest.json names it.
-
-    `step` orders the checkpoints of a run; `key` is the folder of the files that were new in it. `at_step` is the step
-    that the program was at, None if it has not reported any. `files` and `bytes` count all files of the checkpoint.
-    """
+    """One whole checkpoint in the bucket, as in latest.json."""
 
     step: int
+    """Its position in the order of a run's checkpoints."""
     key: str
+    """The folder of the files that were new in it."""
     kind: str
     at: str
     at_step: int | None = None
+    """The program's step; None if it has not reported one."""
     files: int = 0
+    """The number of all its files."""
     bytes: int = 0
+    """The size of all its files."""
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> "Version":
@@ -49,7 +53,7 @@ class Version:
 
     @property
     def name(self) -> str:
-        """The last part of its key."""
+        """The last part of the key."""
         return self.key.rstrip("/").rpartition("/")[2]
 
     @property
@@ -58,7 +62,7 @@ class Version:
 
     @property
     def called(self) -> str:
-        """The checkpoint in words. A step is named only if the program has reported it."""
+        """The checkpoint's name in sentences. It has a step only if the program has reported it."""
         if self.kind == STEP:
             return f"the checkpoint of step {self.step}"
         if self.at_step is not None:
@@ -68,12 +72,13 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All that a checkpoint consists of, by the path in the checkpoints folder. `folders` holds mtime (ns) and
-    permission bits. A name in both `files` and `links` is a link to a file outside the folder, with its content."""
+    """Everything in a checkpoint, by path in the checkpoints folder."""
 
     files: Mapping[str, Stored]
     links: Mapping[str, Link]
+    """A path that `files` has, too, is a link to a file outside the folder."""
     folders: Mapping[str, tuple[int, int]]
+    """The mtime (ns) and the permission bits of each folder."""
 
     @staticmethod
     def from_json(document: Mapping[str, Any], prefix: str) -> "Manifest":
@@ -95,7 +100,7 @@ class Manifest:
         return {"files": files, "links": dict(self.links), "folders": dict(self.folders)}
 
     def objects(self) -> set[str]:
-        """Return the keys of all its files."""
+        """Return the keys of all files."""
         return {stored.key for stored in self.files.values()}
 
 
@@ -104,7 +109,7 @@ NOTHING = Manifest({}, {}, {})
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What latest.json says: the newest checkpoint, and those before it that are kept, newest first."""
+    """The checkpoints in latest.json: the newest one, and the kept ones before it, newest first."""
 
     newest: Version
     before: tuple[Version, ...] = ()
@@ -125,8 +130,8 @@ class Catalogue:
 
 
 def following(known: Catalogue | None, new: Version, *, keep: int) -> Catalogue:
-    """Return what latest.json says once `new` is whole. It replaces a checkpoint of the same step; later steps are of
-    an attempt that was given up."""
+    """Return the catalogue after `new` is whole. It replaces a checkpoint of the same step, and later steps, which
+    belong to an attempt that was given up."""
     before = [version for version in known.all if version.step < new.step] if known else []
     return Catalogue(new, tuple(before[: keep - 1]))
 
@@ -136,7 +141,7 @@ def name_of(step: int) -> str:
 
 
 def key_of(run: str, step: int, last: Version | None = None) -> str:
-    """Return the key of a new checkpoint. If `last` has the same step, the new one gets the next number behind it."""
+    """Return the key of a new checkpoint. If `last` has the same step, a number is appended."""
     if last is None or last.step != step:
         return f"{keys.checkpoints(run)}{name_of(step)}/"
     return f"{keys.checkpoints(run)}{name_of(step)}.{int(last.name.partition('.')[2] or 0) + 1}/"
@@ -148,6 +153,6 @@ def run_of(key: str) -> str:
 
 
 def order_of(key: str) -> tuple[int, int]:
-    """Return the step in the key of a checkpoint, and the number behind it."""
+    """Return the step in the key of a checkpoint, and its appended number."""
     step, _, number = key.rstrip("/").rpartition("/")[2].partition(".")
     return int(step), int(number or 0)

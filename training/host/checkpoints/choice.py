@@ -1,4 +1,4 @@
-"""What the next checkpoint of a folder is made of, and which one was the last."""
+"""The content of a folder's next checkpoint, and its last checkpoint."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,38 +11,37 @@ from training.host.checkpoints.on_disk import Listing
 
 @dataclass(frozen=True, slots=True)
 class LastCheckpoint:
-    """The last checkpoint that is whole in the bucket, or was restored from it. If the program keeps its folder in
-    its own way, `folder` is the folder's print. It stays the same while only logs grow."""
+    """The last checkpoint that is whole in the bucket, or was restored from it."""
 
     step: int = -1
     folder: str = ""
+    """The folder's fingerprint if the program has its own form of checkpoints. It does not change while only logs
+    grow."""
 
     @property
     def tells_step(self) -> bool:
-        """Return True if `step` is how far the program was. Other programs' checkpoints are mostly counted."""
+        """True if `step` is the program's own step. Checkpoints of other forms are usually counted."""
         return self.step >= 0 and not self.folder
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a new checkpoint consists of: all of `listing`, each file taken in one of these ways.
-
-    - `kept`: the bucket has it from an earlier checkpoint.
-    - `linked`: it is still, and is sent as it is.
-    - `logs`: it only grows, and the bytes so far are sent.
-    - `moving`: it may change at any time, and a copy is sent. If no whole copy can be made, the file of the checkpoint
-      before takes its place; if it is `needed`, there is no checkpoint.
-    - any other: it is probably torn, and the file of the checkpoint before takes its place.
-
-    A `revision` replaces the checkpoint of its step.
-    """
+    """The content of a new checkpoint: all files of `listing`. A file in none of the sets below is probably torn, and
+    the file of the checkpoint before replaces it."""
 
     listing: Listing
     kept: Mapping[str, Stored]
+    """Files that the bucket has from an earlier checkpoint."""
     linked: frozenset[str]
+    """Files that do not change, and are sent as they are."""
     logs: frozenset[str]
+    """Files that only grow. Their present bytes are sent."""
     moving: frozenset[str]
+    """Files that may change at any time. A copy is sent. If no whole copy can be made, the file of the checkpoint
+    before replaces it."""
     needed: frozenset[str]
+    """Moving files without which there is no checkpoint."""
     step: int
     kind: str
     revision: bool
+    """True if it replaces the checkpoint of its step."""

@@ -1,4 +1,4 @@
-"""An evaluator's checkpoints: the newest of the run, brought from the bucket while the evaluator runs."""
+"""Download the run's newest checkpoints for an evaluator while it runs."""
 
 import logging
 from dataclasses import KW_ONLY, dataclass, field
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CheckpointDownload:
-    """Puts each new checkpoint where the program looks for it, as the chief's program left it there."""
+    """Copies each new checkpoint of the chief into the evaluator's folder."""
 
     bucket: Bucket
     run: str
@@ -47,8 +47,8 @@ class CheckpointDownload:
         self.have = known.newest.step
 
     def _put(self, version: Version, fetched: Fetched) -> None:
-        """Lay the checkpoint over the one before. A folder of the runtime's appears by one rename. Links and the files
-        called `checkpoint` come last: what they name is there by then."""
+        """Put the checkpoint over the one before. A folder of the runtime appears by one rename. Links and files named
+        `checkpoint` come last, because they refer to the other files."""
         folder, manifest = self.paths.checkpoints, fetched.manifest
         own = name_of(version.step) if version.kind == STEP else ""
         if own:

@@ -1,4 +1,4 @@
-"""Bring a checkpoint from the bucket, whole and verified, onto this disk."""
+"""Download a checkpoint from the bucket, whole and verified, to this disk."""
 
 import hashlib
 import logging
@@ -17,7 +17,7 @@ from training.host.errors import Damaged, Missing
 from training.host.reporting.metrics import as_object
 
 FACTS = "trainyard-facts.json"
-"""The runtime writes this file into each of its checkpoints. It holds the SHA-256 of the others."""
+"""The runtime writes this file into each of its checkpoints. It holds the SHA-256 of the other files."""
 
 
 logger = logging.getLogger(__name__)
@@ -32,9 +32,9 @@ class Fetched:
 
 
 def fetch(bucket: Bucket, version: Version, restores: Path, *, have: Path | None = None) -> Fetched:
-    """Return a whole and verified copy. If the files come damaged they are fetched once more, then Damaged is raised.
+    """Return a whole and verified copy. If the files arrive damaged twice, raise Damaged.
 
-    `have` is a folder of the checkpoint that may lie on this disk: if it is whole it is moved instead of fetched.
+    `have` is a folder of the checkpoint that may exist on this disk. If it is whole, it is moved instead of fetched.
     """
     target = restores / version.name
     manifest = _sound_manifest(bucket, version)
@@ -68,7 +68,7 @@ def _sound_manifest(bucket: Bucket, version: Version) -> Manifest:
 
 
 def _whole_below(have: Path, manifest: Manifest) -> set[str]:
-    """Return the files of the folder `have` if it lies whole on this disk, and holds no others."""
+    """Return the files of the folder `have` if it is whole and has no other files; otherwise none."""
     names = {name for name in manifest.files if name.startswith(f"{have.name}/")}
     there = (Path(entry.path) for entry in walk(have))
     found = {path.relative_to(have.parent).as_posix() for path in there if is_readable(path)}
@@ -79,7 +79,7 @@ def _whole_below(have: Path, manifest: Manifest) -> set[str]:
 def _download(
     bucket: Bucket, version: Version, names: Iterable[str], manifest: Manifest, folder: Path
 ) -> None:
-    """Bring the files that an earlier call, which an outage of S3 ended, has not brought."""
+    """Download the files that are missing after an earlier call, which an outage of S3 may have ended."""
     sizes = {name: manifest.files[name].size for name in names}
     wanted = {name: manifest.files[name].key for name in names if _size_of(folder / name) != sizes[name]}
     if not wanted:
@@ -92,7 +92,7 @@ def _download(
 
 
 def _holds_others(folder: Path, manifest: Manifest) -> bool:
-    """Return True if the folder holds a file that is none of the checkpoint's: a transfer that was killed left it."""
+    """Return True if the folder has a file that is not part of the checkpoint, left by a killed transfer."""
     there = (Path(entry.path).relative_to(folder).as_posix() for entry in walk(folder))
     return any(name not in manifest.files for name in there)
 
@@ -126,7 +126,7 @@ def damage(folder: Path, sizes: Mapping[str, int]) -> str | None:
 def _damage_by_facts(folder: Path, facts: str) -> str | None:
     document = as_object((folder / facts).read_bytes())
     if document is None:
-        return f"{facts} is no JSON object"
+        return f"{facts} is not a JSON object"
     for name, expected in _sums_in(document):
         path = (folder / facts).parent / name
         if not path.is_file():

@@ -1,9 +1,9 @@
 """Checkpoints in the bucket.
 
-A checkpoint exists only if latest.json names it: the newest, and those before it that are kept. Its manifest names
-every file with its size, times and key. A file that has not changed since an earlier checkpoint keeps its key, so it
-is stored once. Files are written first, then the manifest, then latest.json; objects that no named checkpoint needs are
-deleted last. So every checkpoint that latest.json names can be restored at any moment.
+A checkpoint exists only if latest.json names it, as the newest one or as a kept one before it. Its manifest lists every
+file with its size, times, and key. A file that has not changed since an earlier checkpoint keeps its key, so it is
+stored once. Files are written first, then the manifest, then latest.json. Objects that no named checkpoint needs are
+deleted last. Therefore every checkpoint in latest.json can be restored at any moment.
 """
 
 import json
@@ -22,7 +22,7 @@ UPLOADS_AT_ONCE = 8
 
 
 def catalogue_of(bucket: Bucket, run: str) -> Catalogue | None:
-    """Return what latest.json says; None while the run has no checkpoint."""
+    """Return the content of latest.json; None while the run has no checkpoint."""
     text = bucket.read_if_there(keys.latest_checkpoint(run))
     return None if text is None else Catalogue.from_json(json.loads(text))
 
@@ -37,13 +37,12 @@ def manifest_of(bucket: Bucket, version: Version) -> Manifest:
 
 
 def folder_of(version: Version) -> str:
-    """Return the prefix of all checkpoints of its run: a run that resumes another restores from that one's."""
+    """Return the prefix of all checkpoints of the version's run, which may be another run that this one resumes."""
     return version.key.rstrip("/").rpartition("/")[0] + "/"
 
 
 def upload_files(bucket: Bucket, source: Path, names: Iterable[str], key: str) -> dict[str, int]:
-    """Bring files below `source` into the bucket, below `key`, and return their sizes. A file that has vanished or may
-    not be read any more is left out."""
+    """Upload files below `source` to `key` and return their sizes. Skip files that have vanished or cannot be read."""
     with ThreadPoolExecutor(max_workers=UPLOADS_AT_ONCE, thread_name_prefix="upload") as pool:
         found = {name: pool.submit(_upload, bucket, source / name, key + name) for name in names}
     sizes = {name: done.result() for name, done in found.items()}
@@ -68,7 +67,7 @@ def new_version(
 
 
 def make_newest(bucket: Bucket, run: str, version: Version, manifest: Manifest, *, keep: int) -> Catalogue:
-    """Make this the run's checkpoint. All its files are in the bucket already."""
+    """Make this version, whose files are all in the bucket, the run's newest checkpoint."""
     bucket.write(version.manifest_key, json.dumps(manifest.to_json(folder_of(version))).encode())
     catalogue = following(catalogue_of(bucket, run), version, keep=keep)
     write_catalogue(bucket, run, catalogue)
@@ -78,14 +77,14 @@ def make_newest(bucket: Bucket, run: str, version: Version, manifest: Manifest, 
 def prune(
     bucket: Bucket, run: str, catalogue: Catalogue, manifests: Mapping[str, Manifest], *, thorough: bool
 ) -> None:
-    """Delete every object that no checkpoint of latest.json needs.
+    """Delete every object that no checkpoint in latest.json needs.
 
-    `manifests` are those that are known, by the key of their checkpoint. Unless `thorough`, only their objects are
-    looked at, and the bucket is not listed.
+    `manifests` are the known manifests by the key of their checkpoint. Unless `thorough`, only objects of these are
+    deleted, and the bucket is not listed.
     """
     needed = {keys.latest_checkpoint(run)}
     for version in catalogue.all:
-        if version.key.startswith(keys.checkpoints(run)):  # another run's are never this run's to delete
+        if version.key.startswith(keys.checkpoints(run)):  # never delete objects of another run
             needed.add(version.manifest_key)
             needed |= (manifests.get(version.key) or manifest_if_there(bucket, version)).objects()
     if thorough:
@@ -100,7 +99,7 @@ def prune(
 
 
 def manifest_if_there(bucket: Bucket, version: Version) -> Manifest:
-    """Return the manifest of a checkpoint; NOTHING if a person has deleted it. Then a restore finds the damage."""
+    """Return the manifest of a checkpoint; NOTHING if a user has deleted it. A restore reports that damage."""
     try:
         return manifest_of(bucket, version)
     except Missing:
@@ -108,8 +107,8 @@ def manifest_if_there(bucket: Bucket, version: Version) -> Manifest:
 
 
 def replacement(bucket: Bucket, run: str, key: str) -> Version | None:
-    """Return the newest checkpoint of the run if latest.json has dropped the one under `key` for newer ones, and has
-    therefore deleted its files; else None."""
+    """Return the newest checkpoint of the run if newer ones have replaced the one under `key`, whose files are then
+    deleted; otherwise None."""
     known = catalogue_of(bucket, run)
     if known is None or known.named(key):
         return None
@@ -117,7 +116,7 @@ def replacement(bucket: Bucket, run: str, key: str) -> Version | None:
 
 
 def give_up(bucket: Bucket, run: str, key: str) -> Version | None:
-    """Let latest.json name the checkpoint before the one under `key`; that one, None when none is kept."""
+    """Make the checkpoint before the one under `key` the newest. Return it, or None if none is kept."""
     known = catalogue_of(bucket, run)
     if known is None or known.newest.key != key:
         return None if known is None else known.newest

@@ -1,7 +1,7 @@
-"""The checkpoints folder on this host's disk: its files, links and folders, and which of them belong together.
+"""The checkpoints folder on this host's disk: its files, links, and folders, and which of them belong together.
 
-A program may keep any files in any layout. The agent's own names begin with `.trainyard-` or are
-`trainyard-facts.json`: no other program uses these.
+A program may use any files in any layout. The agent's own names begin with `.trainyard-` or are `trainyard-facts.json`,
+which no program uses.
 """
 
 import errno
@@ -22,43 +22,45 @@ from training.host.disk import fresh, is_readable
 from training.host.keys import LONGEST_KEY_BYTES
 
 PARTIAL = ".trainyard-partial-"
-"""How the name of a folder begins in which the runtime puts a checkpoint together."""
+"""Prefix of the folders in which the runtime writes a checkpoint."""
 STEP_FOLDER = re.compile(r"[0-9]{8,15}")
-"""The runtime's checkpoint of a step; a longer number is a program's own name, such as a time in microseconds."""
+"""The name of the runtime's checkpoint of a step. A longer number is a program's own name, such as a time."""
 TEMPORARY = re.compile(r".*_temp(_[0-9a-f]+)?")
 PART = re.compile(r"part-\d{5}-of-\d{5}\.(index|data-\d{5}-of-\d{5})(\.tempstate\d+)?")
-"""A file in a folder like TEMPORARY: TensorFlow merges these into a checkpoint, and removes the folder."""
+"""A file in a folder like TEMPORARY. TensorFlow merges these files into a checkpoint, and removes the folder."""
 DATA = re.compile(r"(.*)\.data-\d{5}-of-\d{5}")
-"""Data of a TensorFlow checkpoint, which is whole once its `.index` exists."""
+"""A data file of a TensorFlow checkpoint, which is whole once its `.index` exists."""
 NO_STATE = re.compile(r"events\.out\.tfevents\..*|graph\.pbtxt")
-"""Files that TensorFlow keeps beside checkpoints, and that no program resumes from: TensorBoard events, the graph."""
+"""Files of TensorFlow next to checkpoints that no program resumes from: TensorBoard events, the graph."""
 NEWEST_OF_TENSORFLOW = re.compile(r'model_checkpoint_path: "(.*?)(?:-(\d+))?"$', re.MULTILINE)
 STATE_BYTES = 64 * 1024
-"""The longest beginning of a file called `checkpoint` that is read to find out whether TensorFlow wrote it."""
+"""Bytes of a file named `checkpoint` that are read to find out if TensorFlow wrote it."""
 COPY_BYTES = 1024 * 1024
 
 
 class FileFacts(NamedTuple):
-    """`mtime` in nanoseconds. `mode` holds the permission bits. `inode` tells a replaced file from the one before."""
+    """The state of a file."""
 
     size: int
     mtime: int
+    """In nanoseconds."""
     mode: int
+    """The permission bits."""
     inode: int
+    """It distinguishes a replaced file from the earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Everything below a folder at one moment, by its path there. `folders` holds mtime (ns) and permission bits.
-
-    A name in both `files` and `links` is a link to a file outside the folder: the file's content is kept as well.
-    `left_out` says why a thing that is neither file, link nor folder, or that cannot be read, is missing.
-    """
+    """Everything below a folder at one moment, by path there."""
 
     files: dict[str, FileFacts] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
+    """A path that `files` has, too, is a link to a file outside the folder, whose content is kept as well."""
     folders: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The mtime (ns) and the permission bits of each folder."""
     left_out: dict[str, str] = field(default_factory=dict)
+    """The reasons why other things, and files that cannot be read, are left out."""
 
     def without(self, names: Collection[str]) -> "Listing":
         """Return the listing without these files and links."""
@@ -85,8 +87,8 @@ def keep_newest(folder: Path, keep: int) -> None:
 
 
 def listing_of(folder: Path) -> Listing:
-    """Return all that a checkpoint of `folder` consists of: everything except older checkpoints of the runtime and
-    those that it is still writing."""
+    """Return the content of a checkpoint of `folder`: everything except older checkpoints of the runtime, and those
+    that it is still writing."""
     found, inside = Listing(), os.path.realpath(folder)
     waiting = [""]
     while waiting:
@@ -105,12 +107,12 @@ def listing_of(folder: Path) -> Listing:
                 name = f"{below}/{entry.name}" if below else entry.name
                 if _add(found, name, entry, inside):
                     waiting.append(name)
-    return _without_older_steps(_without_what_no_disk_holds(found, folder))
+    return _without_older_steps(_without_oversized(found, folder))
 
 
-def _without_what_no_disk_holds(found: Listing, folder: Path) -> Listing:
-    """Leave out files that are larger than the disk: they are holes, and no host could restore them. A smaller file
-    with holes may be a program's state."""
+def _without_oversized(found: Listing, folder: Path) -> Listing:
+    """Leave out files that are larger than the disk. They consist of holes, and no host could restore them. A smaller
+    file with holes may be a program's state."""
     if not found.files:
         return found
     try:
@@ -123,8 +125,7 @@ def _without_what_no_disk_holds(found: Listing, folder: Path) -> Listing:
 
 
 def step_in(listing: Listing) -> int | None:
-    """Return the step of the runtime's checkpoint in the listing; None if there is none. The disk may have a newer one
-    by now."""
+    """Return the step of the runtime's checkpoint in the listing, or None. The disk may have a newer one by now."""
     return max(_steps(listing), default=None)
 
 
@@ -147,7 +148,7 @@ def _without_older_steps(found: Listing) -> Listing:
 
 
 def _add(found: Listing, name: str, entry: "os.DirEntry[str]", inside: str) -> bool:
-    """Add one entry to the listing. Return True for a folder that is to be listed, too."""
+    """Add one entry to the listing. Return True for a folder that has to be listed, too."""
     try:
         facts = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(facts.st_mode):
@@ -157,7 +158,7 @@ def _add(found: Listing, name: str, entry: "os.DirEntry[str]", inside: str) -> b
             found.folders[name] = (facts.st_mtime_ns, stat.S_IMODE(facts.st_mode))
             return True
         if stat.S_ISLNK(facts.st_mode):
-            found.links[name] = Link(os.readlink(entry.path), facts.st_mtime_ns)  # noqa: PTH115 - a Path would tidy the target up
+            found.links[name] = Link(os.readlink(entry.path), facts.st_mtime_ns)  # noqa: PTH115 - a Path would normalize the target
             _add_content(found, name, entry, inside)
         elif not stat.S_ISREG(facts.st_mode):
             found.left_out[name] = "it is a pipe, a socket or a device"
@@ -165,13 +166,13 @@ def _add(found: Listing, name: str, entry: "os.DirEntry[str]", inside: str) -> b
             found.left_out[name] = "the program's account may not read it"
         else:
             found.files[name] = _facts_of(facts)
-    except FileNotFoundError:  # it has just been removed or replaced: the next look shows what by
+    except FileNotFoundError:  # just removed or replaced; the next look finds the new file
         pass
     return False
 
 
 def _add_content(found: Listing, name: str, entry: "os.DirEntry[str]", inside: str) -> None:
-    """Add the content of a link that leads to a file outside the folder. Such a file is lost with the host."""
+    """Add the content of a link to a file outside the folder, which would be lost with the host."""
     target = os.path.realpath(entry.path)
     if os.path.commonpath([target, inside]) == inside:
         return
@@ -188,8 +189,8 @@ def _facts_of(facts: os.stat_result) -> FileFacts:
 
 
 def halves_in(files: Mapping[str, FileFacts]) -> set[str]:
-    """Return the files that look like parts of a TensorFlow checkpoint that is not whole: parts that are still to be
-    merged, and data without an index."""
+    """Return the files that look like parts of an incomplete TensorFlow checkpoint: parts before their merge, and data
+    without an index."""
     return {name for name in files if _is_half(name, files)}
 
 
@@ -202,12 +203,12 @@ def _is_half(name: str, files: Mapping[str, FileFacts]) -> bool:
 
 
 def is_no_state(name: str) -> bool:
-    """Return True for a file of TensorFlow's that no program resumes from."""
+    """Return True for a file of TensorFlow that no program resumes from."""
     return NO_STATE.fullmatch(name.rpartition("/")[2]) is not None
 
 
 def open_to_write(folder: Path) -> frozenset[str]:
-    """Return the files below a folder that some process has open and may write into, by their paths there."""
+    """Return the files below a folder that some process has open for writing, by path there."""
     inside = folder.resolve()
     processes = (each for each in Path("/proc").iterdir() if each.name.isdigit())
     written = (file for process in processes for file in written_by(process))
@@ -215,8 +216,8 @@ def open_to_write(folder: Path) -> frozenset[str]:
 
 
 def written_by(process: Path) -> Iterable[Path]:
-    """The files that a process may write into now, by its folder in /proc: none of one that has ended or that nobody
-    may look into."""
+    """Yield the files that a process has open for writing, from its folder in /proc. Yield none if the process has
+    ended or may not be inspected."""
     try:
         descriptors = list((process / "fd").iterdir())
     except OSError:
@@ -226,40 +227,40 @@ def written_by(process: Path) -> Iterable[Path]:
             file = descriptor.readlink()
             if file.is_absolute() and _may_write(process / "fdinfo" / descriptor.name):
                 yield file
-        except OSError:  # closed meanwhile, which says nothing of its other files
+        except OSError:  # closed meanwhile; its other files may still be open
             continue
 
 
 def _may_write(facts: Path) -> bool:
-    """By what /proc/<pid>/fdinfo/<fd> says: proc(5)."""
+    """Return True if /proc/<pid>/fdinfo/<fd> allows writing (proc(5))."""
     flags = re.search(r"^flags:\s*(\d+)$", facts.read_text(), re.MULTILINE)
     return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY
 
 
 def fingerprint(files: Mapping[str, FileFacts]) -> str:
-    """Return a text that differs for each state of these files."""
+    """Return a hash that differs for each state of these files."""
     known = sorted((name, facts.size, facts.mtime) for name, facts in files.items())
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
 def hold_something(files: Mapping[str, FileFacts] | Mapping[str, Stored]) -> bool:
-    """Return True if the files are more than a TensorFlow session writes before it saves for the first time."""
+    """Return True if the files include more than a TensorFlow session writes before its first save."""
     return any(facts.size and not is_no_state(name) for name, facts in files.items())
 
 
 def stage(folder: Path, target: Path, linked: Iterable[str], copied: Mapping[str, int]) -> None:
-    """Put files of `folder` below `target` as they are at this moment.
+    """Stage files of `folder` below `target` in their present state.
 
-    A hard link costs no room, and shows the same file after the program has replaced it by another. `copied` files,
-    of each the first bytes up to a size, also stay the same when the program writes into them. Raises
-    FileNotFoundError for a file that was removed or became shorter meanwhile.
+    A hard link needs no room, and still leads to the same file after the program has replaced it. `copied` files, with
+    their sizes, stay unchanged even if the program writes into them. Raises FileNotFoundError for a file that was
+    removed or became shorter meanwhile.
     """
     fresh(target)
     for name in linked:
-        source, taken = (folder / name).resolve(), target / name
-        taken.parent.mkdir(parents=True, exist_ok=True)
-        if not _is_linked(source, taken):
-            shutil.copy2(source, taken)
+        source, staged = (folder / name).resolve(), target / name
+        staged.parent.mkdir(parents=True, exist_ok=True)
+        if not _link(source, staged):
+            shutil.copy2(source, staged)
     for name, size in copied.items():
         copy_start(folder / name, target / name, size)
 
@@ -287,18 +288,18 @@ def read_end(path: Path, end: int, size: int) -> bytes:
 
 
 def facts_at(path: Path) -> FileFacts | None:
-    """Return what the file at `path` is now; None if there is none."""
+    """Return the state of the file at `path`; None if it does not exist."""
     try:
         return _facts_of(path.stat())
     except OSError:
         return None
 
 
-def _is_linked(source: Path, taken: Path) -> bool:
-    """Return False where no hard link can be made: to the file of another account (protected_hardlinks in proc(5)), to
-    another disk, or to a file that has as many as its file system allows."""
+def _link(source: Path, staged: Path) -> bool:
+    """Create a hard link. Return False if that is impossible: for a file of another account (protected_hardlinks in
+    proc(5)), for another disk, and for a file that has the most links that its file system allows."""
     try:
-        taken.hardlink_to(source)
+        staged.hardlink_to(source)
     except OSError as error:
         if error.errno in (errno.EPERM, errno.EXDEV, errno.EMLINK):
             return False
@@ -313,9 +314,9 @@ def step_of(folder: Path, listing: Listing) -> int | None:
 
 
 def missing(folder: Path, listing: Listing) -> str | None:
-    """Return a checkpoint that a `checkpoint` file of TensorFlow names and whose index is not beside that file.
+    """Return a checkpoint that a `checkpoint` file of TensorFlow names without its index next to that file, or None.
 
-    A sharded saver, the default of MonitoredTrainingSession, writes on the disks of the parameter servers.
+    A sharded saver, the default of MonitoredTrainingSession, writes to the disks of the parameter servers.
     """
     for state, match in _named_by_tensorflow(folder, listing):
         name = Path(match[1]).name + (f"-{match[2]}" if match[2] else "")
@@ -325,7 +326,7 @@ def missing(folder: Path, listing: Listing) -> str | None:
 
 
 def _named_by_tensorflow(folder: Path, listing: Listing) -> list[tuple[str, re.Match[str]]]:
-    """Return every `checkpoint` file of TensorFlow, the latest last, with the newest checkpoint that it names."""
+    """Return every `checkpoint` file of TensorFlow, the latest last, with its newest checkpoint."""
     states = [name for name in listing.files if name.rpartition("/")[2] == "checkpoint"]
     found = [
         (name, _tensorflow_state(folder / name))
@@ -335,7 +336,7 @@ def _named_by_tensorflow(folder: Path, listing: Listing) -> list[tuple[str, re.M
 
 
 def _tensorflow_state(path: Path) -> re.Match[str] | None:
-    """TensorFlow writes this line first. Any program may call any file `checkpoint`, so only its beginning is read."""
+    """Return TensorFlow's first line. Any program may name a file `checkpoint`, so only its beginning is read."""
     try:
         with path.open("rb") as file:
             return NEWEST_OF_TENSORFLOW.match(file.read(STATE_BYTES).decode())

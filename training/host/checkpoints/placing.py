@@ -1,7 +1,7 @@
-"""A fetched checkpoint in the program's folder: its files, links and folders with their times and permissions.
+"""Put a fetched checkpoint into the program's folder: files, links, and folders with their times and permissions.
 
-Programs find their newest checkpoint by time, many of them by the time of the last change of an inode (`getctime`),
-which no program can set. So times are set in their own order, from the oldest to the newest.
+Programs find their newest checkpoint by time. Many use the time of an inode's last change (`getctime`), which cannot be
+set. Therefore times are set in their order, from the oldest to the newest.
 """
 
 import os
@@ -15,13 +15,13 @@ from training.host.checkpoints.fetching import Fetched
 from training.host.disk import inside
 
 APART_SECONDS = 0.01
-"""The clock of a file system moves in steps of up to this."""
+"""The clock of a file system moves in steps of at most this size."""
 APART_AT_MOST = 300
-"""How many times, the newest, are set apart from each other: the others are set as fast as the disk allows."""
+"""Number of newest times with a pause between them. Older times are set without pauses."""
 
 
 def place(fetched: Fetched, folder: Path) -> None:
-    """Move all of the checkpoint into `folder`, which is empty."""
+    """Move the whole checkpoint into `folder`, which is empty."""
     manifest = fetched.manifest
     for path in fetched.folder.iterdir():
         path.replace(folder / path.name)
@@ -32,7 +32,7 @@ def place(fetched: Fetched, folder: Path) -> None:
 
 
 def add_folders(manifest: Manifest, folder: Path) -> None:
-    """Make the folders that are missing. While files are put into them, the owner may write there."""
+    """Create the missing folders. The owner may write to them until their permissions are set."""
     for name in manifest.folders:
         path = inside(folder, name)
         if not path.is_dir() or path.is_symlink():
@@ -41,7 +41,7 @@ def add_folders(manifest: Manifest, folder: Path) -> None:
 
 
 def add_link(manifest: Manifest, name: str, folder: Path) -> None:
-    """Make the link. One that leads out of the folder, to a file that this host lacks, becomes the file itself."""
+    """Create the link. A link to a file outside the folder, which this host lacks, becomes the file itself."""
     path = inside(folder, name)
     content = manifest.files.get(name)
     target = manifest.links[name].target
@@ -53,7 +53,7 @@ def add_link(manifest: Manifest, name: str, folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder with all below it; nothing if there is none."""
+    """Remove a file, a link, or a folder with all below it, if it exists."""
     if path.is_dir() and not path.is_symlink():
         remove_tree(path)
     else:
@@ -75,7 +75,7 @@ def set_times(manifest: Manifest, folder: Path) -> None:
 
 
 def _times(manifest: Manifest, folder: Path) -> Iterable[tuple[int, Path, int | None]]:
-    """Return the time (ns), path and permissions of everything that lies in the folder now."""
+    """Yield the time (ns), path, and permissions of everything that is in the folder now."""
     for name, link in manifest.links.items():
         if (folder / name).is_symlink():
             yield link.mtime, folder / name, None
@@ -87,7 +87,7 @@ def _times(manifest: Manifest, folder: Path) -> Iterable[tuple[int, Path, int | 
 
 
 def _await_clock(path: Path, before: int) -> None:
-    """Wait until a change of an inode gets another time than `before` (ns)."""
+    """Wait until a change of an inode gets a later time than `before` (ns)."""
     end = time.monotonic() + APART_SECONDS
     while time.monotonic() < end:
         os.utime(path, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""What an attempt begins with: the checkpoint that cluster.json names, whole, on this host's disk."""
+"""Restore the checkpoint with which an attempt begins, as cluster.json names it."""
 
 import logging
 from collections.abc import Callable
@@ -18,21 +18,22 @@ from trainyard.command_line import command_line
 from trainyard.protocol.cluster import Checkpoint
 
 logger = logging.getLogger(__name__)
-What = TypeVar("What")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What lies on disk now, `called` so in words. `instead` says why it is not the checkpoint that cluster.json
-    names."""
+    """The checkpoint on the disk."""
 
     checkpoint: LastCheckpoint
     called: str = ""
+    """Its name in sentences."""
     instead: str | None = None
+    """Why it is not the checkpoint in cluster.json."""
 
 
 def fetch_ahead(bucket: Bucket, run: str, paths: Paths) -> None:
-    """Have the newest checkpoint here before it is asked for. A damaged one is left to the attempt that restores it."""
+    """Fetch the newest checkpoint before an attempt needs it. The attempt itself handles a damaged one."""
     known = in_bucket.catalogue_of(bucket, run)
     if known is None or (paths.checkpoints / name_of(known.newest.step)).is_dir():
         return
@@ -49,33 +50,34 @@ def fetch_ahead(bucket: Bucket, run: str, paths: Paths) -> None:
 def restore(
     bucket: Bucket, run: str, checkpoint: Checkpoint | None, paths: Paths, *, alone: bool
 ) -> Restored:
-    """Leave only that checkpoint in the program's folder; nothing for a fresh start."""
+    """Leave only that checkpoint in the program's folder, or nothing for a fresh start."""
     if checkpoint is None:
         _empty(paths.checkpoints)
         remove_tree(paths.restores)
         return Restored(LastCheckpoint())
     brought = bring(bucket, run, checkpoint, lambda version: _put(bucket, version, paths), alone=alone)
-    return Restored(brought.what, brought.version.called, brought.instead)
+    return Restored(brought.result, brought.version.called, brought.instead)
 
 
 @dataclass(frozen=True, slots=True)
-class Brought(Generic[What]):
-    """The checkpoint that a host has now. `instead` says why it is not the one that cluster.json names."""
+class Brought(Generic[Result]):
+    """The checkpoint that a host has now, with the result of `put`."""
 
-    what: What
+    result: Result
     version: Version
     instead: str | None = None
+    """Why it is not the checkpoint in cluster.json."""
 
 
 def bring(
-    bucket: Bucket, run: str, checkpoint: Checkpoint, put: Callable[[Version], What], *, alone: bool
-) -> Brought[What]:
-    """Have `put` bring the checkpoint here. `put` raises Damaged if it cannot.
+    bucket: Bucket, run: str, checkpoint: Checkpoint, put: Callable[[Version], Result], *, alone: bool
+) -> Brought[Result]:
+    """Restore the checkpoint with `put`, which raises Damaged if it cannot.
 
-    If the checkpoint is damaged, the one before it becomes the run's checkpoint. If a newer one has replaced it, that
-    one counts. A host that restores `alone` continues with the other one. The hosts of a cluster must restore the same
-    checkpoint, so they fail this attempt and restore the other one in the next. A host that comes later finds that
-    another has given the checkpoint up, and does the same."""
+    If the checkpoint is damaged, the one before it becomes the run's newest. If a newer one has replaced it, that one
+    counts. A host that restores `alone` continues with that other checkpoint. The hosts of a cluster must restore the
+    same checkpoint, so they fail this attempt and restore the other one in the next. A later host finds that another
+    host has given the checkpoint up, and does the same."""
     try:
         version = named(bucket, run, checkpoint)
         return Brought(put(version), version)
@@ -97,7 +99,7 @@ def _other(
     if newer and owner != run:
         raise HostTrouble(
             f"the checkpoint {bucket.uri(checkpoint.key)} of {owner} was replaced by {newer.called} while this run "
-            f"read it; this run has trained nothing; resume {owner} again once it has ended: "
+            f"read it; this run has not trained; resume {owner} again after it has ended: "
             f"{command_line('resume', owner)}",
             final=True,
         ) from wrong
@@ -107,22 +109,22 @@ def _other(
     before = in_bucket.give_up(bucket, run, checkpoint.key)
     if before is None:
         raise HostTrouble(
-            f"{wrong.reason}; no earlier checkpoint is kept, so this run cannot go on: start the job anew",
+            f"{wrong.reason}; no earlier checkpoint is kept, so this run cannot continue: submit the job again",
             final=True,
         ) from wrong
     return before, f"{wrong.reason}; the one before it, {before.called}, is restored instead"
 
 
 def named(bucket: Bucket, run: str, checkpoint: Checkpoint) -> Version:
-    """Return the checkpoint of cluster.json as latest.json names it. Raises Damaged if another host has given it up,
-    Replaced if a newer one has taken its place, and Missing if the run has no checkpoint."""
+    """Return the entry of latest.json for the checkpoint of cluster.json. Raises Damaged if another host has given it
+    up, Replaced if a newer one has replaced it, and Missing if the run has no checkpoint."""
     known = in_bucket.catalogue_of(bucket, run)
     uri = bucket.uri(checkpoint.key)
     if known is None:
         raise Missing(f"no latest.json names the checkpoint {uri}; start the job again from the beginning")
     version = known.named(checkpoint.key)
     if version is None and known.newest.step == checkpoint.step:
-        return known.newest  # the same checkpoint with longer logs: its host has replaced it meanwhile
+        return known.newest  # the same checkpoint with longer logs, which its host has written meanwhile
     if version is None and known.newest.step < checkpoint.step:
         raise Damaged(f"the checkpoint {uri} is damaged: another host has found that and given it up")
     if version is None:
@@ -131,8 +133,8 @@ def named(bucket: Bucket, run: str, checkpoint: Checkpoint) -> Version:
 
 
 def _put(bucket: Bucket, version: Version, paths: Paths) -> LastCheckpoint:
-    """Leave just that checkpoint in the program's folder. What the runtime has saved on this host is not fetched again
-    if it is whole."""
+    """Leave only that checkpoint in the program's folder. A whole checkpoint that the runtime has saved on this host is
+    not fetched again."""
     folder = paths.checkpoints
     have = folder / name_of(version.step) if version.kind == STEP else None
     fetched = fetching.fetch(bucket, version, paths.restores, have=have)
@@ -144,7 +146,7 @@ def _put(bucket: Bucket, version: Version, paths: Paths) -> LastCheckpoint:
 
 
 def _empty(folder: Path) -> None:
-    """The folder stays: a program that still runs might have it open."""
+    """Remove the folder's content. The folder itself stays, because a running program might have it open."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
         remove(path)

@@ -1,8 +1,8 @@
-"""Which files of a folder are whole, judged by how they change from one look to the next.
+"""Find out which files of a folder are whole, from their changes between looks.
 
-A program that waits for a processor in the middle of a file leaves it unchanged, too. So a file that some process has
-open for writing is not whole, unless it has been open for many looks and hardly grows: then it is a log, or a file that
-is kept open for as long as the program runs. A text that ends with a whole line is a log at the first look.
+An unchanged file may still be incomplete, because its program may wait for a processor. Therefore a file that a process
+has open for writing is not whole, unless it has been open for many looks and hardly grows. Such a file is a log, or is
+kept open as long as the program runs. A text that ends with a whole line is a log at the first look.
 """
 
 import hashlib
@@ -12,55 +12,57 @@ from dataclasses import dataclass, field, replace
 from training.host.checkpoints.on_disk import FileFacts, is_no_state
 
 LOG_LOOKS = 10
-"""A file that is open for more looks than this is kept open: no restart depends on its being closed."""
+"""A file that is open for more looks counts as kept open. No restart waits for such a file to be closed."""
 IDLE_LOOKS = 3
 """A file that is open for this many looks and hardly grows is probably kept open, too."""
 BUSY_LOOKS = 4
-"""A file that changed at this many looks in a row never lies still."""
+"""A file that changed at this many consecutive looks never stays unchanged."""
 APPENDS = 2
-"""A file that has grown at its end this often, and changed in no other way, is a log."""
+"""A file that has grown at its end this often, without any other change, is a log."""
 SLOW_BYTES = 1024 * 1024
-"""A file that grows by more than this from look to look is being written, and is no log."""
+"""A file that grows by more than this between looks is being written, and is not a log."""
 END_BYTES = 4096
 TEXT = bytes({*range(0x20, 0x7F), *range(0x80, 0x100), *b"\t\n\f\r\x1b"})
-"""The bytes of text in UTF-8: 4 KiB of any other format nearly always contain one that is missing here."""
+"""The bytes of text in UTF-8. In 4 KiB of any other format, there is nearly always another byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The files that are not simply still.
-
-    - `fresh`: they have just changed, or are being written: a checkpoint waits for them.
-    - `logs`: they only grow at their end: the bytes so far are whole at any moment.
-    - `busy`: they change at every look, and no look will find them still.
-    - `unsafe`: if the program were killed now, these might be half written.
-    - `held`: a process keeps them open for as long as it runs.
-    - `idle`: a process has kept them open for a few looks and has hardly written into them: probably `held` soon.
-    """
+    """The files that have changed recently, or may change."""
 
     fresh: frozenset[str] = frozenset()
+    """Files that have just changed, or are being written. A checkpoint waits for these."""
     logs: frozenset[str] = frozenset()
+    """Files that only grow at their end. Their present bytes are whole at any moment."""
     busy: frozenset[str] = frozenset()
+    """Files that change at every look. Waiting for these is useless."""
     unsafe: frozenset[str] = frozenset()
+    """Files that might be half written if the program were killed now."""
     held: frozenset[str] = frozenset()
+    """Files that a process keeps open as long as it runs."""
     idle: frozenset[str] = frozenset()
+    """Files that a process has kept open for a few looks, nearly without writing. They will probably be `held` soon."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Track:
-    """One file over the last looks: how many looks in a row it was still, changed and open, how often it has grown at
-    its end, how much in the last look, and a sum of the last bytes that it then had. A file that has never changed
-    since it was first seen has no such sum."""
+    """One file over the last looks."""
 
     facts: FileFacts
     still: int = 0
+    """Consecutive looks without a change."""
     changed: int = 0
+    """Consecutive looks with a change."""
     opened: int = 0
+    """Consecutive looks at which it was open for writing."""
     appends: int = 0
+    """Consecutive changes that only appended to it."""
     growth: int = 0
+    """Bytes by which it grew at the last look."""
     end: bytes = b""
+    """A checksum of its last bytes. Empty if it has never changed since the first look."""
     is_text: bool = False
-    """The file ended with a whole line of text while it was open."""
+    """True if the file ended with a whole line of text while it was open."""
 
     @property
     def is_held_open(self) -> bool:
@@ -77,16 +79,17 @@ class _Track:
 
 @dataclass(slots=True)
 class Stillness:
-    """`read_end(name, end, size)` returns up to `size` bytes of a file before the offset `end`. `files` are those of
-    the last look."""
+    """Compares the files of a folder from look to look."""
 
     read_end: Callable[[str, int, int], bytes]
+    """Called with a name, an offset, and a size. Returns up to `size` bytes of the file before that offset."""
     still_seconds: float
     files: Mapping[str, FileFacts] = field(default_factory=dict)
+    """The files of the last look."""
     _tracks: dict[str, _Track] = field(default_factory=dict)
 
     def look(self, files: Mapping[str, FileFacts], being_written: Collection[str], now: float) -> Look:
-        """Compare the files with those of the look before. `now` in seconds since 1970."""
+        """Compare the files with the previous look. `now` is in seconds since 1970."""
         changed = {name for name, facts in files.items() if self.files.get(name) != facts}
         watched = changed | self._tracks.keys() | set(being_written)
         tracks = {
@@ -144,17 +147,18 @@ class Stillness:
         )
 
     def _end(self, name: str, size: int) -> bytes:
-        """Return a sum of the last bytes that the file had while it was `size` bytes long."""
+        """Return a checksum of the last bytes of the file's first `size` bytes."""
         return hashlib.blake2b(self.read_end(name, size, END_BYTES), digest_size=16).digest()
 
 
 def _is_log(name: str, track: _Track) -> bool:
-    """TensorFlow's event files are logs from the beginning, and so is a text that is written line by line."""
+    """Return True for a log. TensorFlow's event files, and texts that are written by lines, are logs from the start."""
     if is_no_state(name) or (track.is_text and track.growth <= SLOW_BYTES):
         return True
     return track.appends >= APPENDS and not track.is_written
 
 
 def ends_a_line(end: bytes) -> bool:
-    """Return True if the last bytes of a file are text and a whole line. No other format is whole at such a place."""
+    """Return True if the last bytes of a file are text and end with a whole line. Other formats cannot end like
+    that."""
     return end.endswith((b"\n", b"\r")) and not end.translate(None, TEXT)

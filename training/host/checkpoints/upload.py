@@ -1,7 +1,7 @@
-"""The chief's checkpoints on their way from disk to bucket while the program runs.
+"""Upload the chief's checkpoints from disk to bucket while the program runs.
 
-A checkpoint is the folder at one moment, as a crash at that moment would have left it. Files that have just changed
-keep the agent waiting; logs and files that never lie still do not, and are copied. Only files that changed are sent.
+A checkpoint is the folder at one moment, as a crash would leave it. The agent waits for files that have just changed.
+It does not wait for logs and for files that change all the time, but copies them. Only changed files are sent.
 """
 
 import time
@@ -34,29 +34,25 @@ from trainyard.protocol import keys
 
 RESTLESS_LOOKS = 4
 TEMPORARY_LOOKS = 8
-"""If this many looks in a row waited for files that were gone by the next look, such files are temporary."""
+"""If this many consecutive looks waited for files that the next look no longer found, such files are temporary."""
 STILL_SECONDS = 0.25
 COPIED_BYTES = 1 << 28
 LOG_SECONDS = 30.0
-"""How long a checkpoint stays as it is when only logs beside it grow."""
+"""A checkpoint is updated at this interval if only logs next to it grow."""
 LOG_BYTES_PER_SECOND = 1 << 20
 """A large log waits longer: S3 cannot append, so it is sent whole."""
 HALF_SECONDS = 60.0
-"""Parts of a TensorFlow checkpoint that have been still for longer were left behind, or are no such parts."""
+"""Parts of a TensorFlow checkpoint that have not changed for longer are leftovers, or files of other kinds."""
 COPY_TRIES = 5
 COPY_PAUSE_SECONDS = 0.05
 PAUSE_PER_LISTING = 10.0
 LONGEST_PAUSE_SECONDS = 10.0
-"""To list a folder of very many files takes long, and is followed by a pause ten times as long."""
+"""Listing a folder with very many files takes long. A pause follows that is ten times as long."""
 
 
 @dataclass(slots=True)
 class CheckpointUpload:
-    """`reported` answers the step the program reported last, `uploaded` is called for every checkpoint that is whole.
-
-    `note` writes a line into the program's log. `runs` says whether the program runs. `ends_well` turns false when the
-    program was killed: what it was just writing is then no checkpoint. `has_finished`: it ended with 0.
-    """
+    """The upload of one run's checkpoints."""
 
     bucket: Bucket
     run: str
@@ -66,11 +62,17 @@ class CheckpointUpload:
     keep: int
     last: LastCheckpoint
     reported: Callable[[], int | None]
+    """Returns the last step that the program has reported."""
     uploaded: Callable[[LastCheckpoint, Version], None]
+    """Called for every checkpoint that is whole in the bucket."""
     note: Callable[[str], None]
+    """Writes a line into the program's log."""
     runs: Callable[[], bool] = lambda: True
+    """Returns True while the program runs."""
     ends_well: bool = True
+    """False if the program was killed. Files that it was just writing are then not part of a checkpoint."""
     has_finished: bool = True
+    """True if the program ended with 0."""
     _noted: bool = False
     _has_looked: bool = False
     _newest: Version | None = None
@@ -94,7 +96,7 @@ class CheckpointUpload:
         self._left_out = LeftOut(self.note, "${checkpoints}")
 
     def update(self, at_the_end: bool) -> None:
-        """Bring the newest checkpoint into the bucket if it is not there yet."""
+        """Upload the newest checkpoint if the bucket does not have it yet."""
         if time.monotonic() < self._next_look and not at_the_end:
             return
         with self.account.acting():
@@ -105,12 +107,12 @@ class CheckpointUpload:
                 on_disk.keep_newest(self.paths.checkpoints, self.keep)
 
     def _bring(self, at_the_end: bool) -> tuple[Choice, Version, Manifest] | None:
-        """Return what was brought into the bucket and is to become the newest checkpoint."""
+        """Upload the files of a new checkpoint and return it, or None."""
         choice = self._choose(self._see(at_the_end), at_the_end)
         return self._send(choice) if choice else None
 
     def _see(self, at_the_end: bool) -> Listing:
-        """Return the folder without what the bucket cannot store, and judge which files are whole."""
+        """Return the folder's content that the bucket can store, and find out which files are whole."""
         folder, began = self.paths.checkpoints, time.monotonic()
         seen = on_disk.listing_of(folder)
         ended = time.monotonic()
@@ -123,7 +125,7 @@ class CheckpointUpload:
         return seen
 
     def _choose(self, seen: Listing, at_the_end: bool) -> Choice | None:
-        """Return what to send now; None if there is nothing new, or nothing whole."""
+        """Return the checkpoint to send now; None if nothing is new, or nothing is whole."""
         newest = on_disk.step_in(seen)
         seen = seen.without(self._halves(seen, newest, at_the_end) | self._gone(seen))
         before, look = self._before(), self._look
@@ -149,7 +151,7 @@ class CheckpointUpload:
         if waits and not self._has_a_quiet_moment(seen, changed, waits):
             if self._vanished < TEMPORARY_LOOKS:
                 return None
-            waits = frozenset()  # a copy of each of them is taken if there is time for one
+            waits = frozenset()  # they are copied if possible
         waits -= self._gone(seen)
         lacks = on_disk.missing(self.paths.checkpoints, seen)
         if lacks:
@@ -169,8 +171,8 @@ class CheckpointUpload:
         needed: frozenset[str] = frozenset(),
         revision: bool = False,
     ) -> Choice:
-        """Return how each file is taken. While the program is `alive` it may write into files that are not still; the
-        runtime's checkpoint, which appears by one rename, is whole at once."""
+        """Choose how each file is sent. While the program is `alive`, it may write into files that change. The
+        runtime's checkpoint appears by one rename, so it is whole at once."""
         kept = self._kept(seen, changed)
         beside = {name for name in seen.files if kind != STEP or not name.startswith(f"{name_of(step)}/")}
         to_send = frozenset(seen.files.keys() - kept.keys() - (torn & beside))
@@ -182,9 +184,8 @@ class CheckpointUpload:
         return self._look.logs | frozenset(filter(on_disk.is_no_state, changed))
 
     def _halves(self, seen: Listing, newest: int | None, at_the_end: bool) -> set[str]:
-        """Return the files that TensorFlow is probably still putting together. Any program may have such names, so
-        after a while, and when the program has finished, they are files like all others. The runtime's checkpoint is
-        whole at once."""
+        """Return the files that TensorFlow is probably still merging. Any program may use such names, so after a while,
+        and after the program has finished, they count like other files. The runtime's checkpoint is whole at once."""
         if at_the_end and self.ends_well and self.has_finished:
             return set()
         young = time.time() - HALF_SECONDS
@@ -192,27 +193,27 @@ class CheckpointUpload:
         return {name for name in halves if newest is None or not name.startswith(f"{name_of(newest)}/")}
 
     def _gone(self, seen: Listing) -> frozenset[str]:
-        """Return the files that have been removed since they were listed: a checkpoint need not wait for these."""
+        """Return the files that were removed after the listing. A checkpoint need not wait for these."""
         folder = self.paths.checkpoints
         fresh = self._look.fresh & seen.files.keys()
         return frozenset(name for name in fresh if on_disk.facts_at(folder / name) is None)
 
     def _count_waits(self, seen: Listing, waits: frozenset[str]) -> None:
-        """Count the looks in a row that had to wait, and those of them that waited for files without a future."""
+        """Count the consecutive looks that had to wait, and those that waited for files that vanished."""
         self._restless = self._restless + 1 if waits else 0
         vanished = bool(self._waited) and not self._waited & seen.files.keys()
         self._vanished = self._vanished + 1 if vanished and waits else 0
         self._waited = waits
 
     def _is_half_saved(self, seen: Listing, before: Manifest, torn: frozenset[str]) -> bool:
-        """Return True if a killed program was in the middle of a save, so that the checkpoint before is the better one.
-        A new file that is still empty is no save yet. Without a checkpoint before, files that the program kept open and
-        hardly wrote into are left out as well."""
+        """Return True if a killed program was in the middle of a save, so that the checkpoint before is better. A new
+        file that is still empty is not a save yet. Without a checkpoint before, files that the program kept open and
+        hardly wrote into do not count, either."""
         idle = self._look.idle if before is NOTHING else frozenset()
         return any(name in before.files or seen.files[name].size for name in torn - self._look.busy - idle)
 
     def _torn(self, seen: Listing, changed: frozenset[str]) -> frozenset[str]:
-        """Return the files that a killed program may have left half written: those that were not whole while it ran,
+        """Return the files that a killed program may have left half written: files that were not whole while it ran,
         unless their text ends with a whole line."""
         known, folder = self._stillness.files, self.paths.checkpoints
         return frozenset(
@@ -223,7 +224,7 @@ class CheckpointUpload:
         )
 
     def _has_a_quiet_moment(self, seen: Listing, changed: frozenset[str], waits: frozenset[str]) -> bool:
-        """Return True if a folder that is saved into at every look stays as it was for long enough to copy it."""
+        """Return True if a folder that changes at every look stays unchanged long enough for a copy."""
         size = sum(seen.files[name].size for name in changed)
         if self._restless < RESTLESS_LOOKS or size > COPIED_BYTES:
             return False
@@ -234,7 +235,7 @@ class CheckpointUpload:
         return all(on_disk.facts_at(folder / name) == seen.files[name] for name in waits)
 
     def _only_logs_grew(self, seen: Listing, before: Manifest, changed: frozenset[str]) -> bool:
-        """Return True if the folder differs from the newest checkpoint by what was appended to logs, and by no more."""
+        """Return True if the folder differs from the newest checkpoint only by longer logs."""
         return (
             bool(before.files)
             and changed <= self._logs(changed)
@@ -245,7 +246,7 @@ class CheckpointUpload:
         )
 
     def _before(self) -> Manifest:
-        """Return what the newest checkpoint consists of; NOTHING if there is none."""
+        """Return the manifest of the newest checkpoint; NOTHING if there is none."""
         if not self._has_looked and self.last.step >= 0:
             self._has_looked = True
             known = in_bucket.catalogue_of(self.bucket, self.run)
@@ -264,7 +265,7 @@ class CheckpointUpload:
         )
 
     def _kept(self, seen: Listing, changed: frozenset[str]) -> dict[str, Stored]:
-        """Return the files that this run's newest checkpoint has already, also under another name."""
+        """Return the files that this run's newest checkpoint already has, even under another name."""
         before, own = self._before(), keys.checkpoints(self.run)
         renamed = {
             (facts.inode, facts.size, facts.mtime): before.files[name]
@@ -281,7 +282,7 @@ class CheckpointUpload:
         return kept
 
     def _send(self, choice: Choice) -> tuple[Choice, Version, Manifest] | None:
-        """Bring the files into the bucket; None if the program has changed one of them meanwhile."""
+        """Upload the files. Return None if the program has changed one of them meanwhile."""
         folder, staging = self.paths.checkpoints, self.paths.staging
         files = choice.listing.files
         key = catalogue.key_of(self.run, choice.step, self._newest)
@@ -291,17 +292,19 @@ class CheckpointUpload:
             if choice.needed - choice.kept.keys() - copied.keys() or not _are(files, choice.linked, folder):
                 return None
             self._is_tidy = False
-            taken = {name: files[name] for name in choice.linked | choice.logs} | copied
-            sent = in_bucket.upload_files(self.bucket, staging, taken, key)
+            staged = {name: files[name] for name in choice.linked | choice.logs} | copied
+            sent = in_bucket.upload_files(self.bucket, staging, staged, key)
             if not _are(files, choice.linked, staging):
                 return None
         except FileNotFoundError:
-            return None  # the program replaced a file meanwhile: not still after all
+            return None  # the program has replaced a file meanwhile
         finally:
             remove_tree(staging)
-        manifest = self._manifest(choice, {name: facts for name, facts in taken.items() if name in sent}, key)
+        manifest = self._manifest(
+            choice, {name: facts for name, facts in staged.items() if name in sent}, key
+        )
         if not on_disk.hold_something(manifest.files):
-            return None  # there was no whole copy of any file that a program resumes from
+            return None  # it has no whole copy of a file that a program resumes from
         at_step = choice.step if choice.kind == STEP else self.reported()
         version = in_bucket.new_version(
             key, choice.step, manifest, kind=choice.kind, at=datetime.now(UTC), at_step=at_step
@@ -309,16 +312,14 @@ class CheckpointUpload:
         return choice, version, manifest
 
     def _copy(self, names: frozenset[str]) -> dict[str, FileFacts]:
-        """Copy files that change all the time into the staging folder: together, as they were at one moment, or, if
-        there is no such moment, each for itself. Return those of which there is a whole copy."""
+        """Copy files that change all the time into the staging folder: all of them at one moment, or, if there is no
+        such moment, each by itself. Return the files with a whole copy."""
         folder, staging = self.paths.checkpoints, self.paths.staging
         whole: dict[str, FileFacts] = {}
         for _ in range(COPY_TRIES if names else 0):
             before = {name: facts for name in names if (facts := on_disk.facts_at(folder / name))}
             for name, facts in before.items():
-                with suppress(
-                    FileNotFoundError
-                ):  # it has just become shorter: then it is not as it was before
+                with suppress(FileNotFoundError):  # it has just become shorter, so it differs from `before`
                     on_disk.copy_start(folder / name, staging / name, facts.size)
             written = on_disk.open_to_write(folder) - self._look.held
             same = {
@@ -332,15 +333,15 @@ class CheckpointUpload:
             time.sleep(COPY_PAUSE_SECONDS)
         return whole
 
-    def _manifest(self, choice: Choice, taken: Mapping[str, FileFacts], key: str) -> Manifest:
+    def _manifest(self, choice: Choice, staged: Mapping[str, FileFacts], key: str) -> Manifest:
         before, own = self._before(), keys.checkpoints(self.run)
         files = {}
         for name, facts in choice.listing.files.items():
             older = before.files.get(name)
             if name in choice.kept:
                 files[name] = Stored(facts.size, facts.mtime, facts.mode, choice.kept[name].key)
-            elif name in taken:
-                files[name] = Stored(taken[name].size, taken[name].mtime, taken[name].mode, key + name)
+            elif name in staged:
+                files[name] = Stored(staged[name].size, staged[name].mtime, staged[name].mode, key + name)
             elif older and older.key.startswith(own):
                 files[name] = older
         return Manifest(files, choice.listing.links, choice.listing.folders)
@@ -348,15 +349,15 @@ class CheckpointUpload:
     def _note_missing_files(self, name: str) -> None:
         if not self._noted:
             self.note(
-                f"the checkpoint {name} is not taken: its files are not on the chief's disk, so a restart would begin "
-                "anew. TensorFlow 1's sharded saver writes on the parameter servers' disks; make a saver on the "
-                "worker's device (docs/programs.md)"
+                f"the checkpoint {name} is not uploaded: its files are not on the chief's disk, so a restart would "
+                "begin from step 0. TensorFlow 1's sharded saver writes to the parameter servers' disks; make a saver "
+                "on the worker's device (docs/programs.md)"
             )
             self._noted = True
 
     def _step(self, seen: Listing) -> int:
-        """Return a number for the checkpoint: the step that TensorFlow or the program names, and always more than
-        before, because a key in the bucket is used once."""
+        """Return the checkpoint's number: the step that TensorFlow or the program names, but always more than the last
+        one, because each key in the bucket is used only once."""
         named = on_disk.step_of(self.paths.checkpoints, seen)
         step = self.reported() if named is None else named
         return max(step or 0, self.last.step + 1, 1)
@@ -377,7 +378,8 @@ class CheckpointUpload:
         return "" if choice.kind == STEP else on_disk.fingerprint(still or files)
 
     def _prune(self, catalogue: Catalogue) -> None:
-        """Delete what no checkpoint needs any more. At first, and after a failed upload, this lists the bucket."""
+        """Delete objects that no checkpoint needs. The first call, and a call after a failed upload, list the
+        bucket."""
         in_bucket.prune(self.bucket, self.run, catalogue, self._manifests, thorough=not self._is_tidy)
         named = {version.key for version in catalogue.all}
         self._manifests = {key: manifest for key, manifest in self._manifests.items() if key in named}
@@ -385,12 +387,12 @@ class CheckpointUpload:
 
 
 def _log_seconds(seen: Listing, changed: frozenset[str]) -> float:
-    """Return how long logs that have grown wait before they are sent again."""
+    """Return the seconds until grown logs are sent again."""
     size = sum(seen.files[name].size for name in changed)
     return max(LOG_SECONDS, size / LOG_BYTES_PER_SECOND)
 
 
 def _are(files: Mapping[str, FileFacts], names: Iterable[str], folder: Path) -> bool:
-    """Return True if the files below `folder` are as they were seen."""
+    """Return True if the files below `folder` have not changed since the look."""
     found = {name: on_disk.facts_at(folder / name) for name in names}
     return all(facts and facts[:2] == files[name][:2] for name, facts in found.items())

@@ -1,1 +1,2 @@
-"""Outputs: the files that a program writes into its working folder, kept in the bucket and restored from there."""
+"""Outputs: the files that a program writes into its working folder. They are uploaded, and restored in later
+attempts."""

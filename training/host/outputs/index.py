@@ -1,7 +1,7 @@
-"""What the bucket knows of a host's outputs: the list of its files, and a short report of what was kept.
+"""The list of a host's outputs in the bucket, and a short report of the files that were kept.
 
-The files of the chief lie below `keys.outputs`, those of any other host in its folder @<role>-<index>/ there. Each
-host's list and report lie below `keys.outputs_of`, in <role>-<index>/.
+The chief's files are below `keys.outputs`, and another host's files in its folder @<role>-<index>/ there. Each host's
+list and report are below `keys.outputs_of`, in <role>-<index>/.
 """
 
 import json
@@ -17,35 +17,36 @@ from trainyard.protocol import keys
 
 CHIEF = "chief-0"
 NAMED_AT_MOST = 100
-"""Files and folders that a report names; it counts the others."""
+"""Most files and folders that a report names. It counts the others."""
 
 logger = logging.getLogger(__name__)
 
 
 class Sent(NamedTuple):
-    """A file in the bucket: its state when it was sent, and the version of the object (empty without versioning)."""
+    """A file in the bucket."""
 
     seen: Seen
+    """Its state when it was sent."""
     version: str
+    """The version of the object; empty without versioning."""
 
 
 @dataclass(slots=True)
 class Index:
-    """A host's outputs in the bucket.
-
-    `snapshot` holds the files as they were when none was being written: what a restart finds. None stands for `files`.
-    `earlier` holds the files of earlier attempts that the last one did not find on its disk. `attempt` is the number of
-    the last one. `inherits` is True until the bucket has all that the run has begun with of the run that it resumes.
-    """
+    """A host's outputs in the bucket."""
 
     files: dict[str, Sent] = field(default_factory=dict)
     earlier: dict[str, Sent] = field(default_factory=dict)
+    """Files of earlier attempts that the last attempt did not find on its disk."""
     attempt: int = 1
+    """The number of the last attempt."""
     links: Mapping[str, str] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
     snapshot: dict[str, Sent] | None = None
+    """The files that a restart finds, from the last moment without a file being written. None means `files`."""
     snapshot_links: Mapping[str, str] = field(default_factory=dict)
     inherits: bool = False
+    """True until the bucket has all files that the run inherits from the run that it resumes."""
 
     @property
     def consistent(self) -> Mapping[str, Sent]:
@@ -61,7 +62,7 @@ class Index:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size of all files in bytes."""
         return sum(sent.seen.size for files in (self.files, self.earlier) for sent in files.values())
 
     def to_json(self) -> dict[str, Any]:
@@ -92,7 +93,7 @@ class Index:
 
 
 def prefix_of(run: str, host: str) -> str:
-    """Return what the keys of a host's outputs begin with."""
+    """Return the prefix of the keys of a host's outputs."""
     return keys.outputs(run) + ("" if host == CHIEF else f"@{host}/")
 
 
@@ -102,7 +103,7 @@ def key_of(run: str, host: str) -> str:
 
 
 def read(bucket: Bucket, run: str, host: str) -> Index | None:
-    """Return None if the host has kept nothing in the run so far, or the list of it is damaged."""
+    """Return a host's list of files; None if it has none in this run, or the list is damaged."""
     text = bucket.read_if_there(key_of(run, host))
     if text is None:
         return None
@@ -115,7 +116,7 @@ def read(bucket: Bucket, run: str, host: str) -> Index | None:
         AttributeError,
         IndexError,
     ) as error:  # a program may write there
-        logger.warning("%s is no list of outputs: %r", key_of(run, host), error)
+        logger.warning("%s is not a list of outputs: %r", key_of(run, host), error)
         return None
 
 
@@ -127,7 +128,7 @@ def write(bucket: Bucket, run: str, host: str, index: Index) -> int:
 
 
 def write_report(bucket: Bucket, run: str, host: str, index: Index, left_out: Mapping[str, Omission]) -> None:
-    """Write how much was kept, and what was left out, by names that are fit to print on one line: the largest first."""
+    """Write a report: how much was kept, and printable names of the files that were left out, the largest first."""
     largest = sorted(left_out.items(), key=lambda each: (-each[1].size, each[0]))
     report = {
         "files": index.count,

@@ -1,7 +1,7 @@
-"""Files that a program writes outside its working folder: nothing keeps them, and they are lost with the host.
+"""Warn of files that a program writes outside its working folder: they are not uploaded, and are lost with the host.
 
-A warning names models, and files of more than a mebibyte. Caches, temporary files and downloaded data sets are passed
-over: a program makes or fetches these again.
+A warning names models, and files of more than a mebibyte. It skips caches, temporary files, and downloaded data sets,
+which a program can create or fetch again.
 """
 
 import os
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from training.host.account import Account
 from training.host.keys import shown
-from training.host.outputs.scan import CACHES, ENVIRONMENT, UNSAID
+from training.host.outputs.scan import CACHES, ENVIRONMENT, NOT_REPORTED
 from training.host.paths import Paths
-from trainyard.values.quantities import sized
+from trainyard.values.quantities import counted, sized
 
 TRIFLE_BYTES = 1 << 20
 MODEL = re.compile(
@@ -24,41 +24,42 @@ MODEL = re.compile(
     r"|saved_model\.pb|.*\.data-\d{5}-of-\d{5}",
     re.IGNORECASE,
 )
-"""Names of models and checkpoints, which matter at any size."""
+"""Names of models and checkpoints, which are reported at any size."""
 ARCHIVE = re.compile(r".*\.(gz|tgz|bz2|xz|zst|zip|tar|7z|lock|incomplete)", re.IGNORECASE)
-"""A folder that holds one of these is a downloaded data set."""
+"""A folder with such a file is a downloaded data set."""
 PASSING = re.compile(
     r"\..*|tmp[a-z0-9_]{8}.*|torchinductor_.*|torch_.*|pymp-.*|pip-.*|ray|cuda.*|hsperfdata_.*|systemd-.*|snap.*|jax.*"
     r"|joblib_.*|wandb.*|triton.*|mlflow.*|pyright.*|matplotlib-.*|numba.*|tfhub_modules.*|nltk_data|scikit_learn_data"
     r"|tensorflow_datasets|torch|fontconfig|go|snap|.*cache.*"
 )
-"""Caches and temporary files of libraries, by the name of the file or folder at the top of the home or of /tmp."""
+"""Names of caches and temporary files of libraries at the top of the home or of /tmp."""
 NETWORK = re.compile(
     r"nfs4?|lustre|beegfs|gpfs|ceph|glusterfs|cifs|smb3|9p|afs|orangefs|virtiofs"
     r"|fuse\.(?!(fuse-overlayfs|overlayfs|squashfuse|lxcfs|snapfuse)$).*|fuse"
 )
-"""Kinds of file systems whose files stay when a host goes: EFS and FSx, buckets that are mounted, other machines."""
+"""File systems whose files outlive a host: EFS and FSx, mounted buckets, other machines."""
 MOUNTS = Path("/proc/self/mountinfo")
 OCTAL = re.compile(r"\\([0-7]{3})")
 SYSTEM = frozenset("bin boot dev etc lost+found opt proc root run sbin snap sys usr var".split())  # noqa: SIM905
 MOST_LOOKED_AT = 20_000
-"""Entries of folders that one look considers: it stays short whatever is there."""
+"""Most entries of folders that one look reads, so that a look is always short."""
 NAMED_AT_MOST = 5
 
 
 @dataclass(slots=True)
 class Outside:
-    """`since`: when the program started, in seconds since 1970."""
+    """A search for a program's files outside its working folder."""
 
     paths: Paths
     account: Account
     since: float
+    """The program's start, in seconds since 1970."""
     mounts: Path = MOUNTS
     found: Mapping[str, int] = field(default_factory=dict)
-    """The size of each such file, by the path as the program knows it, as of the last look."""
+    """The sizes of the files in the last look, by the program's path of each file."""
 
     def look(self) -> None:
-        """Look again at the home, /tmp, and all folders of the root that are not the system's."""
+        """Search the home, /tmp, and all top folders that are not the system's."""
         paths, left = self.paths, MOST_LOOKED_AT
         own = {path.name for path in _own(paths)}
         remote = _network_folders(self.mounts.read_text())
@@ -83,15 +84,14 @@ class Outside:
         largest = sorted(self.found.items(), key=lambda each: (-each[1], each[0]))
         names = ", ".join(f"{shown(path)} ({sized(size)})" for path, size in largest[:NAMED_AT_MOST])
         more = len(largest) - NAMED_AT_MOST
-        files = "1 file" if len(largest) == 1 else f"{len(largest)} files"
         return (
-            f"{files} outside the working folder {'is' if len(largest) == 1 else 'are'} lost with the host: {names}"
-            f"{f' and {more} more' if more > 0 else ''}; write below the working folder, by a relative path, to keep "
-            "such files"
+            f"{counted(len(largest), 'file')} outside the working folder will be lost with the host: {names}"
+            f"{f' and {more} more' if more > 0 else ''}; to keep such files, write them below the working folder, by a "
+            "relative path"
         )
 
     def _others(self) -> Iterator[Path]:
-        """Yield /tmp and folders such as /data: those at the top that are not the system's."""
+        """Yield the top folders that are not the system's, such as /tmp and /data."""
         for folder in sorted(self.paths.root.iterdir()):
             if folder.name not in SYSTEM and folder.is_dir() and not folder.is_symlink():
                 yield folder
@@ -99,7 +99,7 @@ class Outside:
     def _below(
         self, top: Path, besides: AbstractSet[str], remote: AbstractSet[Path]
     ) -> Iterator[tuple[str, int | None]]:
-        """Yield every file below `top` by its path there, with its size if it is to be named."""
+        """Yield every file below `top` by path there, with its size if it has to be reported."""
         waiting = [""]
         while waiting:
             folder = waiting.pop()
@@ -116,7 +116,7 @@ class Outside:
             for entry in inside:
                 if entry.name in besides and not folder:
                     continue
-                if entry.name in CACHES | UNSAID or (not folder and PASSING.fullmatch(entry.name)):
+                if entry.name in CACHES | NOT_REPORTED or (not folder and PASSING.fullmatch(entry.name)):
                     continue
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 try:
@@ -138,7 +138,7 @@ class Outside:
 
 
 def _network_folders(mounts: str) -> frozenset[Path]:
-    """Return the folders on which `mounts`, a mountinfo of the kernel, has a network file system."""
+    """Return the mount points of network file systems in `mounts`, a mountinfo of the kernel."""
     found = set()
     for line in mounts.splitlines():
         before, _, behind = line.partition(" - ")
@@ -150,7 +150,7 @@ def _network_folders(mounts: str) -> frozenset[Path]:
 
 
 def _own(paths: Paths) -> tuple[Path, ...]:
-    """Return all that Trainyard itself keeps in the home: what a program writes there is kept, or is no output."""
+    """Return Trainyard's own folders in the home. Their files are uploaded in other ways, or are not outputs."""
     return (
         *(paths.program, paths.source_archive, paths.venv, paths.data, paths.journals, paths.spare),
         *(paths.checkpoints, paths.restores, paths.staging, paths.results, paths.home / "attempts"),

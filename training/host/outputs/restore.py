@@ -1,4 +1,4 @@
-"""What an attempt finds in its working folder: the program's source, and the outputs that it is to begin with."""
+"""Prepare an attempt's working folder: the program's source, and outputs of earlier attempts."""
 
 import json
 import os
@@ -20,14 +20,15 @@ from training.host.outputs.scan import Scan, Seen, scan
 
 AT_ONCE = 8
 BATCH = 1_000
-"""Files that wait for their turn at once. Each takes a kilobyte of the agent's memory meanwhile."""
+"""Most files in the queue of downloads. Each takes a kilobyte of the agent's memory."""
 HALF = ".trainyard-incoming-"
-"""Prefix of the name of a file that is being downloaded. A random part follows: the own name may have 255 bytes."""
+"""Prefix of a file during its download. A random part follows, because the real name may already have 255 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What lay in the working folder before the run's first program on this host: no output, unless it changes."""
+    """The working folder before the run's first program on this host. These files are not outputs, unless they
+    change."""
 
     files: Mapping[str, Seen] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
@@ -42,26 +43,26 @@ class Sources:
 
     @staticmethod
     def from_json(text: str) -> "Sources":
-        said = json.loads(text)
-        files = {path: Seen(*row) for path, row in said["files"].items()}
-        return Sources(files, said["links"], frozenset(said["folders"]))
+        sources = json.loads(text)
+        files = {path: Seen(*row) for path, row in sources["files"].items()}
+        return Sources(files, sources["links"], frozenset(sources["folders"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What lies in the working folder as the program starts, and what the bucket has of it.
-
-    `restored` counts the files that were brought back. `lost` are those that the bucket no longer has.
-    """
+    """The working folder at the program's start."""
 
     sources: Sources
     index: Index
+    """The files that the bucket has."""
     restored: int = 0
+    """The number of restored files."""
     lost: tuple[str, ...] = ()
+    """Files that the bucket no longer has."""
 
 
 def sources_of(folder: Path, noted: Path, account: Account) -> Sources:
-    """Return what lay in the folder before the run's first program on this host; `noted` remembers it."""
+    """Return the folder's content before the run's first program on this host. The file `noted` stores it."""
     if noted.exists():
         return Sources.from_json(noted.read_text())
     with account.acting():
@@ -71,19 +72,18 @@ def sources_of(folder: Path, noted: Path, account: Account) -> Sources:
 
 
 def keep_on(bucket: Bucket, run: str, host: str, folder: Path, sources: Sources) -> Begun:
-    """Leave the folder as it is: the files of earlier attempts that are not in it stay in the bucket."""
+    """Leave the folder unchanged. Files of earlier attempts that it lacks stay in the bucket."""
     known = index.read(bucket, run, host) or Index()
     files = {path: sent for path, sent in known.files.items() if _seen(folder / path) == sent.seen}
     return Begun(sources, _continued(known, files))
 
 
 def restore(bucket: Bucket, run: str, host: str, folder: Path, sources: Sources, *, of: str | None) -> Begun:
-    """Leave the sources and the outputs of the attempt before in the folder, as they were when no file was being
-    written. For a run that resumes another, add those of the run `of` that have not changed since.
+    """Leave only the sources and the previous attempt's outputs in the folder, from the last moment without a file
+    being written. For a run that resumes another, add the outputs of the run `of` that have not changed since.
 
-    Workers and parameter servers get the chief's outputs, too, and the chief's where they had a file of that name: all
-    hosts resume at the same step.
-    """
+    Workers and parameter servers get the chief's outputs, too. The chief's file replaces a file of the same name, so
+    that all hosts resume at the same step."""
     wanted: dict[str, tuple[str, Sent]] = {}
     links: dict[str, str] = {}
     folders: list[str] = []
@@ -127,7 +127,7 @@ def _follows_chief(host: str) -> bool:
 
 
 def _continued(known: Index, files: dict[str, Sent]) -> Index:
-    """Return the index with which the next attempt begins: `files` of those that the bucket has are on its disk."""
+    """Return the index with which the next attempt begins. `files` are the bucket's files that are on its disk."""
     gone = {path: sent for path, sent in known.files.items() if path not in files}
     return Index(files=files, earlier={**known.earlier, **gone}, attempt=known.attempt)
 
@@ -140,7 +140,7 @@ def _seen(path: Path) -> Seen | None:
 
 
 def _clear(folder: Path, sources: Sources, wanted: Iterable[str]) -> None:
-    """Remove what an attempt on this host has left besides the sources and the wanted files."""
+    """Remove all files except the sources and the wanted files."""
     found, stay = scan(folder, ""), {*sources.files, *sources.links, *wanted}
     for path in (*found.files, *found.links):
         if path not in stay:
@@ -149,7 +149,7 @@ def _clear(folder: Path, sources: Sources, wanted: Iterable[str]) -> None:
 
 
 def _fetch_all(bucket: Bucket, folder: Path, wanted: Mapping[str, tuple[str, Sent]]) -> tuple[str, ...]:
-    """Bring the files that are not there; return those that the bucket no longer has."""
+    """Download the missing files. Return the files that the bucket no longer has."""
     lost: list[str] = []
     paths = list(wanted)
     with ThreadPoolExecutor(AT_ONCE, "restore") as pool:
@@ -178,7 +178,7 @@ def _fetch(bucket: Bucket, target: Path, key: str, sent: Sent) -> bool:
 
 
 def _download(bucket: Bucket, key: str, version: str, half: Path) -> None:
-    """Fetch that version; the newest if a lifecycle rule has removed it meanwhile."""
+    """Fetch a version of an object, or the newest if a lifecycle rule has removed that version."""
     try:
         bucket.download_version(key, version, half)
     except Missing:
@@ -189,7 +189,7 @@ def _download(bucket: Bucket, key: str, version: str, half: Path) -> None:
 
 def _make_folders(folder: Path, names: Iterable[str]) -> None:
     for name in names:
-        with suppress(FileExistsError, NotADirectoryError):  # a file of that name has come since
+        with suppress(FileExistsError, NotADirectoryError):  # a file of that name exists by now
             inside(folder, name).mkdir(parents=True, exist_ok=True)
 
 
@@ -199,5 +199,5 @@ def _make_links(folder: Path, links: Mapping[str, str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink():
             path.unlink()
-        with suppress(FileExistsError):  # a file of that name has come since
+        with suppress(FileExistsError):  # a file of that name exists by now
             path.symlink_to(target)

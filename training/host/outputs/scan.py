@@ -1,4 +1,4 @@
-"""A look at a program's working folder: which files, links and empty folders there are, and what cannot be kept."""
+"""Scan a program's working folder: its files, links, and empty folders, and the files that cannot be kept."""
 
 import os
 import re
@@ -13,21 +13,21 @@ from training.host.disk import SPARSE, is_sparse
 from training.host.keys import LONGEST_KEY_BYTES, fault_of
 
 MOST_FILES = 100_000
-"""Files that a run keeps of one host. Each costs a request of the bucket and some 500 bytes of the agent's memory."""
+"""Most files that a run keeps of one host. Each costs a request and about 500 bytes of the agent's memory."""
 CACHES = frozenset(
     ".git .hg .ipynb_checkpoints .mypy_cache .pytest_cache .ruff_cache .svn node_modules".split()  # noqa: SIM905
 )
-"""Folders that programs can make again at any time."""
-UNSAID = frozenset({"__pycache__"})
-"""Caches that every program of Python's has: no report names them."""
+"""Folders that programs can create again at any time."""
+NOT_REPORTED = frozenset({"__pycache__"})
+"""Caches of every Python program, which no report names."""
 ENVIRONMENT = "pyvenv.cfg"
-"""The file that makes a folder a virtual environment of Python's."""
+"""The file that marks a folder as a virtual environment of Python."""
 OURS = re.compile(r"@(worker|ps|evaluator|attempt)-\d+")
-"""Names at the top of a run's outputs under which Trainyard keeps other hosts' files and those of earlier attempts."""
+"""Top folders of a run's outputs in which Trainyard keeps files of other hosts and of earlier attempts."""
 
 
 class Seen(NamedTuple):
-    """One state of a file: another state has other facts."""
+    """The state of a file."""
 
     size: int
     mtime_ns: int
@@ -48,22 +48,22 @@ class Omission:
 
 @dataclass(slots=True)
 class Scan:
-    """What lies below a folder, by paths relative to it."""
+    """The content of a folder, by relative path."""
 
     files: dict[str, Seen] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
-    """Where each link leads, as the program wrote it. Nothing behind a link is part of the scan."""
+    """The target of each link, as the program wrote it. Links are not followed."""
     folders: list[str] = field(default_factory=list)
-    """Folders that hold nothing at all."""
+    """Empty folders."""
     left_out: dict[str, Omission] = field(default_factory=dict)
     is_complete: bool = True
     """False if a folder could not be read or there are more than MOST_FILES files: a missing file may still exist."""
     beyond: int = 0
-    """How many files there are beyond MOST_FILES."""
+    """The number of files beyond MOST_FILES."""
 
 
 def scan(root: Path, prefix: str) -> Scan:
-    """Look at everything below `root`, whose files have keys that begin with `prefix`. Links are not followed."""
+    """Scan everything below `root` without following links. `prefix` is the prefix of the files' keys."""
     found, waiting = Scan(), [""]
     room = LONGEST_KEY_BYTES - len(prefix.encode())
     while waiting:
@@ -101,7 +101,7 @@ def _take(found: Scan, entry: "os.DirEntry[str]", path: str) -> Iterator[str]:
         if entry.is_symlink():
             found.links[path] = str(Path(entry.path).readlink())
         elif entry.is_dir(follow_symlinks=False):
-            if entry.name in UNSAID:
+            if entry.name in NOT_REPORTED:
                 return
             if entry.name in CACHES:
                 found.left_out[f"{path}/"] = Omission(0, "it is a cache")
@@ -137,7 +137,7 @@ def _kind(mode: int) -> str:
 def over_the_limit(
     found: Scan, changed: Mapping[str, Seen], kept: Mapping[str, Seen], *, max_bytes: int
 ) -> dict[str, Omission]:
-    """Return the files that there is no room for: the largest, and first those that are not `kept` yet."""
+    """Return the files beyond the limit: the largest, and first the files that are not `kept` yet."""
     room = max_bytes - sum(
         seen.size for path, seen in kept.items() if path in found.files and path not in changed
     )
@@ -146,7 +146,7 @@ def over_the_limit(
         size = changed[path].size
         if size > room:
             limit = f"{max_bytes / 2**30:g} GiB"
-            over[path] = Omission(size, f"a run keeps {limit} of a host (outputs.max_gib)")
+            over[path] = Omission(size, f"a run keeps at most {limit} per host (outputs.max_gib)")
         else:
             room -= size
     return over

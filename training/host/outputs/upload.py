@@ -1,8 +1,7 @@
-"""A host's outputs on their way from the working folder to the bucket, while the program runs and once at its end.
+"""Upload a host's outputs from the working folder to the bucket, while the program runs and once at its end.
 
-The bucket mirrors the folder: a file that the program changes is sent again, a file that it removes is removed. What a
-restart finds is the snapshot: the last state in which no file was being written.
-"""
+The bucket mirrors the folder: a changed file is sent again, a removed file is deleted. A restart finds the snapshot:
+the last state without a file being written."""
 
 import os
 import stat
@@ -32,26 +31,26 @@ from training.host.outputs.scan import (
     scan,
 )
 from training.host.reporting.results import due_after
-from trainyard.values.quantities import sized
+from trainyard.values.quantities import counted, sized
 
 LOOK_SECONDS = 1.0
 LOOKS_SHARE = 50
-"""Between two looks pass at least so many times the seconds that a look takes: looking uses 2 % of a processor."""
+"""The pause between two looks is at least this many times as long as a look, so looks use 2 % of a processor."""
 STILL_SECONDS = 0.25
 SETTLED_SECONDS = 0.5
-"""A closed file that was last changed that long ago is whole."""
+"""A closed file that has not changed for this long is whole."""
 RESTLESS_SECONDS = 20.0
-"""After that long a file that never lies still is sent as it is at the moment."""
+"""A file that has changed all the time for this long is sent in its present state."""
 LOG_SECONDS = 5.0
 LOG_BYTES_PER_SECOND = 1 << 20
-"""A file that is open for longer than LOG_SECONDS and than writing its bytes at this rate takes is a log."""
+"""A file is a log if it has been open for longer than LOG_SECONDS plus the time to write it at this rate."""
 MERGE_SECONDS = 10.0
-"""After that long without a moment in which nothing is written, each file that lies still joins the snapshot alone."""
+"""If a file is always being written for this long, each unchanged file joins the snapshot separately."""
 AT_ONCE = 4
 BATCH = 1_000
-"""Files that wait for their turn at once. Each takes a kilobyte of the agent's memory meanwhile."""
+"""Most files in the queue of uploads. Each takes a kilobyte of the agent's memory."""
 WHOLE_BYTES = 4 << 20
-"""Files up to this size are read whole before they are sent."""
+"""Files up to this size are read into memory before they are sent."""
 NICE = 19
 NAMED_AT_MOST = 20
 
@@ -62,13 +61,7 @@ class _OutOfTime(Exception):  # noqa: N818 - never leaves this module
 
 @dataclass(slots=True)
 class OutputsUpload:
-    """One host's outputs.
-
-    `sources` are the files that were there before the program, `index` is what the bucket has. `note` writes a line
-    into the program's log. With `keeps` False only event files are looked for. `runs` answers True while the program
-    runs. `ends_well` turns False if the program was killed: a file that it was writing then is no part of the snapshot.
-    `until` is when the last upload must end, in the seconds of time.monotonic().
-    """
+    """The upload of one host's outputs."""
 
     bucket: Bucket
     run: str
@@ -77,16 +70,23 @@ class OutputsUpload:
     account: Account
     _: KW_ONLY
     sources: Sources
+    """The files from before the program."""
     index: Index
+    """The files that the bucket has."""
     max_bytes: int
     attempt: int
     note: Callable[[str], None]
+    """Writes a line into the program's log."""
     keeps: bool = True
+    """If False, this only looks for event files."""
     runs: Callable[[], bool] = lambda: True
+    """Returns True while the program runs."""
     ends_well: bool = True
+    """False if the program was killed. A file that it was just writing is then not part of the snapshot."""
     until: float | None = None
+    """When the last upload must end, in the seconds of time.monotonic()."""
     event_files: tuple[Path, ...] = ()
-    """TensorBoard's files in the folder, as of the last look."""
+    """TensorBoard's files in the folder at the last look."""
     left_out: dict[str, Omission] = field(default_factory=dict)
     _attempt_before: int = field(init=False)
     _given_up: bool = False
@@ -97,7 +97,7 @@ class OutputsUpload:
     _changed_since: dict[str, float] = field(default_factory=dict)
     _due: dict[str, float] = field(default_factory=dict)
     _grown: frozenset[str] = frozenset()
-    """The changed files that are longer than in the last look, or than what was sent of them."""
+    """The changed files that are longer than at the last look, or than their uploaded version."""
     _missing: set[str] = field(default_factory=set)
     _whole_at: float = field(default_factory=time.monotonic)
     _unwritten: bool = False
@@ -108,8 +108,8 @@ class OutputsUpload:
         self._attempt_before, self.index.attempt = self.index.attempt, self.attempt
 
     def update(self, at_the_end: bool) -> None:
-        """Send what is ready; at the end everything that changed. Raises HostTrouble if the bucket cannot be reached,
-        and while the program runs never a final one: outputs end no run."""
+        """Send the files that are ready, or all changed files at the end. Raises HostTrouble if the bucket cannot be
+        reached. While the program runs, a final trouble is only noted, because outputs never end a run."""
         if self._given_up or (not at_the_end and time.monotonic() < self._next_look):
             return
         if not at_the_end:
@@ -156,13 +156,13 @@ class OutputsUpload:
         if at_the_end:
             self._report()
 
-    # ------------------------------------------------------------------------------------------- what is to be sent
+    # --------------------------------------------------------------------------------------------- files to be sent
     def _is_new(self, path: str, seen: Seen) -> bool:
         sent = self.index.files.get(path)
         return self.sources.files.get(path) != seen and (sent is None or sent.seen != seen)
 
     def _open(self, changed: Mapping[str, Seen], now: float) -> frozenset[str]:
-        """The changed files that a process may write into at this moment."""
+        """Return the changed files that a process has open for writing."""
         root = self.folder.resolve()
         processes = (each for each in Path("/proc").iterdir() if each.name.isdigit())
         written = (file for process in processes for file in written_by(process))
@@ -175,8 +175,8 @@ class OutputsUpload:
         return opened
 
     def _still(self, changed: Mapping[str, Seen], opened: frozenset[str], at_the_end: bool) -> frozenset[str]:
-        """The changed files that are whole: closed, and unchanged for a moment or in two looks. Of a
-        program that was killed, those that were closed in its lifetime."""
+        """Return the changed files that are whole: closed, and unchanged for a moment or between two looks. After a
+        program was killed, return the files that were closed while it ran."""
         self._grown = frozenset(path for path, seen in changed.items() if self._has_grown(path, seen))
         if at_the_end:
             still = {
@@ -227,8 +227,8 @@ class OutputsUpload:
         return self._grows_by_lines(path)
 
     def _is_log(self, path: str, seen: Seen) -> bool:
-        """Return True for a file that stays open while the program runs, and for a text that grows line by line: no
-        restart waits for its end."""
+        """Return True for a file that stays open while the program runs, and for a text that grows by lines. The
+        snapshot does not wait for these."""
         if EVENT_FILE in path or self._grows_by_lines(path):
             return True
         since = self._open_since.get(path)
@@ -239,7 +239,7 @@ class OutputsUpload:
         return path in self._grown and ends_with_a_line(self.folder / path)
 
     def _send_all(self, paths: list[str], changed: Mapping[str, Seen]) -> None:
-        """Send the files side by side. Raises the first trouble with the bucket, after which no more are sent."""
+        """Send the files in parallel. Stop at the first trouble with the bucket and raise it."""
         if not paths:
             return
         stop = threading.Event()
@@ -279,13 +279,13 @@ class OutputsUpload:
         self._due[path] = time.monotonic() + due_after(seen.size)
 
     def _keep_earlier(self, path: str, key: str) -> None:
-        """Keep the file that an earlier attempt wrote under this name: this one did not find it on its disk."""
+        """Keep an earlier attempt's file of this name under another key. This attempt did not find it on its disk."""
         kept = f"@attempt-{self._attempt_before}/{path}"
         self.bucket.copy(key, index.prefix_of(self.run, self.host) + kept)
         self.index.earlier[kept] = self.index.earlier.pop(path)
 
     def _put(self, path: str, key: str, seen: Seen) -> Sent:
-        """Send the file. One that changes meanwhile counts as it was before, so that it is sent again."""
+        """Send the file with its state before the upload, so that a file that changes meanwhile is sent again."""
         descriptor = os.open(self.folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             facts = os.fstat(descriptor)
@@ -296,7 +296,7 @@ class OutputsUpload:
             else:
                 same = Path(
                     f"/proc/self/fd/{descriptor}"
-                )  # also where the program replaces the file meanwhile
+                )  # the same file even if the program replaces it meanwhile
                 version = self.bucket.send(same, key, lambda: self._check_time(path, seen))
             return Sent(Seen.of(facts), version)
         finally:
@@ -308,12 +308,12 @@ class OutputsUpload:
             raise _OutOfTime
 
     def _gone(self, found: Scan) -> set[str]:
-        """The files of the bucket that are not on the disk any more."""
+        """Return the files of the bucket that the disk no longer has."""
         return self.index.files.keys() - found.files.keys() if found.is_complete else set()
 
     def _remove(self, found: Scan, at_the_end: bool) -> None:
-        """Remove from the bucket what the program has removed: missing in two looks, since a file that is being
-        replaced may be missing in one."""
+        """Delete files from the bucket that the program has removed. They must be missing in two looks, because a file
+        that is being replaced may be missing in one."""
         gone = self._gone(found)
         sure = gone if at_the_end else gone & self._missing
         self._missing = gone - sure
@@ -333,8 +333,8 @@ class OutputsUpload:
         over: Mapping[str, Omission],
         at_the_end: bool,
     ) -> None:
-        """Let a restart find the files as they are now, if none is being written. Where that never happens, each file
-        that lies still joins the snapshot alone, also at the end of a program that left no such moment."""
+        """Make the present files the snapshot if none is being written. If that never happens, each unchanged file
+        joins the snapshot separately, at the latest at the program's end."""
         files, now = self.index.files, time.monotonic()
         moving = [
             path
@@ -363,7 +363,7 @@ class OutputsUpload:
             self._unwritten = True
 
     def _write_index(self, found: Scan, at_the_end: bool) -> None:
-        """Write down what the bucket has; a long list more rarely."""
+        """Write the list of the bucket's files, a long list less often."""
         links = {path: to for path, to in found.links.items() if self.sources.links.get(path) != to}
         folders = [path for path in found.folders if path not in self.sources.folders]
         if (links, folders) != (self.index.links, self.index.folders):
@@ -376,10 +376,9 @@ class OutputsUpload:
         self._unwritten = False
 
     def _report(self) -> None:
-        """Name in the log what is left out, the largest first."""
+        """Log the number of files, and the names of the files that were left out, the largest first."""
         if self.index.count:
-            files = "1 file" if self.index.count == 1 else f"{self.index.count} files"
-            self.note(f"outputs: {files}, {sized(self.index.size)}")
+            self.note(f"outputs: {counted(self.index.count, 'file')}, {sized(self.index.size)}")
         ordered = sorted(self.left_out.items(), key=lambda each: (-each[1].size, each[0]))
         for path, each in ordered[:NAMED_AT_MOST]:
             size = f" ({sized(each.size)})" if each.size else ""

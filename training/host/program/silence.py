@@ -74,7 +74,7 @@ class NewLines:
     count: int = 0
     _recent: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
-    def hear(self, line: str) -> None:
+    def add(self, line: str) -> None:
         text = TIME.sub("", line)
         if text not in self._recent:
             self.count += 1

@@ -1,1 +1,1 @@
-"""What this host says: signals, logs, metrics, results."""
+"""This host's reports: signals, logs, metrics, results."""

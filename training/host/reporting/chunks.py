@@ -1,8 +1,8 @@
-"""A log's way to the bucket: in chunks of whole lines, so that only what is new is sent, and fetched.
+"""Upload a log in chunks of whole lines, so that only new lines are sent and fetched.
 
-S3 cannot append. A chunk that is full never changes; the last one is written again while it grows, the larger it is the
-more rarely. Where chunks begin follows from the lines alone, so an agent that was restarted sends those that its
-predecessor would have sent. Beyond `MOST_BYTES` a log is thinned: of each further minute its last lines.
+S3 cannot append. A full chunk never changes. The last chunk is written again while it grows, less often the larger it
+is. The starts of chunks depend only on the lines, so a restarted agent sends the same chunks as its predecessor. Beyond
+`MOST_BYTES`, only the last lines of each minute are kept.
 """
 
 from dataclasses import dataclass
@@ -19,24 +19,24 @@ MOST_BYTES = 2 * 1024**3
 THIN_BYTES = 64 * 1024
 THIN_SECONDS = 60.0
 THINNED = (
-    f"{AGENTS_OWN}this log is longer than {MOST_BYTES // 1024**3} GiB: from here on only the last lines of each minute "
-    "are kept"
+    f"{AGENTS_OWN}this log is longer than {MOST_BYTES // 1024**3} GiB: from here on, only the last lines of each "
+    "minute are kept"
 )
 
 
 def chunk_key(prefix: str, number: int) -> str:
-    """The key of a log's chunk, from 1 on. `prefix` is the log's folder, with its slash."""
+    """Return the key of a log's chunk. Numbers begin at 1. `prefix` is the log's folder, with its slash."""
     return f"{prefix}{number:08d}.log"
 
 
 def due_after(size: int) -> float:
-    """Seconds to wait before a chunk of this size is sent again."""
+    """Return the seconds until a chunk of this size is sent again."""
     return max(EVERY_SECONDS, size / BYTES_PER_SECOND)
 
 
 @dataclass(slots=True)
 class LogUpload:
-    """One log's way to its folder, for one thread."""
+    """The upload of one log to its folder, for one thread."""
 
     bucket: Bucket
     log: StampedLog
@@ -49,12 +49,12 @@ class LogUpload:
     _next_at: float = 0.0
 
     def send(self, now: float, *, last: bool = False) -> None:
-        """Send what is new if it is due; with `last`, also before. After a HostTrouble the next call goes on there."""
+        """Send new lines if they are due, or if `last`. After a HostTrouble, the next call continues at that point."""
         size, under_way = state = (self.log.size, self.log.open)
         if state == self._sent or (now < self._next_at and not last):
             return
         if not self._number:
-            self._go_on_after_another()
+            self._continue_earlier()
         while self._is_kept and size - self._begins > self.chunk:
             self._write(full := self._whole_lines(self._begins))
             self._number, self._begins = self._number + 1, self._begins + len(full)
@@ -70,11 +70,11 @@ class LogUpload:
 
     @property
     def _is_kept(self) -> bool:
-        """Whether all that comes now is kept."""
+        """True while all lines are kept."""
         return self._begins < self.most
 
-    def _go_on_after_another(self) -> None:
-        """With the last chunk that an earlier agent sent: those before it are full."""
+    def _continue_earlier(self) -> None:
+        """Continue with the last chunk that an earlier agent sent. The chunks before it are full."""
         names = [
             each.key.removeprefix(self.prefix).removesuffix(".log") for each in self.bucket.list(self.prefix)
         ]
@@ -87,7 +87,7 @@ class LogUpload:
         self._number, self._begins = number, begins
 
     def _end_of_chunk(self, number: int) -> int:
-        """Where its last line ends in the stamped log."""
+        """Return the offset in the stamped log at which the chunk's last line ends."""
         line = self.bucket.read(chunk_key(self.prefix, number)).rstrip(b"\n").rpartition(b"\n")[2] + b"\n"
         with self.log.path.open("rb") as stamped, mmap(stamped.fileno(), 0, access=ACCESS_READ) as text:
             return text.rfind(line) + len(line)
@@ -96,7 +96,7 @@ class LogUpload:
         self.bucket.write(chunk_key(self.prefix, self._number), text)
 
     def _last_lines(self, size: int) -> bytes:
-        """Of those since the last chunk, after a line of the agent's own with the time of the first of them."""
+        """Return the last lines since the last chunk, after a line of the agent with the time of the first of them."""
         text = self._read(max(self._begins, size - THIN_BYTES), THIN_BYTES)
         if size - self._begins > THIN_BYTES:
             text = text.partition(b"\n")[2]
@@ -104,7 +104,7 @@ class LogUpload:
         return stamp + bar + f"{THINNED}\n".encode() + text
 
     def _whole_lines(self, begins: int) -> bytes:
-        """Those that fit into a chunk from there on."""
+        """Return the lines from that offset on that fit into a chunk."""
         text = self._read(begins, self.chunk)
         return text[: text.rfind(b"\n") + 1]
 

@@ -1,6 +1,6 @@
-"""What TensorBoard would draw of a program: the scalars in the event files that it writes, as facts of its progress.
+"""Read a program's progress from the scalars in the event files that it writes for TensorBoard.
 
-TensorFlow is not needed for it: event files are TFRecords of a protocol buffer, which TensorBoard brings along.
+This needs no TensorFlow: event files are TFRecords of a protocol buffer, which the package tensorboard contains.
 https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details
 """
 
@@ -19,13 +19,13 @@ from tensorboard.compat.proto.event_pb2 import Event
 from training.host.reporting.words import PLAIN, TRAINING
 
 AT_ONCE_BYTES = 4 * 1024 * 1024
-"""Of one file, in one look."""
+"""Most bytes that are read from one file in one look."""
 LONGEST_RECORD = 64 * 1024
-"""Longer ones are pictures and graphs, and are passed over."""
+"""Longer records are pictures and graphs, and are skipped."""
 HEAD, SUM_BYTES = struct.Struct("<QI"), 4
-"""A record's length with its checksum; then come the record and its own."""
+"""A record's length with its checksum. The record and its own checksum follow."""
 EVALUATION = frozenset({"val", "valid", "validation", "eval", "evaluation"})
-"""Words of a folder's name whose scalars are of an evaluation."""
+"""Words in the name of a folder with scalars of an evaluation."""
 PERHAPS_EVALUATION = frozenset({"test", "dev"})
 """Words that are also names of runs: they mean an evaluation only if there are scalars beside them."""
 NAMES = {
@@ -40,22 +40,23 @@ PACES = {
     "batch_steps_per_second": "",
     "global_step/sec": "",
 }
-"""What counts the steps of a second, and per what."""
+"""Tags that count the steps of a second, with what the event's own number counts."""
 WORDS = re.compile(r"[^a-z0-9]+")
 FLOATS = {1: "<f", 2: "<d", 19: "<e"}
-"""By TensorFlow's DataType: float, double, half."""
+"""Formats by TensorFlow's DataType: float, double, half."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class EventFiles:
-    """Event files below `folder`, read on where the last look stopped. `listed` returns the files to look at, and
-    others; events from before `since` (epoch seconds) are of an earlier attempt."""
+    """The event files below a folder. Each look continues where the last one stopped."""
 
-    listed: Callable[[], Iterable[Path]]
+    list_files: Callable[[], Iterable[Path]]
+    """Returns the files to look at, and others."""
     folder: Path
     since: float
+    """Events from before this time (in seconds since 1970) are of an earlier attempt."""
     _read: dict[Path, int] = field(default_factory=dict)
     _has_steps: bool = False
 
@@ -65,9 +66,8 @@ class EventFiles:
         return self._has_steps
 
     def look(self) -> list[dict[str, float]]:
-        """New facts, those of a step together. A file that is no event file, or cannot be read, is the program's own
-        affair."""
-        files = [path for path in sorted(self.listed()) if "tfevents" in path.name]
+        """Return new facts, merged by step. Skip files that are not event files or cannot be read."""
+        files = [path for path in sorted(self.list_files()) if "tfevents" in path.name]
         return [facts for path in self._of_training(files) for facts in self._look_at(path)]
 
     def _of_training(self, files: list[Path]) -> list[Path]:
@@ -101,7 +101,8 @@ class EventFiles:
             yield together
 
     def _facts_of(self, event: Event) -> dict[str, float]:
-        """Keras numbers epochs from 0, and writes of one when it is over. Where there are steps, they count."""
+        """Return the facts of one event. Keras numbers epochs from 0, and writes an epoch's event at its end. If there
+        are steps, only steps count."""
         facts: dict[str, float] = {}
         for tag, value in scalars(event) if event.wall_time >= self.since else ():
             per, name = meaning(tag)
@@ -116,7 +117,7 @@ class EventFiles:
         return facts
 
     def _events(self, path: Path) -> Iterator[Event]:
-        """Those that are whole by now."""
+        """Yield the events that are whole by now."""
         begins = self._read.get(path, 0)
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -136,7 +137,7 @@ class EventFiles:
 
 
 def scalars(event: Event) -> Iterator[tuple[str, float]]:
-    """Of TensorFlow 1 and 2."""
+    """Yield the scalars of an event of TensorFlow 1 or 2."""
     for value in event.summary.value:
         if value.HasField("simple_value"):
             yield value.tag, value.simple_value
@@ -153,10 +154,10 @@ def _numbers(tensor: Any) -> Iterator[float]:
 
 
 def meaning(tag: str) -> tuple[str, str]:
-    """Return how the tag counts, and which of our names it has; empty for a tag that has none.
+    """Return what the tag's number counts, and our name for its value; both empty for an unknown tag.
 
-    `epoch` is Keras' way: epochs from 0. A tag that ends in `epoch` counts as its writer likes: Lightning counts steps.
-    """
+    `epoch` means Keras' epochs from 0. A tag that ends in `epoch` counts in the way of its writer: Lightning counts
+    steps."""
     tag = tag.lower()
     if tag in PACES:
         return PACES[tag], "steps_per_second"
@@ -169,9 +170,9 @@ def meaning(tag: str) -> tuple[str, str]:
 
 
 def _has(folder: str, meant: frozenset[str]) -> bool:
-    """Return True for a folder that is called by such a word.
+    """Return True if a folder's name has one of these words.
 
-    A word of EVALUATION counts at either end of the name: PyTorch calls a folder `Loss_val`, an estimator `eval_test`.
+    A word of EVALUATION counts at either end of the name, as in PyTorch's `Loss_val` and an estimator's `eval_test`.
     """
     words = [word for word in WORDS.split(folder.lower()) if word]
     ends = words[-1:] if len(words) == 1 or meant is EVALUATION else []

@@ -1,7 +1,7 @@
-"""How busy the GPUs are, published by this host itself where the CloudWatch agent's metrics do not arrive.
+"""Publish the use of the GPUs from this host itself if the CloudWatch agent's metrics do not arrive.
 
-Names, units and dimension are the CloudWatch agent's (training/baking/cloudwatch.py), so that who reads them need not
-know who published them; should both do, their maximum is right.
+Names, units, and dimensions are the same as the CloudWatch agent's (training/baking/cloudwatch.py), so readers need not
+distinguish them. If both publish, the maximum is correct.
 """
 
 import logging
@@ -24,10 +24,10 @@ UNITS = {UTILIZATION: "Percent", MEMORY: "Megabytes"}
 INTERVAL_SECONDS = host_metrics.GPU_SECONDS
 
 QUERY = ("nvidia-smi", "--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits")
-"""One line for each GPU, the metrics in the order of UNITS."""
+"""Prints one line for each GPU, with the metrics in the order of UNITS."""
 ANSWER_SECONDS = 30.0
 FIRST_LOOK = timedelta(minutes=6)
-"""After the host's agent began: the CloudWatch agent needs some minutes from its start to CloudWatch."""
+"""Time from the agent's start to its first look: the CloudWatch agent's first metrics take some minutes."""
 LOOK_AGAIN = timedelta(minutes=15)
 SPAN = timedelta(minutes=5)
 ACCESS = {"AccessDenied", "AccessDeniedException"}
@@ -36,13 +36,13 @@ MOST_SHOWN = 200
 logger = logging.getLogger(__name__)
 
 Shown = Mapping[str, tuple[float, ...]]
-"""By metric the value of each GPU. A metric that not every GPU tells is not there: what is unknown is not idle."""
+"""The values of all GPUs by metric. A metric that some GPU does not report is missing, because unknown is not idle."""
 
 
 class GpuMetrics:
-    """Publishes what CloudWatch does not have of this instance. `turn` is called once in INTERVAL_SECONDS.
+    """Publishes the metrics of this instance that CloudWatch lacks. Call `turn` once in INTERVAL_SECONDS.
 
-    What keeps it from that is logged once and ends nothing. What it once publishes it goes on to publish."""
+    A trouble is logged once and ends nothing. A metric that was published once is always published from then on."""
 
     def __init__(self, cloudwatch: Any, instance: str, *, born: datetime) -> None:
         self.publishes: frozenset[str] = frozenset()
@@ -50,13 +50,13 @@ class GpuMetrics:
         self._instance = instance
         self._born = born
         self._looked: datetime | None = None
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
     def turn(self, now: datetime) -> None:
         try:
             self._publish(now)
         except HostTrouble as trouble:
-            self._say_once(trouble.reason)
+            self._log_once(trouble.reason)
 
     def _publish(self, now: datetime) -> None:
         looks = is_due(self._born, self._looked, self.publishes, now)
@@ -66,7 +66,7 @@ class GpuMetrics:
         if looks:
             self._look(now)
         for name in sorted(self.publishes - set(shown)):
-            self._say_once(f"nvidia-smi does not tell {name} of every GPU, so it is not published")
+            self._log_once(f"nvidia-smi does not report {name} for every GPU, so it is not published")
         data = [
             datum(name, shown[name], self._instance, now)
             for name in UNITS
@@ -76,7 +76,7 @@ class GpuMetrics:
             put(self._cloudwatch, data, what="the GPU metrics")
 
     def _look(self, now: datetime) -> None:
-        """What this host has published itself before it was started again proves nothing."""
+        """Find the metrics that do not arrive. This host's own metrics from before a restart do not count."""
         self._looked = now
         since = max(now - SPAN, self._born + timedelta(minutes=1))
         missing = (
@@ -85,26 +85,26 @@ class GpuMetrics:
         if missing:
             logger.warning(
                 "%s of this host did not arrive in CloudWatch within %d minutes: from now on this agent publishes "
-                "them; see /opt/aws/amazon-cloudwatch-agent/logs for what keeps the CloudWatch agent from it",
+                "them; see /opt/aws/amazon-cloudwatch-agent/logs for the CloudWatch agent's errors",
                 " and ".join(sorted(missing)),
                 SPAN.total_seconds() // 60,
             )
         self.publishes |= missing
 
-    def _say_once(self, reason: str) -> None:
-        if reason not in self._said:
-            self._said.add(reason)
+    def _log_once(self, reason: str) -> None:
+        if reason not in self._logged:
+            self._logged.add(reason)
             logger.warning("gpu metrics: %s", reason)
 
 
 def of_host(tags: Mapping[str, str]) -> int:
-    """How many GPUs the host's type has, by its tags; a host that does not say may have some."""
+    """Return the number of GPUs of the host's type, from its tags. Return 1 if the tag is missing."""
     return int(tags.get(Tag.GPUS, "1"))
 
 
 def are_wanted(tags: Mapping[str, str]) -> bool:
-    """Whether this host may publish: one of a yard, with a GPU and the driver's command; never a builder, whose bake
-    tests whether the CloudWatch agent does."""
+    """Return True if this host may publish: a yard's host with a GPU and the driver's command, but not a builder, whose
+    bake tests if the CloudWatch agent publishes."""
     if Tag.YARD not in tags or tags.get(Tag.KIND) == "bake" or not of_host(tags):
         return False
     if shutil.which(QUERY[0]):
@@ -114,31 +114,31 @@ def are_wanted(tags: Mapping[str, str]) -> bool:
 
 
 def is_due(born: datetime, looked: datetime | None, publishes: frozenset[str], now: datetime) -> bool:
-    """Whether to ask CloudWatch what arrives: some minutes after the start, then seldom, while there is anything that
-    this host does not publish itself."""
+    """Return True if it is time to check the metrics in CloudWatch: some minutes after the start, then less often,
+    until this host publishes all metrics itself."""
     if publishes == frozenset(UNITS):
         return False
     return now - (looked or born) >= (LOOK_AGAIN if looked else FIRST_LOOK)
 
 
 def ask_driver() -> Shown:
-    """What the GPUs do now. Raises HostTrouble when the driver does not tell."""
+    """Return the present use of the GPUs. Raises HostTrouble if the driver does not answer."""
     try:
         done = subprocess.run(QUERY, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise HostTrouble(
-            f"{QUERY[0]} does not answer: {error}; nobody sees whether a GPU is idle"
+            f"{QUERY[0]} does not answer: {error}; idle GPUs of this host are not detected"
         ) from error
     if done.returncode:
         output = (done.stdout + done.stderr).strip()[-MOST_SHOWN:]
         raise HostTrouble(
-            f"{QUERY[0]} failed (exit code {done.returncode}): {output}; nobody sees whether a GPU is idle"
+            f"{QUERY[0]} failed (exit code {done.returncode}): {output}; idle GPUs of this host are not detected"
         )
     return parse(done.stdout)
 
 
 def parse(text: str) -> Shown:
-    """Of the answer to QUERY. Where a GPU tells `[N/A]` or an error instead of a number, the metric is unknown."""
+    """Parse the output of QUERY. If a GPU has `[N/A]` or an error instead of a number, the metric is unknown."""
     rows = [[word.strip() for word in line.split(",")] for line in text.splitlines() if line.strip()]
     columns = dict(zip(UNITS, zip(*rows, strict=False), strict=False))
     return {
@@ -149,7 +149,7 @@ def parse(text: str) -> Shown:
 
 
 def datum(name: str, values: tuple[float, ...], instance: str, now: datetime) -> dict[str, Any]:
-    """All GPUs of the host as one series: its Maximum is the busiest, as of the CloudWatch agent's."""
+    """Return all GPUs of the host as one series, whose Maximum is the busiest GPU, as for the CloudWatch agent."""
     counted = sorted(Counter(values).items())
     return {
         "MetricName": name,
@@ -162,9 +162,9 @@ def datum(name: str, values: tuple[float, ...], instance: str, now: datetime) ->
 
 
 def arrived(cloudwatch: Any, instance: str, *, since: datetime, now: datetime) -> Mapping[str, float]:
-    """The greatest value of each metric that CloudWatch has of this instance; a metric that is missing is missing.
+    """Return the greatest value of each metric that CloudWatch has for this instance.
 
-    Raises HostTrouble when CloudWatch cannot be asked."""
+    Raises HostTrouble if CloudWatch cannot be reached."""
     names = {f"m{place}": name for place, name in enumerate(UNITS)}
     queries = [
         {
@@ -191,7 +191,7 @@ def arrived(cloudwatch: Any, instance: str, *, since: datetime, now: datetime) -
 
 
 def put(cloudwatch: Any, data: list[dict[str, Any]], *, what: str) -> None:
-    """`what` says whose data they are. Raises HostTrouble."""
+    """Publish metrics. `what` names them in errors. Raises HostTrouble."""
     try:
         cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
     except (ClientError, BotoCoreError) as error:

@@ -1,4 +1,4 @@
-"""What an earlier attempt left in `${tensorboard}` beside its events: logs that a program continues by appending."""
+"""Restore logs that an earlier attempt has written into `${tensorboard}`, and to which a program appends."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ MOST_BYTES = 256 * 1024 * 1024
 
 
 def restore(bucket: Bucket, prefix: str, folder: Path) -> int:
-    """Put the files below `prefix` into `folder` and return how many. A file of the program's that is there stays.
+    """Download the files below `prefix` to `folder` and return their number. Existing files stay.
 
-    A new host's file would replace the one in the bucket, and with it all that was logged before. Every attempt writes
-    event files of its own, so these are not fetched.
+    Without that, a new host's file would replace the one in the bucket with all earlier lines. Every attempt writes its
+    own event files, so these are not fetched.
     """
     wanted = {}
     for item in bucket.list(prefix):

@@ -1,8 +1,8 @@
-"""A program's output line by line: bytes of any kind come in, whole lines of text go out. Pure.
+"""Split a program's output, which may be any bytes, into whole lines of text. Pure.
 
-A log has no cursor, so this file keeps the few rows that a program may still redraw: a carriage return draws a row
-again, backspaces write over it, and nested progress bars move up and down between their rows. The last drawing of each
-row becomes the line.
+A log has no cursor, so this module keeps the few rows that a program may still redraw: a carriage return starts a row
+again, backspaces overwrite it, and nested progress bars move up and down between their rows. The last drawing of each
+row becomes its line.
 """
 
 import codecs
@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from training.host.program.tracebacks import AGENTS_OWN
 
 MOST_BYTES = 16 * 1024
-"""The longest line, in bytes of UTF-8. The rest of a longer line is left out."""
-GOES_ON = " ... (the line goes on)"
+"""The longest line in bytes of UTF-8. The rest of a longer line is left out."""
+CONTINUES = " ... (the line continues)"
 MOST_ROWS = 40
-"""How far up a cursor is followed. tqdm nests 20 bars at most in its default terminal."""
+"""Most rows that a cursor may move up. tqdm nests at most 20 bars in its default terminal."""
 MOST_PAYLOAD = 4096
-"""The longest title, link or image name that a control string is believed to have, in characters."""
+"""The longest title, link, or image name in a control string, in characters."""
 STRING = rf"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{{0,{MOST_PAYLOAD}}}"
-"""How a control string of ECMA-48 begins: OSC (titles, links), DCS, SOS, PM, APC."""
+"""The beginning of a control string of ECMA-48: OSC (titles, links), DCS, SOS, PM, APC."""
 SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~])"
     rf"|{STRING}(?:\x07|\x1b\\|\x9c)"
@@ -33,26 +33,28 @@ UNFINISHED = re.compile(rf"(?:(?:\x1b\[|\x9b)[0-?]*[ -/]*|{STRING}\x1b?|\x1b[ -/
 TOKEN = re.compile(rf"\n|\r|\x08+|{SEQUENCE.pattern}")
 MOVES = re.compile(r"[\x08\x1b\x90\x98\x9b\x9d-\x9f]")
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
-"""Characters that a terminal does not show, or that other tools take for the end of a line."""
+"""Characters that a terminal does not show, or that other tools treat as the end of a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`text` is the drawing under way, `drawn` the last one before it that shows anything. `sent` is True for a row
-    whose line has been returned already, and that the program has moved up to."""
+    """One row of the program's output."""
 
     text: str = ""
+    """The present drawing."""
     drawn: str = ""
+    """The last earlier drawing that shows anything."""
     sent: bool = False
+    """True if its line was returned already, and the program has moved up to the row since."""
 
     @property
     def shown(self) -> str:
-        """The row as a line: a drawing of blanks, by which a bar is wiped, does not count."""
+        """The row as a line. A drawing of blanks, which only clears a bar, does not count."""
         return self.text if self.text.strip() or not self.drawn else self.drawn
 
     @property
     def lines(self) -> list[str]:
-        """The lines of a row that has ended. A line of the agent's own replaces no drawing."""
+        """The lines of a row that has ended. A line of the agent does not replace a drawing."""
         is_own = self.text.startswith(AGENTS_OWN) and self.drawn
         return [self.drawn, self.text] if is_own else [self.shown]
 
@@ -61,13 +63,13 @@ class Row:
         return replace(self, text="", drawn=self.text if self.text.strip() else self.drawn)
 
     def redraw(self, text: str) -> "Row":
-        """Write behind the row's end, and draw it again after each carriage return."""
+        """Append to the row, and draw it again after each carriage return."""
         *drawings, last = (self.text + text).split("\r")
         drawn = next((drawing for drawing in reversed(drawings) if drawing.strip()), self.drawn)
         return replace(self, text=last[: MOST_BYTES + 1], drawn=drawn[: MOST_BYTES + 1])
 
     def write(self, text: str, column: int | None) -> "Row":
-        """Write over the row from `column` on, or behind its end (None)."""
+        """Overwrite the row from `column` on, or append to it (None)."""
         if column is None:
             return replace(self, text=(self.text + text)[: MOST_BYTES + 1])
         return replace(
@@ -80,11 +82,10 @@ EMPTY = Row()
 
 @dataclass(slots=True)
 class Splitter:
-    """Takes bytes in pieces of any size and returns the lines that they complete.
+    """Splits bytes, in pieces of any size, into lines.
 
-    A row is complete when the program can no longer be expected to come back to it: at its end, unless the program has
-    just moved its cursor up. While bars are nested, as many rows are held back as the cursor has moved up.
-    """
+    A row is complete at its end, unless the program has just moved its cursor up and may return to it. With nested
+    bars, as many rows are held back as the cursor has moved up."""
 
     _half: bytes = b""
     _sequence: str = ""
@@ -113,7 +114,7 @@ class Splitter:
         return self._split(text)
 
     def _split(self, text: str) -> list[str]:
-        """Return the lines of a text that moves no cursor, many times faster than `_draw`."""
+        """Return the lines of a text without cursor moves, many times faster than `_draw`."""
         *whole, rest = CONTROLS.sub("", text).split("\n")
         row, lines = self._rows[0], []
         for piece in whole:
@@ -126,19 +127,19 @@ class Splitter:
         return lines
 
     def finish(self) -> list[str]:
-        """Return the lines of all rows that are still held back, the one under way too, and begin again."""
+        """Return the lines of all rows that are held back, including the present one, and begin again."""
         lines = [limited(row.shown) for row in self._rows if row.shown]
         self._rows, self._at, self._column, self._newest, self._height = [EMPTY], 0, None, 0, 0
         return lines
 
     @property
     def open(self) -> str:
-        """The row that was drawn last, as it looks now."""
+        """The present text of the row that was drawn last."""
         return limited(self._rows[self._newest].shown)
 
     @property
     def drawings(self) -> list[str]:
-        """The last whole drawing of each row that may still change: `open` may end in the middle of a number."""
+        """The last whole drawing of each row that may still change. `open`, in contrast, may end within a number."""
         return [limited(row.drawn) for row in self._rows if row.drawn]
 
     def _draw(self, text: str) -> Iterator[str]:
@@ -162,9 +163,9 @@ class Splitter:
             self._newest = self._at
 
     def _next_row(self) -> Iterator[str]:
-        """Go down one row. Below the last one a row begins, and those that nothing returns to are complete.
+        """Go down one row. Below the last row a new one begins, and rows that are not held back are complete.
 
-        A line of the agent's own completes all others: the agent appends it wherever the program has its cursor.
+        A line of the agent completes all other rows, because the agent appends it wherever the program's cursor is.
         """
         row = self._rows[self._at]
         if row.text.startswith(AGENTS_OWN):
@@ -217,7 +218,7 @@ class Splitter:
         self._column = max(0, column - count)
 
     def _erase(self, what: str) -> None:
-        """To the end of the row, or all of it."""
+        """Erase to the end of the row, or the whole row."""
         if what in ("1", "2"):
             self._redraw()
         elif self._column is not None:
@@ -225,7 +226,8 @@ class Splitter:
             self._rows[self._at], self._column = replace(row, text=row.text[: self._column]), None
 
     def _up(self, count: int) -> None:
-        """Rows above the first one that is kept were returned as lines; drawn again, they become lines again."""
+        """Move the cursor up. Rows above the first one kept were returned as lines; redrawn, they become lines
+        again."""
         count = min(count, MOST_ROWS)
         missing = max(0, count - self._at)
         self._rows[:0] = [Row(sent=True)] * missing
@@ -235,14 +237,14 @@ class Splitter:
 
 
 def limited(line: str) -> str:
-    """Cut a line behind its last whole character that fits."""
+    """Cut a line after the last whole character that fits."""
     if len(line) * 4 <= MOST_BYTES or len(encoded := line.encode()) <= MOST_BYTES:
         return line
-    return encoded[:MOST_BYTES].decode(errors="ignore") + GOES_ON
+    return encoded[:MOST_BYTES].decode(errors="ignore") + CONTINUES
 
 
 def plain(text: bytes) -> str:
-    """All lines of a piece of a log, the one under way too."""
+    """Return all lines of a piece of a log, including the present one."""
     splitter = Splitter()
     lines = splitter.take(text)
     return "".join(f"{line}\n" for line in [*lines, *splitter.finish()] if line)

@@ -1,7 +1,7 @@
-"""The program's log on the host: stamped line by line as it is written. chunks.py brings it to the bucket.
+"""The program's log on the host, with a time stamp in each line. chunks.py uploads it.
 
-The lines follow from the bytes of the raw log alone. So an agent that was restarted splits the raw log again and skips
-as many lines as the stamped log has: no line is lost, repeated or stamped a second time.
+The lines depend only on the bytes of the raw log. A restarted agent splits the raw log again and skips the lines that
+the stamped log already has, so no line is lost, repeated, or stamped twice.
 """
 
 import os
@@ -15,28 +15,28 @@ from training.host.reporting.lines import Splitter
 from trainyard.values.serialization import timestamp
 
 AT_ONCE_BYTES = 1024 * 1024
-HEARD_AT_ONCE = 1000
+LINES_AT_ONCE = 1000
 
 
 def ignore(line: str) -> None:
-    """Do nothing with a line."""
+    """Ignore a line."""
 
 
 @dataclass(slots=True)
 class StampedLog:
-    """`who` stands in every line: `<role>-<index> <instance id>`. `hide` takes secrets out of a line.
-
-    `hear` is called with each line as it was printed, of very many at once with the last ones, and with each whole
-    drawing of a progress bar that is there when the log is looked at. `hear_open` is called with the line under way
-    whenever it changes; it may end in the middle of a number.
-    """
+    """The raw log of a program, and its copy with time stamps."""
 
     raw: Path
     path: Path
     who: str
+    """The host in every line: `<role>-<index> <instance id>`."""
     hide: Callable[[str], str] = str
-    hear: Callable[[str], None] = ignore
-    hear_open: Callable[[str], None] = ignore
+    """Removes secrets from a line."""
+    on_line: Callable[[str], None] = ignore
+    """Called with each printed line (only the last of very many), and with each whole drawing of a progress bar that
+    the log shows."""
+    on_open_line: Callable[[str], None] = ignore
+    """Called with the present line whenever it changes; it may end within a number."""
     _read: int = 0
     _written: int = -1
     _skip: int = 0
@@ -45,9 +45,9 @@ class StampedLog:
     _open: str = ""
 
     def stamp(self, now: datetime) -> None:
-        """Stamp every line that was completed since the last look. After an OSError the next call goes on there."""
+        """Stamp all lines that were completed since the last call. After an OSError, the next call continues there."""
         if self._written < 0:
-            self._go_on_after_another()
+            self._continue_earlier()
         if size_of(self.raw) <= self._read:
             return
         with self.raw.open("rb") as raw:
@@ -60,25 +60,25 @@ class StampedLog:
                 self._read += len(text)
                 self._skip -= known
                 self._splitter = splitter
-                for line in lines[-HEARD_AT_ONCE:]:
-                    self.hear(line)
+                for line in lines[-LINES_AT_ONCE:]:
+                    self.on_line(line)
         self._open = ""
         if self._splitter.open:
             self._open = self._line(self._splitter.open, now)
-            self.hear_open(self._splitter.open)
+            self.on_open_line(self._splitter.open)
         before, self._drawings = self._drawings, [] if self._skip else self._splitter.drawings
         for drawing in self._drawings:
             if drawing not in before:
-                self.hear(drawing)
+                self.on_line(drawing)
 
     @property
     def open(self) -> str:
-        """The line under way, with the time it was last seen to change; empty when there is none."""
+        """The present line, with the time of its last change; empty if there is none."""
         return self._open.rstrip("\n")
 
     @property
     def size(self) -> int:
-        """Bytes of the whole lines that are stamped."""
+        """The size of the stamped lines in bytes."""
         return max(0, self._written)
 
     def _line(self, line: str, now: datetime) -> str:
@@ -94,7 +94,7 @@ class StampedLog:
             raise
         self._written += len(text)
 
-    def _go_on_after_another(self) -> None:
+    def _continue_earlier(self) -> None:
         lines, whole = 0, 0
         if self.path.exists():
             with self.path.open("rb") as stamped:
@@ -106,7 +106,7 @@ class StampedLog:
 
 
 def note(raw: Path, text: str) -> None:
-    """A line of the agent's own in the program's log, never in the middle of a line of the program's."""
+    """Write a line of the agent into the program's log, always as a line of its own."""
     raw.parent.mkdir(parents=True, exist_ok=True)
     before = "" if end_of(raw, 1) in (b"", b"\n") else "\n"
     with raw.open("a") as log:
@@ -114,7 +114,7 @@ def note(raw: Path, text: str) -> None:
 
 
 def end_of(path: Path, most: int) -> bytes:
-    """The last `most` bytes of the log; empty while there is none."""
+    """Return the last `most` bytes of a log; empty if it does not exist."""
     try:
         with path.open("rb") as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - most))
@@ -124,5 +124,5 @@ def end_of(path: Path, most: int) -> bytes:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of the log; -1 while there is none."""
+    """Return the size of a log in bytes; -1 if it does not exist."""
     return path.stat().st_size if path.exists() else -1

@@ -1,4 +1,4 @@
-"""metrics.json while the program runs: what it reports, and a curve of the whole run in at most 500 samples."""
+"""metrics.json of a running program: its reports, and a curve of the whole run with at most 500 samples."""
 
 import json
 import math
@@ -20,8 +20,8 @@ SAMPLED = ("step", "loss", "accuracy", "steps_per_second")
 
 @dataclass(slots=True)
 class Curve:
-    """Samples in the order of their steps. A run keeps each of its first 500; when another comes, every second one
-    goes, and the distance that new ones keep doubles. The newest is always there."""
+    """Samples in the order of their steps. A run keeps its first 500 samples. The next one removes every second sample,
+    and doubles the distance between new ones. The newest sample is always kept."""
 
     samples: list[dict[str, Any]] = field(default_factory=list)
     _newest: dict[str, Any] | None = None
@@ -29,12 +29,12 @@ class Curve:
     _begins: bool = False
     _has_steps: bool = False
     _counted_from: int | None = None
-    """The first step that was counted here, since the program's own was unknown."""
+    """The first step that was counted here, because the program did not name its steps."""
 
     @staticmethod
     def after(samples: list[dict[str, Any]], *, begins: bool = False) -> "Curve":
-        """Go on with what an earlier attempt or agent sampled. `begins`: the first step of this attempt is unknown, and
-        replaces the samples from there on."""
+        """Continue the curve of an earlier attempt or agent. With `begins`, the first step of this attempt is unknown,
+        and replaces the samples from there on."""
         distance = 1
         if len(samples) >= MOST_SAMPLES // 2:
             steps = [sample["step"] for sample in samples]
@@ -42,8 +42,8 @@ class Curve:
         return Curve(list(samples), samples[-1] if samples else None, distance, begins)
 
     def add(self, facts: dict[str, Any], at: datetime) -> None:
-        """What has no number or a step that was passed already has no place on the curve. As long as the program names
-        no step, its reports are counted instead: its first step replaces these samples."""
+        """Add a sample, unless it has no number or an old step. Reports without steps are counted, until the program's
+        first step replaces these samples."""
         step = facts.get("step")
         if step is not None:
             self._forget(step if self._begins else self._counted_from)
@@ -79,7 +79,7 @@ class Curve:
 
 @dataclass(slots=True)
 class Metrics:
-    """The run's metrics.json: begun where the run is, added to, sent when it changed."""
+    """The run's metrics.json. It continues the run's earlier curve, and is sent when it has changed."""
 
     bucket: Bucket
     key: str
@@ -89,7 +89,7 @@ class Metrics:
     _sent: bytes = b""
 
     def begin(self, *, up_to: float = math.inf, begins: bool = False) -> None:
-        """Go on with the samples that the bucket has, up to this step. `begins`: see Curve.after."""
+        """Continue with the bucket's samples up to this step. `begins`: see Curve.after."""
         document = as_object(self.bucket.read_if_there(self.key)) or {}
         samples = document.get("samples")
         known = [
@@ -104,7 +104,7 @@ class Metrics:
         self.curve.add(facts, at)
 
     def send(self) -> None:
-        """Into the bucket, if there is anything new to say."""
+        """Write it to the bucket if it has changed."""
         if not self.facts and not self._own:
             return
         text = json.dumps(floats.with_texts(self._document())).encode()
@@ -113,7 +113,8 @@ class Metrics:
             self._sent = text
 
     def conclude(self, path: Path) -> dict[str, Any] | None:
-        """Lay what the program wrote over what it reported, and send it. None when it wrote no JSON object."""
+        """Merge the program's own metrics.json over its reports, send it, and return it. Return None if the program has
+        written no JSON object."""
         own = as_object(path.read_bytes()) if is_readable(path) else None
         self._own = own or {}
         self.send()
@@ -124,7 +125,7 @@ class Metrics:
 
 
 def as_object(text: bytes | None) -> dict[str, Any] | None:
-    """The JSON object in `text`; None when it holds none."""
+    """Return the JSON object in a text; None if it is not one."""
     try:
         document = json.loads(text or b"")
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is seen of a program that reports nothing itself: by the job's pattern in the lines that it prints."""
+"""The progress of a program without reports, found by the job's pattern in its output."""
 
 import re2
 
@@ -6,14 +6,14 @@ from training.host.errors import ProgramFault
 from training.host.program.tracebacks import AGENTS_OWN
 
 LONGEST = 2000
-"""Characters of a line that are looked at."""
+"""Most characters of a line that are read."""
 
 
 class PrintedProgress:
-    """`program.progress` of a job. RE2 matches in time that grows with the line's length alone."""
+    """The pattern `program.progress` of a job. The time of a match with RE2 grows only with the line's length."""
 
     def __init__(self, pattern: str) -> None:
-        """Raises ProgramFault where RE2 does not take it."""
+        """Compile the pattern. Raises ProgramFault if RE2 refuses it."""
         options = re2.Options()
         options.log_errors = False
         try:
@@ -21,11 +21,11 @@ class PrintedProgress:
         except re2.error as error:
             why = error.args[0].decode(errors="replace")
             raise ProgramFault(
-                f"program.progress is no pattern for RE2, by which hosts match: {why}; correct it, and start again"
+                f"program.progress is not a valid pattern of RE2, which hosts use: {why}; correct it and start again"
             ) from error
 
     def facts(self, line: str) -> dict[str, float]:
-        """Numbers by name, as the program may print them: nothing is checked. Lines of the agent's own have none."""
+        """Return the unchecked numbers in a line by name. Lines of the agent have none."""
         found = None if line.startswith(AGENTS_OWN) else self._pattern.search(line[:LONGEST])
         if not found:
             return {}
@@ -37,7 +37,7 @@ class PrintedProgress:
 
 
 def number(text: str) -> float | None:
-    """The number that a text is, if it is one."""
+    """Return the number in a text, or None."""
     try:
         return float(text.replace(",", ""))
     except ValueError:

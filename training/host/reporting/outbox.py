@@ -1,7 +1,7 @@
-"""The outbox: signals of this host on the bus, in order, delivered late rather than never.
+"""The outbox: send this host's signals to the bus, in order, and retry until they are delivered.
 
-A signal that is superseded before it could be sent (an older progress, an older ready) is left out. When the host may
-not put events for a while (denials.py), its final report goes to the bucket and the host powers itself off.
+A signal that a newer one supersedes before it is sent (progress, ready) is dropped. If the host is denied PutEvents for
+a while (denials.py), it writes its final report to the bucket and powers itself off.
 """
 
 import json
@@ -24,9 +24,9 @@ from trainyard.protocol.signals import Credentials, Ending, FailureKind, Progres
 from trainyard.protocol.tags import Tag
 
 SUPERSEDED = (Credentials, Ready, Progress)
-SIGN_SECONDS = 55.0
-"""How often a chief's host leaves its progress in the bucket too: while the bus or the ledger is down, the yard sees
-there that the attempt goes on."""
+COPY_SECONDS = 55.0
+"""Interval at which a chief's host also writes its progress to the bucket. There the yard sees that the attempt
+continues while the bus or the ledger is down."""
 RETRY_SECONDS = 5.0
 DENIED = {"AccessDeniedException", "AccessDenied"}
 
@@ -35,10 +35,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """This host as IAM names it: `user` is its aws:userid, the only one under which it may put events."""
+    """The identity with which this host sends signals."""
 
     bus: str
     user: str
+    """The host's aws:userid. IAM lets the host put events only under this name."""
 
     @staticmethod
     def of(instance: str, tags: Mapping[str, str]) -> "Sender":
@@ -46,7 +47,7 @@ class Sender:
         return Sender(tags[Tag.BUS], f"{tags[Tag.ROLE]}:{instance}")
 
     def of_peer(self, instance: str) -> "Sender":
-        """Return another host of the yard; all hosts have one role."""
+        """Return the sender of another host of the yard. All hosts have the same role."""
         return Sender(self.bus, f"{self.user.partition(':')[0]}:{instance}")
 
     def key(self, folder: str) -> str:
@@ -55,7 +56,7 @@ class Sender:
 
 
 def entry(sent: Sent, sender: Sender) -> dict[str, str]:
-    """Return what PutEvents takes."""
+    """Return the entry for PutEvents."""
     return {
         "Source": sources.host_source(sender.user),
         "DetailType": sent.signal.word,
@@ -72,7 +73,7 @@ def put(events: Any, event: Mapping[str, str]) -> None:
     except (ClientError, BotoCoreError) as error:
         if isinstance(error, ClientError) and error.response["Error"]["Code"] in DENIED:
             raise AccessDenied("events:PutEvents", f"the bus {bus}") from error
-        raise HostTrouble(f"the bus {bus} does not take {word}: {error}; try again") from error
+        raise HostTrouble(f"the bus {bus} did not accept {word}: {error}; try again") from error
     if answer.get("FailedEntryCount"):
         refused = answer["Entries"][0]
         if refused.get("ErrorCode") in DENIED:
@@ -80,9 +81,9 @@ def put(events: Any, event: Mapping[str, str]) -> None:
         raise HostTrouble(f"the bus {bus} refused {word}: {refused}; try again")
 
 
-def failed(ended: ending.Failed, tail: str, *, how_far: Mapping[str, Any] | None = None) -> signals.Failed:
-    """Return the signal that a program or this host failed. `tail` holds the program's last lines, `how_far` its last
-    progress and what it found when it restored."""
+def failed(ended: ending.Failed, tail: str, *, progress: Mapping[str, Any] | None = None) -> signals.Failed:
+    """Return the signal that a program or this host failed. `tail` holds the program's last lines, `progress` its last
+    progress and the state that it had restored."""
     return signals.Failed(
         kind=ended.kind,
         reason=ended.reason,
@@ -90,18 +91,18 @@ def failed(ended: ending.Failed, tail: str, *, how_far: Mapping[str, Any] | None
         exit_code=ended.exit_code,
         final=ended.final,
         advised=ended.advised,
-        **(how_far or {}),
+        **(progress or {}),
     )
 
 
-def final_report(unsaid: Sent, reason: str, *, exit_code: int | None) -> Sent:
-    """Return the failure of a host that could not send a signal any more."""
-    signal = unsaid.signal
+def final_report(unsent: Sent, reason: str, *, exit_code: int | None) -> Sent:
+    """Return the failure of a host that cannot send signals any more. `unsent` is the signal that it could not send."""
+    signal = unsent.signal
     return Sent(
-        run=unsaid.run,
-        attempt=unsaid.attempt,
-        instance=unsaid.instance,
-        at=unsaid.at,
+        run=unsent.run,
+        attempt=unsent.attempt,
+        instance=unsent.instance,
+        at=unsent.at,
         signal=signals.Failed(
             kind=FailureKind.HOST,
             reason=reason,
@@ -114,7 +115,7 @@ def final_report(unsaid: Sent, reason: str, *, exit_code: int | None) -> Sent:
 
 
 class Outbox(threading.Thread):
-    """Sends signals in the order they were put. `on_mute` is called once when PutEvents is denied."""
+    """A thread that sends signals in their order. `on_mute` is called once if PutEvents is denied."""
 
     def __init__(
         self,
@@ -138,11 +139,11 @@ class Outbox(threading.Thread):
         self._sending = False
         self._mute = False
         self._denials = Denials()
-        self._left: Sent | None = None
-        self._sign_at = float("-inf")
+        self._last_copy: Sent | None = None
+        self._progress_copied_at = float("-inf")
 
     def put(self, attempt: int, signal: Signal) -> None:
-        """Send the signal about that attempt, behind those that wait."""
+        """Queue a signal about that attempt."""
         sent = Sent(
             run=self._run_id, attempt=attempt, instance=self._instance, at=datetime.now(UTC), signal=signal
         )
@@ -155,7 +156,7 @@ class Outbox(threading.Thread):
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> bool:
-        """Wait until everything is sent; False when it could not be sent in time."""
+        """Wait until all signals are sent. Return False if the time is over before."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting and not self._sending, seconds)
 
@@ -180,17 +181,17 @@ class Outbox(threading.Thread):
         )
 
     def _deliver(self, sent: Sent) -> bool:
-        """Return True once nothing more is to be done about this signal."""
+        """Send a signal, and return True if no further try is needed."""
         trouble = self._put(sent)
-        self._leave_word(sent)
+        self._copy_to_bucket(sent)
         if trouble is None:
             self._denials.clear()
             return True
         logger.warning("%s", trouble.reason)
         for end in self._endings_that_wait():
-            self._leave_word(end)
+            self._copy_to_bucket(end)
         if self._denials.ends_tries(trouble):
-            self._leave_final_report(sent)
+            self._write_final_report(sent)
             return True
         return False
 
@@ -205,37 +206,37 @@ class Outbox(threading.Thread):
         with self._changed:
             return [sent for sent in self._waiting if isinstance(sent.signal, Ending)]
 
-    def _leave_word(self, sent: Sent) -> None:
-        """Leave an ending, and now and then a progress, in the bucket too: the bus may be down or lose the event, and
-        the ledger may be down."""
-        left, now = self._left, time.monotonic()
-        has_ended = left is not None and isinstance(left.signal, Ending) and left.attempt >= sent.attempt
-        is_due = now - self._sign_at >= SIGN_SECONDS
-        is_sign = isinstance(sent.signal, Progress) and is_due and not has_ended
-        if sent == left or not (isinstance(sent.signal, Ending) or is_sign):
+    def _copy_to_bucket(self, sent: Sent) -> None:
+        """Write endings, and progress at intervals, to the bucket, too: the bus may be down or lose the event, and the
+        ledger may be down."""
+        last, now = self._last_copy, time.monotonic()
+        has_ended = last is not None and isinstance(last.signal, Ending) and last.attempt >= sent.attempt
+        is_due = now - self._progress_copied_at >= COPY_SECONDS
+        is_progress = isinstance(sent.signal, Progress) and is_due and not has_ended
+        if sent == last or not (isinstance(sent.signal, Ending) or is_progress):
             return
         try:
             self._write(keys.words(self._run_id, sent.attempt), sent)
         except HostTrouble as trouble:
-            logger.warning("%s could not be left in the bucket: %s", sent.signal.word, trouble.reason)
+            logger.warning("%s could not be written to the bucket: %s", sent.signal.word, trouble.reason)
             return
-        self._left = sent
-        if is_sign:
-            self._sign_at = now
+        self._last_copy = sent
+        if is_progress:
+            self._progress_copied_at = now
 
-    def _leave_final_report(self, sent: Sent) -> None:
+    def _write_final_report(self, sent: Sent) -> None:
         if self._mute:
             return
         self._mute = True
         reason = (
-            f"access denied: the host role lacks events:PutEvents on the bus {self._sender.bus}, so nobody can hear "
-            "this host; allow it in the host role and start again"
+            f"access denied: the host role lacks events:PutEvents on the bus {self._sender.bus}, so this host cannot "
+            "send signals; allow it in the host role and start again"
         )
         try:
             report = final_report(sent, reason, exit_code=None)
             self._write(keys.last_words(self._run_id, sent.attempt), report)
         except HostTrouble as trouble:
-            logger.warning("the final report could not be left either: %s", trouble.reason)
+            logger.warning("the final report could not be written either: %s", trouble.reason)
         self._on_mute(reason)
 
     def _write(self, folder: str, sent: Sent) -> None:

@@ -1,4 +1,7 @@
-"""How programs print where their training is: patterns of RE2, whose time grows only with the length of a line."""
+"""The forms in which programs print the position of their training, as patterns of RE2.
+
+The time of RE2 grows only with the length of a line.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +30,7 @@ VALUE = pattern(
 WORDS = pattern(r"[a-z]+")
 NAME = pattern(r"[\w./-]*$")
 OPENING = "[({<'\""
-"""What begins a part of a line."""
+"""Characters that begin a part of a line."""
 EPOCH = pattern(
     r"""(?:^|[^\w/])(?:train(?:ing)?[_ ])?ep(?:och)?(?:\(train\))?['"]?\s*[:=#|]?\s*[\[(]?\s*['"]?"""
     r"(?P<epoch>\d+(?:\.\d+)?)(?:\s*(?:/|of)\s*(?P<epochs>\d+))?"
@@ -36,32 +39,32 @@ HEADLINE = pattern(
     r"^\W*(?:start(?:ing)? (?:of )?|train(?:ing)?\s+)?epoch\s*[:#]?\s*"
     r"\[?(?P<epoch>\d+)\]?(?:\s*(?:/|of)\s*(?P<epochs>\d+))?\W*$"
 )
-"""A line that only says which epoch begins, as Keras and PyTorch's tutorials print it."""
+"""A line that only names the epoch that begins, as in Keras and PyTorch's tutorials."""
 ASIDE_HEADLINE = pattern(r"^\W*(?:test|validation|eval\w*)(?: [a-z]+){0,3}\s*:?\W*$")
-"""A line behind which numbers of an evaluation follow, until a line says where the training is."""
+"""A line after which numbers of an evaluation follow, until a line with a position of the training."""
 EPOCH_OVER = pattern(
     r"^\W*(?:time (?:taken )?for |finished |completed |end of )?epoch\s*[:#]?\s*"
     r"\[?(?P<epoch>\d+)\]?(?:\s*(?:/|of)\s*(?P<epochs>\d+))?\]?[\s:,-]*(?:is|took|takes|done|finished|completed|in)\s"
     r"[^=]*?\d+(?:\.\d+)?\s*(?:s|secs?|seconds|m|min|minutes)\.?\W*$"
 )
-"""A line that only says how long an epoch took, as TensorFlow's tutorials of GANs print it."""
+"""A line that only tells the duration of an epoch, as in TensorFlow's tutorials of GANs."""
 YOLO = pattern(
     rf"^\s*(?P<epoch>\d+)/\d+\s+[\d.]+[MG]B?\s[^|%]*?:\s*\d+%\|?[^|\d]*\|?\s*(?P<at>{COUNT})/(?P<of>{COUNT})\s"
 )
-"""A row of YOLO's table with its bar. Its losses are parts of one that is not printed."""
+"""A row of YOLO's table with its bar. Its losses are parts of a loss that is not printed."""
 RICH = pattern(
     rf"^\s*epoch (?P<epoch>\d+)/(?P<last>\d+|-2)\s+[━╸╺\s]+(?P<at>{COUNT})/(?P<of>{COUNT})\s+\d+:\d\d:\d\d\s*•"
 )
-"""Lightning's bar of rich, which numbers epochs from 0 up to the last. It is as wide as a terminal, so its loss may
-stand in a line of its own behind it."""
+"""Lightning's bar of rich, which numbers epochs from 0. It is as wide as a terminal, so its loss may follow in a line
+of its own."""
 BEHIND_RICH = pattern(r"^ {16,}\S")
 BARE_BAR = pattern(rf"^\s*\d+%\|[^|]*\|\s*(?P<at>{COUNT})/(?P<of>{COUNT})\s*\[")
-"""tqdm's bar without a name or a loss, as Hugging Face's Trainer draws it beside the lines of its losses."""
+"""tqdm's bar without a name or a loss, which Hugging Face's Trainer draws between the lines of its losses."""
 TRAINERS = pattern(r"^\s*\{.*'grad_norm'")
-"""A dictionary of Hugging Face's Trainer, whose epoch is a whole number now and then."""
+"""A dictionary of Hugging Face's Trainer, whose epoch is sometimes a whole number."""
 TRAINERS_EPOCHS = pattern(rf"\bNum Epochs\s*=\s*(?P<number>{COUNT})\s*$")
 TRAINERS_STEPS = pattern(rf"\bTotal optimization steps\s*=\s*(?P<number>{COUNT})\s*$")
-"""What the Trainer logs before it begins, if its log level is info: by these a part of an epoch is a step."""
+"""Lines that the Trainer logs at its start at log level info. They convert a fraction of an epoch to a step."""
 PACE = pattern(
     r"(?P<time>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s)/(?:step|it|iter)\b|(?P<pace>\d+(?:\.\d+)?)\s*it/s"
 )
@@ -69,17 +72,18 @@ SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 NOT_STEPS = frozenset(
     {"max", "total", "num", "warmup", "every", "per", "save", "log", "eval", "of", "logging"}
 )
-"""Words before `step` with which a number is a setting."""
+"""Words before `step` that make a number a setting."""
 AT_AND_OF = rf"(?P<at>{COUNT})\s*(?:/|of)\s*(?P<of>{COUNT}|unknown|\?)"
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One way in which programs say where they are. `at` counts within the epoch if `in_epoch`."""
+    """One form in which programs print their position."""
 
     name: str
     pattern: Any
     in_epoch: bool
+    """True if `at` counts within the epoch."""
     from_zero: bool = False
     """True if these programs number their epochs from 0, which a program that resumes at epoch 5 does not show."""
 

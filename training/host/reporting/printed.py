@@ -1,8 +1,8 @@
-"""Step, loss and accuracy in what ordinary programs print, if the program reports nothing and its job has no pattern.
+"""Find step, loss, and accuracy in a program's output, if it reports nothing and its job has no pattern.
 
-A line counts only if it says where the training is, and has a loss or an accuracy of the training or a form that only
-a training prints: a wrong number is worse than none. Patterns are RE2's, whose time grows only with the line's length.
-POSITIONS are tried in their order.
+A line counts only if it has a position of the training, and either a loss or accuracy of the training or a form that
+only a training prints: a wrong number is worse than none. Patterns are RE2's, whose time grows only with the line's
+length. POSITIONS are tried in their order.
 """
 
 from dataclasses import dataclass, field, replace
@@ -23,17 +23,17 @@ from training.host.reporting.progress import NUMBERS
 from training.host.reporting.reading import LONGEST, Reading, count_of, may_say, read, values_in
 
 TRAINER = "trainer"
-"""How Hugging Face's Trainer counts: by a bare bar, which is drawn again right behind each of its dictionaries."""
+"""The way in which Hugging Face's Trainer counts: by a bare bar, which it draws again after each dictionary."""
 STRANGERS = 20
-"""Lines of another way of counting after which a program counts in that way."""
+"""After this many lines with another way of counting, a program counts in that way."""
 
 
 @dataclass(slots=True)
 class PrintedLines:
-    """Reads line after line, and counts steps on from one epoch to the next.
+    """Reads progress line by line, and adds up steps over epochs.
 
-    A program counts in one way: its first, unless it only counted epochs so far. Lines that count otherwise (a bar of
-    an evaluation, the sum of an epoch) move no step.
+    A program counts in one way: its first, unless it has only counted epochs so far. Lines that count in another way (a
+    bar of an evaluation, the sum of an epoch) do not change the step.
     """
 
     _way: str = ""
@@ -43,15 +43,15 @@ class PrintedLines:
     _epochs: int | None = None
     _first_epoch: int = 1
     _bar_of: int | None = None
-    """The end of the bare bar that was drawn last before the Trainer's first dictionary: the Trainer's own."""
+    """The end of the last bare bar before the Trainer's first dictionary, which is the Trainer's own."""
     _waiting: dict[str, float] = field(default_factory=dict)
-    """Numbers of the Trainer's dictionary, until the bar is drawn that shows their step."""
+    """Numbers of the Trainer's dictionary that wait for the bar with their step."""
     _trainers_epochs: int | None = None
     _trainers_steps: int | None = None
     _is_behind_rich: bool = False
-    """True right behind a drawing of rich's bar."""
+    """True right after a drawing of rich's bar."""
     _passed: int = 0
-    """Steps of the epochs that are over."""
+    """Steps of the epochs that have ended."""
     _at: int = 0
     _of: int | None = None
     _at_epoch: float | None = None
@@ -66,7 +66,7 @@ class PrintedLines:
         return self._way not in ("", "epoch")
 
     def facts(self, line: str) -> dict[str, float]:
-        """Return what this line adds to the program's progress; a line of the agent's own adds nothing."""
+        """Return the progress in a line. A line of the agent has none."""
         line = line[:LONGEST].replace("\N{MINUS SIGN}", "-")
         if not may_say(line):
             return {}
@@ -99,7 +99,7 @@ class PrintedLines:
         return {}
 
     def _draw_bar(self, at: int, of: int | None) -> dict[str, float]:
-        """Count by the Trainer's bar. The bar of its evaluation has another end."""
+        """Count by the Trainer's bar. The bar of its evaluation has a different end."""
         if self._way != TRAINER:
             self._bar_of = of
         if self._way != TRAINER or of is None or of != self._bar_of:
@@ -108,7 +108,7 @@ class PrintedLines:
         return {"step": at, "steps": of, "epoch": int(self._epoch or 0)} | numbers
 
     def _row(self, line: str) -> Reading | None:
-        """Return what a row of a table or of rich's bar says."""
+        """Read a row of a table or of rich's bar."""
         if rich := RICH.search(line):
             last = count_of(rich["last"])
             return replace(
@@ -148,7 +148,7 @@ class PrintedLines:
         return counts | reading.numbers if counts else {}
 
     def _counts(self, reading: Reading) -> dict[str, float]:
-        """Return step, steps and epoch; nothing for a line that is not about the training under way."""
+        """Return step, steps, and epoch; nothing for a line that is not about the present training."""
         epoch: dict[str, float] = {} if self._epoch is None else {"epoch": int(self._epoch)}
         if reading.at is None:
             return self._trainers_counts(epoch) if reading.is_trainers else self._count_epochs(epoch)
@@ -158,7 +158,7 @@ class PrintedLines:
         return {"step": step, **({"steps": steps} if steps else {}), **epoch}
 
     def _trainers_counts(self, epoch: dict[str, float]) -> dict[str, float]:
-        """Count the steps of Hugging Face's Trainer without a bar, if it has logged how many there will be."""
+        """Count the steps of Hugging Face's Trainer without a bar, if it has logged their total."""
         steps, epochs = self._trainers_steps, self._trainers_epochs
         if not (steps and epochs and self._epoch is not None and self._epoch <= epochs):
             return epoch
@@ -186,7 +186,7 @@ class PrintedLines:
         return True
 
     def _evaluates(self, reading: Reading) -> bool:
-        """Return True for Keras' bar of an evaluation: it looks like the training's, without a headline before it."""
+        """Return True for Keras' bar of an evaluation, which looks like a training's bar without a headline."""
         begins_again = self._of is not None and (
             reading.of not in (self._of, None) or (reading.at or 0) < self._at
         )
@@ -208,7 +208,7 @@ class PrintedLines:
         return self._passed + at
 
     def _steps(self, reading: Reading) -> int | None:
-        """Return how many steps there will be, if the program says so. The end of a bar is that of an epoch."""
+        """Return the total of steps, if the program prints it. The end of a bar is the end of an epoch."""
         if not reading.of:
             return None
         if self._restarts or (reading.in_epoch and reading.way != "of"):

@@ -1,6 +1,6 @@
-"""The log of one program: what it prints, and what the agent adds about what happens around it.
+"""The log of one program: its output, and the agent's lines about it.
 
-A full disk keeps nobody from going on: lines that cannot be stamped wait in the program's own file.
+A full disk does not stop the run: lines that cannot be stamped wait in the program's own file.
 """
 
 import logging
@@ -18,14 +18,14 @@ from trainyard.protocol import keys
 from trainyard.protocol.cluster import Assignment, Cluster
 
 TAIL_BYTES = 256 * 1024
-"""Of the log's end: progress bars take most of it."""
+"""Bytes of the log's end that are read for its last lines. Progress bars take most of them."""
 TAIL_CHARACTERS = 16 * 1024
 
 logger = logging.getLogger(__name__)
 
 
 class ProgramLog:
-    """`path` is where the program prints to. `hear` and `hear_open` are called with its lines (StampedLog)."""
+    """The log of one program, which writes to `path`. `on_line` and `on_open_line`: see StampedLog."""
 
     def __init__(
         self,
@@ -34,8 +34,8 @@ class ProgramLog:
         *,
         paths: Paths,
         bucket: Bucket,
-        hear: Callable[[str], None] = logs.ignore,
-        hear_open: Callable[[str], None] = logs.ignore,
+        on_line: Callable[[str], None] = logs.ignore,
+        on_open_line: Callable[[str], None] = logs.ignore,
     ) -> None:
         number, name = cluster.attempt, assignment.name
         self.path: Path = paths.program_log(number, assignment.role, assignment.index)
@@ -44,17 +44,17 @@ class ProgramLog:
             self.path,
             paths.stamped_log(number, assignment.role, assignment.index),
             f"{name} {assignment.instance}",
-            hear=hear,
-            hear_open=hear_open,
+            on_line=on_line,
+            on_open_line=on_open_line,
         )
         self._upload = LogUpload(bucket, self._stamped, f"{keys.logs(cluster.run, number)}{name}/")
 
     def hide(self, values: Mapping[str, str]) -> None:
-        """Leave these secrets out of all that others read of the log."""
+        """Hide these secrets wherever others read the log."""
         self._stamped.hide = self._hide = Hider(values)
 
     def note(self, text: str) -> None:
-        """A line of the agent's own."""
+        """Write a line of the agent into the log."""
         logger.info("%s", text)
         try:
             logs.note(self.path, text)
@@ -75,7 +75,7 @@ class ProgramLog:
         return logs.size_of(self.path)
 
     def without_secrets(self, text: str) -> str:
-        """Return the text as the log shows it."""
+        """Return the text with hidden secrets, as in the log."""
         return self._hide(text)
 
     @property

@@ -1,5 +1,5 @@
-"""How far the program is, by the JSON lines that it appends to the progress file, or, while it appends none, by what is
-seen of it (observed.py, events.py); what of that becomes signals."""
+"""The program's progress: from the JSON lines that it appends to the progress file, or, without these, from its output
+and event files (observed.py, events.py)."""
 
 import json
 import math
@@ -24,8 +24,8 @@ RESUMED_COUNTS = ("step", "global_batch_size", "epoch", "batch")
 
 
 class Source(IntEnum):
-    """Where facts were seen of a program that reports none itself. A run has one source: the highest that has a number.
-    One that counts steps is higher than one that counts epochs, so a step never jumps between two ways of counting."""
+    """Sources of progress for programs without reports. A run uses one source: the highest with a number. Sources that
+    count steps rank above sources that count epochs, so that the step never jumps between two ways of counting."""
 
     PRINTED_EPOCHS = 0
     EVENT_EPOCHS = 1
@@ -36,14 +36,16 @@ class Source(IntEnum):
 
 @dataclass(slots=True)
 class Progress:
-    """Reads on where it stopped. `facts` is the latest line; `resumed` what the program found when it restored; `seen`
-    the latest of each that was seen of it."""
+    """The progress of one program."""
 
     path: Path
     started: float
     facts: dict[str, Any] = field(default_factory=dict)
+    """The latest report."""
     resumed: Resumed | None = None
+    """The state that the program has restored."""
     seen: dict[str, Any] = field(default_factory=dict)
+    """The latest values from other sources."""
     nan_since: int | None = None
     _source: Source = Source.PRINTED_EPOCHS
     _sights: int = 0
@@ -52,9 +54,9 @@ class Progress:
     _sent_at: float | None = None
 
     def update(self) -> list[dict[str, Any]]:
-        """Take in new whole lines and return their facts; what is no JSON object is the program's own affair."""
+        """Read new whole lines and return their facts. Lines that are not JSON objects are skipped."""
         try:
-            # the program's folder: whatever it has put there, nobody waits for it
+            # O_NONBLOCK: the program may have replaced the file by a pipe
             with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK), "rb") as lines:
                 lines.seek(self._offset)
                 text = lines.read()
@@ -77,8 +79,8 @@ class Progress:
         return new
 
     def see(self, report: Mapping[str, Any], source: Source = Source.PATTERN) -> dict[str, Any]:
-        """Take in what was seen, and return what is new by it: a number goes with the step that was seen last. Return
-        nothing if the program reports by itself, or has a better source."""
+        """Add values from another source, and return the new facts: a number belongs to the last seen step. Return
+        nothing if the program reports itself or has a better source."""
         facts = facts_in(report)
         if self.reports or not facts or source < self._source:
             return {}
@@ -93,9 +95,9 @@ class Progress:
         return self.seen if facts.keys() & set(NUMBERS) else facts
 
     def due(self, now: float) -> dict[str, Any] | None:
-        """What to signal now: the newest facts at most every ten seconds, and the same ones again after a minute.
+        """Return the facts to send now, or None: new facts at most every 10 s, and the same facts again after a minute.
 
-        The signal is the heartbeat of the run: it says that this host lives, whatever the program does (silence.py).
+        The signal is the run's heartbeat: it shows that this host lives, even if the program hangs (silence.py).
         """
         quiet = now - (self.started if self._sent_at is None else self._sent_at)
         new = self._fresh and (self._sent_at is None or quiet >= EVERY_SECONDS)
@@ -107,7 +109,7 @@ class Progress:
 
     @property
     def all(self) -> dict[str, Any]:
-        """The latest facts, and in an attempt that restored, what was restored."""
+        """The latest facts, and the restored state if there is one."""
         return self.known | self.not_finite | self.restored
 
     @property
@@ -121,7 +123,7 @@ class Progress:
         return {} if self.nan_since is None else {"nan_since": self.nan_since}
 
     def _watch_loss(self, facts: Mapping[str, Any]) -> None:
-        """A line without a loss does not end a loss that is NaN."""
+        """Track since when the loss is not finite. A line without a loss changes nothing."""
         loss = facts.get("loss")
         if loss is None:
             return
@@ -132,24 +134,24 @@ class Progress:
 
     @property
     def restored(self) -> dict[str, Any]:
-        """What goes with every word about an attempt that restored. With the last one too: two signals are two events,
-        and the one before may be heard when the attempt is over."""
+        """The restored state, which every signal of such an attempt contains. The final signal does, too, because an
+        earlier event may arrive only after the end of the attempt."""
         return {"resumed": self.resumed} if self.resumed else {}
 
     @property
     def reports(self) -> bool:
-        """Whether the program does so itself."""
+        """True if the program reports its progress itself."""
         return bool(self.facts)
 
     @property
     def is_at_its_end(self) -> bool:
-        """Whether it has told of its last step, after which it may export for long."""
+        """True after the program's last step. It may export for a long time then."""
         step, steps = self.known.get("step"), self.known.get("steps")
         return step is not None and steps is not None and step >= steps
 
     @property
     def length(self) -> int:
-        """Grows with what the program reports, and with what is seen of it."""
+        """A number that grows with each report and each value from another source."""
         return self._offset + self._sights
 
     @property
@@ -158,7 +160,7 @@ class Progress:
 
 
 def facts_in(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of a line that can be passed on: whole counts and numbers, whatever the program wrote."""
+    """Return the valid facts of a report: whole counts and finite numbers, and losses that are NaN or infinite."""
     counts = {key: int(report[key]) for key in COUNTS if is_number(report.get(key))}
     numbers = {key: float(report[key]) for key in NUMBERS if is_number(report.get(key))}
     return (
@@ -169,7 +171,7 @@ def facts_in(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resumed_in(report: Mapping[str, Any]) -> Resumed | None:
-    """Return what a line says that the program has restored."""
+    """Return the restored state in a report, or None."""
     resumed = report.get("resumed")
     if not isinstance(resumed, dict) or not is_number(resumed.get("step")):
         return None
@@ -178,7 +180,7 @@ def resumed_in(report: Mapping[str, Any]) -> Resumed | None:
 
 
 def not_finite(value: object) -> float | None:
-    """Return a number that is NaN or infinite, however a program writes it in JSON; None for any other value."""
+    """Return a number that is NaN or infinite, in any form that JSON writers use; None for any other value."""
     if value in floats.TEXTS:
         return float(str(value))
     return value if isinstance(value, float) and not math.isfinite(value) else None

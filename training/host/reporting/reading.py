@@ -1,4 +1,4 @@
-"""What one printed line says of the training."""
+"""Read the progress of the training from one printed line."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from training.host.reporting.positions import (
 from training.host.reporting.words import ASIDE, DISCRIMINATOR, GENERATOR, PLAIN, TRAINING
 
 LONGEST = 2000
-"""Characters of a line that are read."""
+"""Most characters of a line that are read."""
 KEYWORDS = ("loss", "acc", "cost", "epoch", "%|", "% ━", "test", "val", "optimization steps")
-"""A line without any of these has nothing to read, and costs no pattern."""
+"""A line without any of these has no progress, and is not matched with patterns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one line says. `way` is how it says where the program is; `epoch` alone if nothing else does."""
+    """The progress in one line. `way` names the form of its position: `epoch` if it has only an epoch."""
 
     loss: float | None = None
     accuracy: float | None = None
@@ -46,20 +46,20 @@ class Reading:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """Return what the line measures, by the names of progress."""
+        """The line's measurements, by their names in the progress."""
         numbers = {"loss": self.loss, "accuracy": self.accuracy, "steps_per_second": self.pace}
         return {name: value for name, value in numbers.items() if value is not None}
 
 
 def may_say(line: str) -> bool:
-    """Return True for a line that is worth reading. It costs a microsecond, and reading costs a hundred."""
+    """Return True for a line that is worth reading. This check takes 1 us, and reading takes 100 us."""
     lowered = line[:LONGEST].lower()
     is_worth = any(word in lowered for word in KEYWORDS) or tables.is_row(lowered)
     return is_worth and not line.startswith(AGENTS_OWN)
 
 
 def read(line: str) -> Reading | None:
-    """Return what a line says of the training; None for a line that has no number of it."""
+    """Return the training's progress in a line; None for a line without numbers of the training."""
     values = dict(reversed([*values_in(line)]))
     generator, discriminator = values.pop("generator", None), values.pop("discriminator", None)
     if generator is not None and discriminator is not None:
@@ -90,7 +90,7 @@ def read(line: str) -> Reading | None:
 
 
 def values_in(line: str) -> Iterator[tuple[str, float]]:
-    """Each number of the training, by its name. A word like `Validation:` holds until one like `train` comes."""
+    """Yield each number of the training with its name. A word like `Validation:` applies until a word like `train`."""
     end, aside = 0, False
     for found in VALUE.finditer(line):
         before = line[end : found.start()]
@@ -114,8 +114,8 @@ def values_in(line: str) -> Iterator[tuple[str, float]]:
 
 
 def _words(before: str, name: str) -> tuple[set[str], list[str]]:
-    """Return the words that belong to the number's name, and those further left in their order. A name is what is
-    attached to the number's word (`val_`), and the words in front of it with only spaces between."""
+    """Return the words of the number's name, and the words further left in their order. The name consists of the text
+    attached to the number's word (`val_`), and of the words before it that only spaces separate."""
     text = before[: len(before) - len(name)].lower()
     near = [each[0] for each in WORDS.finditer(name.lower())]
     words = text.split(" ")

@@ -1,4 +1,4 @@
-"""Folders that a program fills: TensorBoard events while it runs, the model at the end."""
+"""Upload folders that a program fills: TensorBoard events while it runs, the model at its end."""
 
 import time
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ BYTES_PER_SECOND = 6 * 1024 * 1024
 
 
 def due_after(size: int) -> float:
-    """Seconds to wait before a file of this size is sent again: S3 cannot append, so it is sent whole."""
+    """Return the seconds until a file of this size is sent again. S3 cannot append, so a file is always sent whole."""
     return max(EVERY_SECONDS, size / BYTES_PER_SECOND)
 
 
 @dataclass(slots=True)
 class FolderUpload:
-    """One folder's way under one prefix. A file is sent again only when it changed, a large one more rarely.
+    """The upload of one folder to one prefix. A file is sent again only after a change, and a large file less often.
 
     `left_out` reports the files that the bucket does not store.
     """
@@ -33,7 +33,7 @@ class FolderUpload:
     _next_at: dict[Path, float] = field(default_factory=dict)
 
     def send(self, *, last: bool) -> None:
-        """Send what is due; with `last`, everything that changed."""
+        """Send the changed files that are due, or all changed files if `last`."""
         now = time.monotonic()
         names = sorted(path.relative_to(self.folder).as_posix() for path in readable_files(self.folder))
         for name in self.left_out.keep(names, self.prefix):
@@ -58,7 +58,8 @@ class FolderUpload:
 
 
 def missing(expected: tuple[str, ...], paths: Paths, *, has_checkpoint: bool) -> tuple[str, ...]:
-    """Those of `program.expect` that the program has not left. `has_checkpoint`: one of it is in the bucket."""
+    """Return the results of `program.expect` that the program has not written. `has_checkpoint` is True if the bucket
+    has a checkpoint."""
     left = {
         "model": any(True for _ in readable_files(paths.model)),
         "metrics": is_readable(paths.metrics),

@@ -1,15 +1,16 @@
-"""Tables that programs print while they train, as fastai and skorch do: a headline of names, then a row an epoch."""
+"""Tables that programs such as fastai and skorch print while they train: a header with names, then one row per
+epoch."""
 
 import re
 from dataclasses import dataclass
 
 NUMBERS = re.compile(r"[\s|]*\d+[\s|][\s\d.:|%eEnNaAiIfF+-]*")
-"""A row: a whole number first, numbers and times behind it."""
+"""A row: a whole number, then numbers and times."""
 LOSSES, ACCURACIES = (
     ("train_loss", "training_loss", "loss"),
     ("train_acc", "train_accuracy", "training_accuracy"),
 )
-"""Names of the columns that count. Columns of an evaluation have other names."""
+"""Names of the columns of the training. Columns of an evaluation have other names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +24,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The columns of a table, and whether bars stand between them."""
+    """The columns of a table. `has_bars` is True if bars separate them."""
 
     columns: tuple[str, ...]
     has_bars: bool
 
     def row(self, line: str) -> Row | None:
-        """Return the numbers of a row; None for a line that is no row of this table."""
+        """Return the numbers of a row; None if the line is not a row of this table."""
         cells = _cells(line, has_bars=self.has_bars)
         if not is_row(line) or len(cells) != len(self.columns):
             return None
@@ -42,7 +43,7 @@ class Table:
 
 
 def headed(line: str) -> Table | None:
-    """Return the table that begins with this line, if the line is such a headline."""
+    """Return the table that begins with this line; None if the line is not a header."""
     lowered = line.lower()
     has_bars = "|" in line
     columns = tuple(cell.replace(" ", "_") for cell in _cells(lowered, has_bars=has_bars))
@@ -53,7 +54,7 @@ def headed(line: str) -> Table | None:
 
 
 def is_row(line: str) -> bool:
-    """Return True for a line that only holds numbers, the first a whole one."""
+    """Return True if a line has only numbers, of which the first is a whole number."""
     return line.lstrip(" |")[:1].isdigit() and bool(NUMBERS.fullmatch(line))
 
 

@@ -1,4 +1,4 @@
-"""Words beside a number that a program prints, and what they make of it."""
+"""Words next to a printed number, which tell what the number measures."""
 
 TRAINING = frozenset({"train", "training", "trn", "tr"})
 ASIDE = frozenset(
@@ -6,13 +6,14 @@ ASIDE = frozenset(
     testing tested dev holdout best lowest highest min minimum max previous target initial baseline
     dict""".split()  # noqa: SIM905 - a list would fill a page
 )
-"""Words before a number that is not the training's own. TensorFlow's estimators evaluate as `Saving dict ...`."""
+"""Words before a number that is not the training's. TensorFlow's estimators print an evaluation as `Saving dict
+...`."""
 PLAIN = frozenset(
     """total avg average mean batch running step iter iteration epoch global current cur smoothed lm
     mlm log mlog nll sparse categorical binary with and the its has now at end finished done cross
     entropy mse ce""".split()  # noqa: SIM905 - a list would fill a page
 )
-"""Words before `loss` or `accuracy` with which it is still the whole loss; any other word names a part of it."""
+"""Words before `loss` or `accuracy` that still mean the whole value. Any other word names a part of it."""
 GENERATOR = frozenset({"g", "gen", "generator"})
 DISCRIMINATOR = frozenset({"d", "disc", "discriminator", "critic"})
-"""The two networks of a GAN. A GAN has no whole loss, so the generator's counts, if both are in the line."""
+"""The two networks of a GAN. A GAN has no whole loss, so the generator's loss counts if a line has both."""

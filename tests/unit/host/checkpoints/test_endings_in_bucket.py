@@ -137,4 +137,4 @@ def test_a_number_that_the_ledger_cannot_hold_costs_a_signal_that_number_only(va
 
 def test_a_failure_carries_the_last_step() -> None:
     ended = Failed(FailureKind.PROGRAM, "ValueError", 1)
-    assert failed(ended, tail="", how_far={"step": 10}).step == 10
+    assert failed(ended, tail="", progress={"step": 10}).step == 10

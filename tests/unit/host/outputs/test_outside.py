@@ -147,14 +147,16 @@ def test_the_warning_names_the_largest_and_counts_the_others(
     write(root / "tmp/one.pt", 10)
     look.look()
     assert look.warning() == (
-        "1 file outside the working folder is lost with the host: /tmp/one.pt (10 B); write below the working "
-        "folder, by a relative path, to keep such files"
+        "1 file outside the working folder will be lost with the host: /tmp/one.pt (10 B); to keep such files, "
+        "write them below the working folder, by a relative path"
     )
     for number in range(7):
         write(root / f"tmp/{number}.pt", 100 + number)
     look.look()
     said = look.warning() or ""
-    assert said.startswith("8 files outside the working folder are lost with the host: /tmp/6.pt (106 B), ")
+    assert said.startswith(
+        "8 files outside the working folder will be lost with the host: /tmp/6.pt (106 B), "
+    )
     assert " and 3 more; " in said
 
 

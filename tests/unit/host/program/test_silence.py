@@ -87,5 +87,5 @@ SAYS = [
 def test_what_is_said_again_and_again_is_no_work(lines: list[str], new: int) -> None:
     heard = NewLines()
     for line in lines:
-        heard.hear(line)
+        heard.add(line)
     assert heard.count == new

@@ -158,7 +158,7 @@ def test_gpus_that_do_not_tell_are_unknown_and_not_idle(bin_: Path, caplog: pyte
     cloudwatch = CloudWatch()
     turns(GpuMetrics(cloudwatch, "i-1", born=NOW), 10)
     assert {datum["MetricName"] for datum in cloudwatch.put} == {MEMORY}
-    assert caplog.text.count("does not tell nvidia_smi_utilization_gpu of every GPU") == 1
+    assert caplog.text.count("does not report nvidia_smi_utilization_gpu for every GPU") == 1
 
 
 def test_a_driver_that_does_not_answer_is_said_once_and_costs_nothing(

@@ -113,8 +113,8 @@ def test_lines(sentence: str, pieces: list[bytes], lines: list[str], open_line: 
 def test_a_long_line_is_cut_behind_a_whole_character(letter: str, before: int) -> None:
     line = "x" * before + letter * MOST_BYTES
     (cut,) = Splitter().take(line.encode() + b"\n")
-    assert cut.endswith(" ... (the line goes on)")
-    kept = cut.removesuffix(" ... (the line goes on)")
+    assert cut.endswith(" ... (the line continues)")
+    kept = cut.removesuffix(" ... (the line continues)")
     assert line.startswith(kept)
     assert MOST_BYTES - 4 < len(kept.encode()) <= MOST_BYTES
 
@@ -138,8 +138,8 @@ def test_a_line_without_an_end_takes_no_more_than_its_share() -> None:
     splitter = Splitter()
     for _ in range(100):
         assert splitter.take(b"x" * MOST_BYTES) == []
-    assert splitter.open == "x" * MOST_BYTES + " ... (the line goes on)"
-    assert splitter.take(b"\nnext\n") == ["x" * MOST_BYTES + " ... (the line goes on)", "next"]
+    assert splitter.open == "x" * MOST_BYTES + " ... (the line continues)"
+    assert splitter.take(b"\nnext\n") == ["x" * MOST_BYTES + " ... (the line continues)", "next"]
 
 
 def test_the_end_of_a_log_is_plain_text() -> None:

@@ -36,7 +36,7 @@ def test_what_a_line_says(sentence: str, pattern: str, line: str, facts: dict[st
 
 
 def test_a_pattern_that_re2_does_not_take_is_the_programs_fault() -> None:
-    with pytest.raises(ProgramFault, match="by which hosts match: invalid repetition size"):
+    with pytest.raises(ProgramFault, match="which hosts use: invalid repetition size"):
         PrintedProgress(r"(?P<step>(x{1000}){1000})")
 
 
@@ -51,8 +51,8 @@ def test_every_line_is_heard_once_and_whole_and_the_one_under_way_as_it_changes(
         tmp_path / "raw",
         tmp_path / "stamped",
         "chief-0 i-1",
-        hear=heard.append,
-        hear_open=under_way.append,
+        on_line=heard.append,
+        on_open_line=under_way.append,
     )
     for text in ("one\n1/9", "\r2/9", "", "\r9/9\ntwo\n"):
         with (tmp_path / "raw").open("a") as raw:
@@ -64,7 +64,7 @@ def test_every_line_is_heard_once_and_whole_and_the_one_under_way_as_it_changes(
 
 def test_the_last_drawing_of_a_nested_bar_is_heard_though_it_was_wiped(tmp_path: Path) -> None:
     heard: list[str] = []
-    log = StampedLog(tmp_path / "raw", tmp_path / "stamped", "chief-0 i-1", hear=heard.append)
+    log = StampedLog(tmp_path / "raw", tmp_path / "stamped", "chief-0 i-1", on_line=heard.append)
     for text in (
         "\router 0/2\n\r8/9\x1b[A",
         "\n\r9/9\x1b[A\n\r   \r\x1b[A\router 1/2",
