@@ -1,4 +1,4 @@
-"""Worlds of the yard as this clone synthesises it."""
+"""Fixtures: the yard as synthesised from this clone."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -16,7 +16,8 @@ ELASTIC = SCENARIOS["elastic"]
 def simulate_runs(
     yard: YardTemplate, text: str, scenario: Scenario = ELASTIC
 ) -> tuple[Result, dict[str, Any]]:
-    """The world of this case, whose faults must all have struck, and its run's summary."""
+    """Simulate a case, assert that all of its faults were injected, and return the result and the summary of its
+    run."""
     ends: list[dict[str, Any]] = []
 
     def at_end(world: Yard) -> None:
@@ -34,7 +35,7 @@ def hosts(summary: dict[str, Any]) -> list[int]:
 
 
 def check_the_steps(summary: dict[str, Any]) -> None:
-    """Each is counted once, and those that were confirmed are not done again where the gang left by itself."""
+    """Check that each step is counted once, and that confirmed steps are not repeated if the gang left on its own."""
     rows: Sequence[dict[str, Any]] = summary["attempts"]
     for before, after in pairwise(rows):
         if before["ending"] == "resized":

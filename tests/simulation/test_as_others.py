@@ -1,5 +1,5 @@
-"""Faults whose worlds are those of others, which are tried in their stead: kills of a function between two requests,
-and what botocore's second try makes good."""
+"""Faults that need no world of their own, because another fault gives the same world: kills of a function between
+two requests, and errors that botocore's second attempt corrects."""
 
 from collections.abc import Iterator, Mapping
 
@@ -27,13 +27,13 @@ Seen = tuple[str, list[tuple[str, str]]]
 
 
 def seen(result: Result) -> Seen:
-    """Its outcome, and who did what in which order."""
+    """Return the outcome, and the entries in order."""
     done = [(each.who, each.what) for each in result.trace if not each.what.startswith("fault: ")]
     return result.outcome, done
 
 
 def digest(result: Result) -> str:
-    """Of all that happened, and when, but for the fault's own word."""
+    """Return the digest of the trace without the fault's own entry."""
     return traces.digest(each for each in result.trace if not each.what.startswith("fault: "))
 
 
@@ -42,7 +42,7 @@ def killed(point: str, when: str) -> Fault:
 
 
 def kills(points: Mapping[FaultPoint, Visit | None]) -> Iterator[tuple[Fault, Fault]]:
-    """Each kill that is left out, and the one that is tried in its stead."""
+    """Yield each omitted kill with the equivalent kill that is tried."""
     tried = {fault for fault in singles(points) if "killed" in fault.what}
     by_end: dict[tuple[str, int], Fault] = {}
     for (kind, point), visit in points.items():
@@ -63,7 +63,7 @@ def test_a_kill_before_a_request_is_one_after_what_the_function_has_changed_last
 
 
 def test_a_function_whose_request_aws_refuses_is_killed_all_the_same(yard: YardTemplate) -> None:
-    """Systems Manager does not know the hosts yet."""
+    """Systems Manager does not list the hosts yet."""
     fault = killed("train-train#1/7 ssm.send_command", "after")
     _, done = run_forks(yard, SCENARIOS["train"], [fault], seen)[fault]
     assert ("train-train#1", "fails") in done
@@ -71,7 +71,7 @@ def test_a_function_whose_request_aws_refuses_is_killed_all_the_same(yard: YardT
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_what_a_second_try_makes_good_is_one_world_whatever_it_was(yard: YardTemplate, scenario: str) -> None:
-    """At some places, from the first request to the last."""
+    """Check some fault points, from the first request to the last."""
     requests = [point for kind, point in simulate(yard, SCENARIOS[scenario]).points if kind is Kind.REQUEST]
     points = requests[:: len(requests) // POINTS]
     faults = {point: [Fault(Kind.REQUEST, point, what) for what in RETRIED] for point in points}

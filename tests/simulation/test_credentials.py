@@ -1,4 +1,4 @@
-"""Credentials of runs that last: renewed in time for days, whatever befalls a renewal."""
+"""Credentials of long runs are renewed in time for days, whatever fault hits a renewal."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def lasting(*, steps: int, step_seconds: float) -> Scenario:
 
 
 class Expired:
-    """How often S3 was asked with credentials that had ended."""
+    """Counts S3 requests with expired credentials."""
 
     times = 0
 
@@ -56,7 +56,7 @@ RENEWAL = re.compile(
 
 
 def test_whatever_befalls_a_renewal_the_run_goes_on_to_its_end(yard: YardTemplate) -> None:
-    """Every fault of the host that asks, of its event, of the function and of each of its requests."""
+    """Try every fault of the requesting host, its event, the function and each of its requests."""
     scenario, expired = lasting(steps=40, step_seconds=60.0), Expired()
     clean = simulate(yard, scenario)
     (signal, *_) = [

@@ -1,4 +1,4 @@
-"""Permissions that are missing for seconds, because IAM applies a change late, and permissions that stay missing."""
+"""Permissions that are missing for seconds, because IAM applies changes late, and permissions that stay missing."""
 
 import pytest
 
@@ -16,7 +16,7 @@ FIRST = {
 
 
 def denied(yard: YardTemplate, function: str, times: int) -> tuple[Result, str]:
-    """Return the story, and the reason of the summary."""
+    """Return the result, and the reason in the summary."""
     points = (f"request {function}#{number}/1 {FIRST[function]}" for number in range(1, times + 1))
     case = parse("train: " + " + ".join(f"{point}: access denied" for point in points))
     reasons: list[str] = []
@@ -33,7 +33,7 @@ def denied(yard: YardTemplate, function: str, times: int) -> tuple[Result, str]:
 def test_a_permission_that_is_missing_for_seconds_ends_no_run(
     yard: YardTemplate, function: str, times: int
 ) -> None:
-    """The second try is after 15 s, the third after 30 s more."""
+    """The second attempt comes after 15 s, the third after another 30 s."""
     result, _ = denied(yard, function, times)
     assert not result.broken
     assert "SUCCEEDED" in result.outcome

@@ -1,4 +1,4 @@
-"""However many hosts are silent at once, whatever they were at: the next attempt is asked for within three minutes."""
+"""The next attempt is requested within three minutes, no matter how many hosts fall silent at once."""
 
 import pytest
 
@@ -19,7 +19,7 @@ SILENT = [
 
 
 def test_who_is_told_to_leave_before_it_saw_the_order_to_start_says_so(yard: YardTemplate) -> None:
-    """Or a gang waits until EC2 takes the host, two minutes later."""
+    """Otherwise the gang would wait for two minutes until EC2 reclaims the host."""
     case = parse("train: host host-1 after ready #1: is interrupted with 120 s of notice")
     found = measure_detection(case.faults[0], simulate(yard, SCENARIOS["train"], faults=case.faults).trace)
     assert found
@@ -33,5 +33,5 @@ def test_an_outage_of_every_host_is_seen_within_three_minutes(yard: YardTemplate
     assert not result.broken
     assert set(result.injected) == set(case.faults)
     seen = [found for fault in case.faults if (found := measure_detection(fault, result.trace))]
-    assert seen, "nobody asked for another attempt"
+    assert seen, "no attempt was requested"
     assert max(each.requested for each in seen) <= LIMITS[Visibility.UNREPORTED]

@@ -1,4 +1,4 @@
-"""A dev host of a person, simulated: whose it is, and that patrol may make an image of it, which is the owner's."""
+"""A user's dev host, simulated: its owner, and the image of it that patrol may create for the owner."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ RUN = "dev-mine-20261120T120000-abc123"
 def forgotten(
     template: YardTemplate, market: str, over: Callable[[Yard], bool], at_end: Callable[[Yard], object]
 ) -> None:
-    """Somebody's, which nobody uses."""
+    """Simulate an unused dev host of a user."""
 
     def begin(yard: Yard) -> None:
         asked = {"latest": "gpu", "instance_types": ["g6.xlarge"], "market": market}

@@ -1,5 +1,5 @@
-"""Runs of min and max workers: they start with what there is, go on with those that stay, grow when there are more, and
-never keep a host that joins nothing."""
+"""Runs with min and max workers: they start with the available hosts, continue with the remaining ones, grow when
+there is capacity, and keep no host that joins nothing."""
 
 from datetime import timedelta
 
@@ -47,7 +47,7 @@ def test_one_below_the_least_comes_back_and_goes_up_to_the_most(yard: YardTempla
         ("invocation train-launch#2: run twice at the same time", [3, 4]),
         ("request train-launch#2/3 ec2.create_fleet: function killed after the request", [3, 4]),
         ("pool fleet request #2: refuses once", [3, 4]),
-        ("host host-4 boots: never boots", [3]),  # when it is given up, the run has no use for another
+        ("host host-4 boots: never boots", [3]),  # by then the run does not need another host anymore
         ("host host-4 before ready #1: dies", [3, 4]),
         ("host host-4 after ready #1: is interrupted with 120 s of notice", [3, 4]),
     ],
@@ -61,7 +61,7 @@ def test_what_befalls_those_that_come_changes_nothing_but_when(
 
 
 def test_hosts_that_come_when_the_run_is_over_never_stay(yard: YardTemplate) -> None:
-    """Somebody stops the run while EC2 is asked for more."""
+    """A user stops the run while it requests more hosts."""
 
     def begin(world: Yard) -> None:
         ELASTIC.begin(world)

@@ -1,4 +1,4 @@
-"""An evaluator beside workers in step: it is there in every attempt, and no worker of min and max."""
+"""An evaluator beside synchronous workers takes part in every attempt, and does not count toward min and max."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.simulation.steps import check_the_steps, hosts, simulate_runs
 
 
 def begin(yard: Yard) -> None:
-    """In a pool there is room for two hosts for some minutes, and then for all."""
+    """A capacity pool has room for two hosts for some minutes, then for all."""
     cluster = {"strategy": "multi_worker", "workers": {"min": 1, "max": 3}, "evaluator": True}
     program = {"module": "training.programs.digits", "args": {"steps": STEPS, "step-seconds": 60.0}}
     yard.ec2.pools.hold(2)
@@ -25,7 +25,7 @@ ELASTIC = Scenario("elastic", WHAT, begin, gang=4, least=2)
 
 
 def evaluators(summary: dict[str, Any]) -> list[str]:
-    """The types of all hosts without a GPU that the run had."""
+    """Return the types of the run's hosts without a GPU."""
     return [host["type"] for host in summary["hosts"] if host["type"].startswith("m")]
 
 

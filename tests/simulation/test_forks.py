@@ -1,4 +1,4 @@
-"""Worlds that are forks of their clean world are those told from the beginning, byte for byte."""
+"""A world that is a fork of its clean world equals the world run from the beginning, byte for byte."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A host that somebody launched and forgot: when it ends, and what its notice says, as patrol ships."""
+"""A forgotten host, with patrol's default settings: when it ends, and the text of the notification."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,7 +13,7 @@ from simulation.template import YardTemplate
 from simulation.yard import Yard
 
 WINDOW, SLACK = timedelta(minutes=30), timedelta(minutes=10)
-"""Patrol's idle window as shipped; and its looks, with what the metrics are late."""
+"""Patrol's default idle window, and the delay of its passes and of metrics."""
 
 
 def launched(yard: Yard) -> Instance:
@@ -24,7 +24,7 @@ def launched(yard: Yard) -> Instance:
 def forgotten(
     template: YardTemplate, over: Callable[[Yard], bool], at_end: Callable[[Yard], object], **asked: Any
 ) -> timedelta:
-    """How long the host is there that nobody uses, launched for the usual twelve hours."""
+    """Return how long an unused host lives that was launched for the default 12 hours."""
 
     def begin(yard: Yard) -> None:
         yard.people.start("dev-host", "notebook", {"latest": "gpu", "instance_types": ["g6.xlarge"], **asked})
@@ -89,7 +89,7 @@ def dev_host(
     use: float,
     then: Callable[[Yard], object] = lambda world: None,
 ) -> tuple[timedelta, list[str]]:
-    """How long a dev host lives at which somebody was for so long from its launch on, and what its notice says."""
+    """Return how long a dev host lives that was used for `busy` after its launch, and the notifications about it."""
     texts: list[str] = []
 
     def begin(yard: Yard) -> None:

@@ -1,4 +1,4 @@
-"""Gangs whose disks EBS fetches at a rate, in a region that has so much of it and no more."""
+"""Gangs whose disks are initialized at a rate, in a region with a limit of such rates."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ LIMITS = {"hours": 2, "dollars": 20_000, "restarts": 3, "wait_minutes": 20}
 
 
 def launched(template: YardTemplate, **gangs: int) -> dict[str, Any]:
-    """Runs of so many hosts each, all at once: by run, the rates of its disks, its bill, and the world's."""
+    """Simulate simultaneous runs of these sizes. Return by run the rates of its disks, its bill and the true bill."""
     found: dict[str, Any] = {}
 
     def begin(yard: Yard) -> None:

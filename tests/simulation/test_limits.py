@@ -1,4 +1,4 @@
-"""The yard's own limits: who comes first, who waits or is refused, and that nobody gets a place that is another's."""
+"""The limits of a yard: the order of runs, waiting and refusals, and that a slot is never given twice."""
 
 import functools
 import re
@@ -15,12 +15,12 @@ from simulation.yard import Yard
 
 TWO = {"strategy": "multi_worker", "workers": 2}
 PROGRAM = {"module": "training.programs.digits", "args": {"steps": 10, "step-seconds": 2.0}}
-"""As short as it can be: what is at stake is over before it begins, or when it has ended."""
+"""As short as possible, because the test concerns only the start and the end of runs."""
 OTHERS = 6
 
 
 class Crowd:
-    """So many runs of two hosts, uploaded so many seconds apart; and the most hosts that there were at once."""
+    """Runs of two hosts, uploaded `apart` seconds apart; counts the most hosts at once."""
 
     def __init__(self, runs: int, *, wait_minutes: float = 60, apart: float = 0.0) -> None:
         self.runs, self.wait_minutes, self.apart = runs, wait_minutes, apart
@@ -89,13 +89,14 @@ def test_what_no_run_of_the_yard_may_have_is_refused_before_launch(
 
 
 def test_a_bake_is_refused_if_its_builders_may_cost_more_than_the_month_has_left(yard: YardTemplate) -> None:
-    """Nothing is spent yet: what counts is what the bake may cost, and a refused bake leaves the lock to the next."""
+    """The month's dollars count what the bake may cost, although nothing is spent yet. A refused bake releases the
+    lock."""
     result = simulate(yard.with_limits(monthly_dollars=0.5), SCENARIOS["bakes"])
     assert result.outcome.count("BudgetSpent") == 2
 
 
 def test_a_run_leaves_a_bake_the_dollars_that_it_may_cost(yard: YardTemplate) -> None:
-    """A run that may cost $4.11 and a bake that may cost $3.08: $6 are enough for either of them, and not for both."""
+    """The run may cost $4.11 and the bake $3.08, so $6 are enough for one of them only."""
 
     def begin(world: Yard) -> None:
         world.people.upload("images/gpu.yaml", world.recipe)
@@ -117,13 +118,13 @@ def test_a_run_leaves_a_bake_the_dollars_that_it_may_cost(yard: YardTemplate) ->
 
 
 def test_no_fault_of_an_admission_costs_a_place_or_gives_one_twice(yard: YardTemplate) -> None:
-    """Every fault of what both admissions say to the ledger, of which the second has to wait."""
+    """Try every fault of the ledger requests of both admissions. The second run has to wait."""
     template = yard.with_limits(most_runs=1)
     clean, _ = simulate_runs(template, 2, apart=0.02)
     crowd = Crowd(2, apart=0.02)
     admissions = re.compile(r"train-admit#[1-3](/\d+ dynamodb\..*)?$")
     points = {each: visit for each, visit in clean.points.items() if admissions.match(each[1])}
-    assert any(point.startswith("train-admit#3/") for _, point in points), "nobody has waited"
+    assert any(point.startswith("train-admit#3/") for _, point in points), "no run has waited"
     worlds = forks.run_forks(
         template, crowd.scenario, singles(points), lambda result: (result.broken, result.outcome, crowd.most)
     )

@@ -1,4 +1,5 @@
-"""Runs by speed: one request names every pool of a market, and whatever happens to it no gang is in two of them."""
+"""Runs with `prefer: speed`: one request names every capacity pool of a market, and a gang is never split between
+two pools."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,11 +16,11 @@ TWO = {"strategy": "multi_worker", "workers": 2}
 SERVERS = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
 ELASTIC = {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}
 ROOMY = "us-east-1c"
-"""Of the dearest type that the job allows, and in no zone that is asked first."""
+"""A zone of the most expensive allowed type, which is not tried first."""
 
 
 def room_in_one_pool(yard: Yard) -> None:
-    """Every spot pool is small, but one."""
+    """Leave enough capacity in one spot pool only."""
     yard.ec2.pools.hold(9, market="spot")
     yard.ec2.pools.hold(20, "g5.xlarge", ROOMY, "spot")
 
@@ -38,8 +39,8 @@ def simulate_runs(
     program: Mapping[str, Any] | None = None,
     **hardware: Any,
 ) -> tuple[Result, dict[str, Any]]:
-    """The world of a run by speed with these faults, which must all have struck, and its summary with what plan.json
-    says of who was asked."""
+    """Simulate a run by speed with these faults and assert that all were injected. Return the result and the
+    summary with the candidates in plan.json."""
     ends: list[dict[str, Any]] = []
 
     def begin(yard: Yard) -> None:
@@ -66,7 +67,7 @@ def pools(summary: Mapping[str, Any]) -> set[tuple[str, str, str]]:
 
 
 def last_gang(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The hosts of the last attempt."""
+    """Return the hosts of the last attempt."""
     members = summary["attempts"][-1]["hosts"]
     return [host for host in summary["hosts"] if host["instance"] in members]
 
@@ -103,7 +104,7 @@ BEFALLS = [
 
 
 UNWRITTEN = "request train-launch#1/{} dynamodb.transact_write_items: function killed before the request"
-"""What EC2 has launched never gets to the ledger."""
+"""The launched hosts never reach the ledger."""
 
 
 @pytest.mark.parametrize("fault", [*BEFALLS, UNWRITTEN.format(5)])

@@ -1,5 +1,5 @@
-"""Systems Manager is one of two ways to a host: when it learns of one changes neither when a gang begins nor whether it
-leaves."""
+"""Systems Manager is one of two ways to a host. Its delays change neither the start of a gang nor the end of a
+host."""
 
 from datetime import datetime
 
@@ -26,7 +26,7 @@ def hosts(result: Result) -> list[str]:
 
 
 def until_it_starts(result: Result) -> list[float]:
-    """Seconds of each host of the first attempt from its boot to its program."""
+    """Return the seconds from boot to program for each host of the first attempt."""
     return [
         (first(result, host, "says started") - first(result, host, "boots")).total_seconds()
         for host in hosts(result)[:2]
@@ -46,7 +46,7 @@ def test_a_gang_begins_as_soon_and_once(yard: YardTemplate, who: tuple[str, ...]
         simulate(yard, scenario, faults=[boots(host, what) for host in who]),
     )
     assert not result.broken
-    assert len(hosts(result)) == 2, "nobody was replaced"
+    assert len(hosts(result)) == 2, "no host was replaced"
     for here, there in zip(until_it_starts(result), until_it_starts(clean), strict=True):
         assert here - there <= MOST_SECONDS
     for host in hosts(result):
@@ -54,7 +54,7 @@ def test_a_gang_begins_as_soon_and_once(yard: YardTemplate, who: tuple[str, ...]
 
 
 def test_a_host_that_it_never_learns_of_is_asked_to_leave_and_goes_on(yard: YardTemplate) -> None:
-    """Its peer is taken back with two minutes of notice: it saves, and is in the next attempt."""
+    """Its peer is interrupted with two minutes of notice; the host saves, and joins the next attempt."""
     peer_goes = Fault(Kind.HOST, "host-2 after started #1", HostFault.WARNED_120)
     result = simulate(
         yard, SCENARIOS["train"], faults=[boots("host-1", BootFault.NEVER_REGISTERS), peer_goes]

@@ -1,4 +1,5 @@
-"""A service of AWS is down for three minutes, for functions and hosts alike: a run succeeds at its first attempt."""
+"""A service of AWS is down for three minutes for functions and hosts, and a run still succeeds at its first
+attempt."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -28,8 +29,8 @@ OUTAGES = [
 
 
 def with_outage(service: str, state: str, ends: list[datetime]) -> Callable[[Yard], None]:
-    """Return the beginning of a train run in whose world the service is down from the first entry of the state on.
-    `ends` gets the end of the outage."""
+    """Return the start of a train run whose service fails when the state is first entered. `ends` receives the end
+    of the outage."""
 
     def begin(yard: Yard) -> None:
         enter, throttle = yard.stepfunctions.on_state, yard.gateway.throttle
@@ -53,7 +54,7 @@ def with_outage(service: str, state: str, ends: list[datetime]) -> Callable[[Yar
 
 @pytest.mark.parametrize(("service", "state"), OUTAGES)
 def test_an_outage_of_three_minutes_costs_no_attempt(yard: YardTemplate, service: str, state: str) -> None:
-    """Tries again take more transitions than a run without a fault may have; every other invariant holds."""
+    """Retries may take more transitions than a run without faults; every other invariant holds."""
     attempts: list[int] = []
     ends: list[datetime] = []
 

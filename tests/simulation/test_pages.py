@@ -1,4 +1,4 @@
-"""Lists of AWS come in pages. A run reads all of them, however short they are."""
+"""Lists of AWS come in pages. A run reads all pages, however short they are."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Plans without a run: nothing is launched, written, claimed or told, whatever the job and the yard are like."""
+"""Dry runs: they launch, write, claim and send nothing, for any job and any state of the yard."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ TWO = {"strategy": "multi_worker", "workers": 2}
 
 
 def planned(template: YardTemplate, body: bytes, *before: tuple[str, bytes]) -> tuple[Result, dict[str, Any]]:
-    """What came of a job file of which the plan is wanted, uploaded after others; the answer of its execution."""
+    """Upload a job file for a dry run after other files. Return the result and the output of its execution."""
     answers: list[dict[str, Any]] = []
 
     def begin(yard: Yard) -> None:

@@ -1,4 +1,4 @@
-"""Defects planted on purpose are found, by the invariant that they break or the test that fails."""
+"""Planted defects are found by an invariant or by a test."""
 
 import hashlib
 import subprocess
@@ -26,11 +26,12 @@ from tests.simulation.planted.defects import DEFECTS, Defect
 
 ROOT = Path(__file__).parents[2]
 SLICE = 3
-"""Of the table's defects, other ones with every commit: each takes a process of its own. `make planted` tries all."""
+"""Defects of the table tried with a commit; other commits try others. Each takes a process. `make planted` tries
+all."""
 
 
 def without_catch(yard: YardTemplate, state: str) -> YardTemplate:
-    """The train workflow as somebody would deploy it who has lost that state's Catch of everything."""
+    """Remove the Catch of all errors from a state of the train workflow."""
     machine = yard.machine("train")
     states = dict(machine.definition["States"])
     kept = [each for each in states[state]["Catch"] if each["ErrorEquals"] != ["States.ALL"]]
@@ -40,12 +41,12 @@ def without_catch(yard: YardTemplate, state: str) -> YardTemplate:
 
 
 def forgets_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wait whose token nobody stores before it is looked for."""
+    """Let a wait store no task token."""
     monkeypatch.setattr(attempts, "token_row", lambda *_: Write("planted", "row", {"by": "a test"}, put=True))
 
 
 def stops_at_the_first_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ends hosts leaves the others alone once EC2 has refused one."""
+    """Stop terminating hosts after the first one that EC2 refuses."""
 
     def each(call: Callable[..., Any], ids: list[str], **_: Any) -> dict[str, str]:
         for instance in ids:
@@ -56,14 +57,14 @@ def stops_at_the_first_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def writes_whatever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """News of a host or a wait is written though its row is gone."""
+    """Write the update of a host or a wait even if its row is missing."""
     monkeypatch.setattr(
         ledger, "request_of", lambda table, write: request_of(table, replace(write, only=None))
     )
 
 
 def forgets_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a signal is about, it is taken for news of the attempt that goes on now."""
+    """Treat every signal as one of the current attempt."""
     stock = signal._context
 
     def context(news: Any, yard: Any, ledger: Ledger) -> SignalContext | None:
@@ -75,7 +76,7 @@ def forgets_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def orders_by_systems_manager_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No order stands in the bucket."""
+    """Write no order to the bucket."""
     monkeypatch.setattr(orders, "_write", lambda bucket, order: True)
 
 
@@ -152,7 +153,7 @@ def test_a_defect_of_the_table_is_found(folder: Path, number: int) -> None:
 
 
 def test_each_defect_can_be_planted_and_is_in_the_docs() -> None:
-    """A text that has changed since would plant nothing, and the table would show nothing."""
+    """A defect whose text has changed would plant nothing."""
     page = (ROOT / "docs" / "simulation.md").read_text()
     for defect in DEFECTS:
         assert (ROOT / defect.file).read_text().count(defect.old) == 1, defect.name

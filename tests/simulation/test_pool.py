@@ -1,5 +1,5 @@
-"""Two runs one after the other, the second on the hosts that the first has kept: none has two runs, none is forgotten,
-and each hour is somebody's."""
+"""Two runs in succession, the second on the warm hosts of the first: no host has two runs, none is forgotten, and
+each hour is billed to one run."""
 
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,8 @@ Summaries = list[dict[str, Any]]
 
 
 def simulate_runs(yard: YardTemplate, text: str) -> tuple[Result, Summaries, list[dict[str, Any]]]:
-    """The world of this case, whose faults must all have struck, the summaries of its runs, and their rows."""
+    """Simulate a case and assert that all of its faults were injected. Return the result, the summaries of its
+    runs, and their rows."""
     summaries: Summaries = []
     rows: list[dict[str, Any]] = []
 
@@ -56,7 +57,7 @@ def test_its_program_starts_long_before_a_host_would_have_booted(yard: YardTempl
 
 
 ENDS = [
-    # what goes wrong, and whether the second run still has hosts of the first
+    # the fault, and whether the second run still gets hosts of the first
     ("host host-1 before wiped #1: dies", False),
     ("host host-1 before wiped #1: hangs", False),
     ("host host-2 after wiped #1: is interrupted with 120 s of notice", False),

@@ -1,4 +1,4 @@
-"""A yard in a region where everything is dearer: its plans, its caps and its bills are of that region."""
+"""A yard in a more expensive region: its plans, limits and bills use the prices of that region."""
 
 import json
 from typing import Any
@@ -16,20 +16,20 @@ EU, DEARER = "eu-central-1", 1.19
 HARDWARE = {"instance_types": ["g5.xlarge"], "market": "on_demand"}
 LONG = {"module": "training.programs.digits", "args": {"steps": 7200, "step-seconds": 2}}
 PATROLLED = 90
-"""Seconds until patrol has been there once, and has read the price list."""
+"""Seconds until patrol has read the price list in its first pass."""
 
 
 def trained(
     template: YardTemplate, *, region: str, wait: float, throttle: Any = None, **more: Any
 ) -> tuple[dict[str, Any], Any, list[str]]:
-    """A run of one host: its summary, the world's bill, and why it was planned so."""
+    """Simulate a run of one host. Return its summary, the true bill, and the reasons of its plan."""
     found: list[tuple[dict[str, Any], Any, list[str]]] = []
 
     def begin(yard: Yard) -> None:
         yard.use_prices_of(region)
         yard.gateway.throttle = throttle or yard.gateway.throttle
         document = job("one", {"workers": 1}, hardware=HARDWARE, **more)
-        yard.after(wait, lambda: yard.people.upload("jobs/one.json", document), "somebody starts a job")
+        yard.after(wait, lambda: yard.people.upload("jobs/one.json", document), "a user starts a job")
 
     def look(yard: Yard) -> None:
         (run,) = yard.runs()

@@ -1,4 +1,5 @@
-"""Quotas of vCPUs that others use for a while: runs wait for their share, and those that can never have it say so."""
+"""vCPU quotas that others use for a while: runs wait for their share, and runs that can never fit are refused with
+a reason."""
 
 import pytest
 
@@ -16,7 +17,7 @@ HARDWARE = {"instance_types": ["g6.xlarge", "g5.xlarge"], "market": "spot_then_o
 def simulate_runs(
     template: YardTemplate, runs: int, *, spot: float, on_demand: float, faults: list[Fault]
 ) -> Result:
-    """So many runs of two hosts at once, in an account with these quotas of vCPUs with a GPU."""
+    """Simulate simultaneous runs of two hosts in an account with these quotas of GPU vCPUs."""
 
     def begin(yard: Yard) -> None:
         quotas = yard.ec2.pools.quotas

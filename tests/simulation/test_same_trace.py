@@ -1,5 +1,5 @@
-"""The same case is the same world, byte for byte: here, and twice in each of two processes with other orders of sets,
-in another time zone and with an environment of their own."""
+"""Equal cases give equal traces, byte for byte: here, and twice in each of two processes with another order of
+sets, time zone and environment."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A person who stops a run, wherever it is: it saves where it trains, ends soon, and says who has stopped it."""
+"""A user stops a run in any state: it saves if it is training, ends soon, and names the user."""
 
 import functools
 from dataclasses import replace
@@ -56,7 +56,7 @@ def test_it_stops_in_mid_training_with_a_checkpoint(yard: YardTemplate) -> None:
         )
 
     def stop_at_the_first(world: Yard, key: Key, before: Item | None, after: Item | None) -> None:
-        """Checkpoint, that is."""
+        """Stop the run at its first checkpoint."""
         if after and "checkpointed" in after and "checkpointed" not in (before or {}):
             run = key[0].removeprefix("run#")
             world.after(1, lambda: world.people.ask_to_stop(run), "a user stops it")
@@ -76,7 +76,7 @@ def test_it_stops_in_mid_training_with_a_checkpoint(yard: YardTemplate) -> None:
 
 @pytest.mark.parametrize("limits", [{"most_runs": 1}, {}])
 def test_a_run_that_waits_ends_at_once(yard: YardTemplate, limits: dict[str, int]) -> None:
-    """For its place; or for capacity, where EC2 has room for one gang."""
+    """The run waits for a slot, or for capacity if EC2 has room for one gang."""
 
     def begin(world: Yard) -> None:
         if not limits:

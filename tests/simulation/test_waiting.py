@@ -1,4 +1,4 @@
-"""What a run's row says while it waits, and that it says nothing of it any more once it has its hosts."""
+"""The row of a run describes what it waits for, and no longer does once the run has its hosts."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ TWO_HOSTS = 8.0
 
 
 class Rows:
-    """Every state of the rows of runs, in order."""
+    """Every state of the runs' rows in order."""
 
     def __init__(self) -> None:
         self.seen: dict[str, list[Mapping[str, Any]]] = {}
@@ -33,13 +33,13 @@ class Rows:
             self.seen.setdefault(key[0].removeprefix("run#"), []).append(row)
 
     def waits(self) -> dict[str, list[Mapping[str, Any]]]:
-        """What each run that has waited has waited for, as its row said it."""
+        """Return what each run waited for, as its row described it."""
         found = {run: [row["waiting"] for row in rows if "waiting" in row] for run, rows in self.seen.items()}
         return {run: rows for run, rows in found.items() if rows}
 
 
 def simulate_runs(template: YardTemplate, *, spot: float) -> tuple[Result, Rows]:
-    """Two runs of two hosts at once, in an account with that quota of vCPUs with a GPU, all of it spot."""
+    """Simulate two simultaneous runs of two hosts, in an account with this quota of GPU vCPUs, all of it spot."""
     rows = Rows()
 
     def begin(yard: Yard) -> None:
@@ -51,7 +51,7 @@ def simulate_runs(template: YardTemplate, *, spot: float) -> tuple[Result, Rows]
         for number in range(2):
             yard.people.upload(f"jobs/r{number}.json", job(f"r{number}", TWO, hardware={"market": "spot"}))
 
-    return simulate(template, Scenario("waiting", "two runs, one of which waits", begin, gang=2)), rows
+    return simulate(template, Scenario("waiting", "two runs, the second waits", begin, gang=2)), rows
 
 
 def test_a_run_without_room_says_who_refused_and_when_it_asks_again(yard: YardTemplate) -> None:

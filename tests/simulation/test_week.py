@@ -1,4 +1,4 @@
-"""The bench of a week and of growth, made small: what they say of a yard holds, and their code goes on to work."""
+"""A small version of the week benchmark and of the growth benchmark: their budgets hold and their code works."""
 
 import pytest
 from botocore.retries.quota import RetryQuota
@@ -12,7 +12,7 @@ from simulation.template import YardTemplate
 
 @pytest.fixture(scope="module")
 def found(yard: YardTemplate) -> Scale:
-    """Twenty runs at once, and yards of 20 and 60 hosts."""
+    """Twenty simultaneous runs, and yards of 20 and 60 hosts."""
     return Scale(week(yard, days=0.02, runs_a_day=1_000), [growth.held(yard, size) for size in (20, 60)])
 
 
@@ -30,7 +30,7 @@ def test_no_function_uses_up_the_retries_of_another() -> None:
 
 
 def test_every_budget_holds_on_small_yards(found: Scale) -> None:
-    """But for CPU seconds, which are the bench's: those of twenty hosts are a few milliseconds of a busy machine."""
+    """CPU seconds are left out, because they are too short for twenty hosts to measure on a busy machine."""
     assert [row for row in budgets.of_week(found) if not row.holds and "CPU" not in row.what] == []
 
 

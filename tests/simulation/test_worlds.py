@@ -1,5 +1,7 @@
-"""The invariants hold in clean worlds, in a slice of all single faults that is another with every commit, and in every
-world that has ever broken one; and a world is what its seed says, wherever and however it is made."""
+"""The invariants hold in clean worlds, in a slice of all single faults, and in every world that once broke one.
+
+Other commits try other slices.
+"""
 
 import hashlib
 import subprocess
@@ -20,7 +22,7 @@ from simulation.yard.network import Network
 
 ROOT = Path(__file__).parents[2]
 SLICE = 120
-"""Worlds: about a minute on two cores."""
+"""The number of worlds: about a minute on two cores."""
 WORLDS = tuple(
     line.partition("  # ")[0].strip()
     for line in Path(__file__).with_name("worlds.txt").read_text().splitlines()

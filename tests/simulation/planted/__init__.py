@@ -1,1 +1,1 @@
-"""Defects planted on purpose, and the test or invariant that finds each one."""
+"""Defects planted on purpose, with the test or invariant that must find each one."""

@@ -1,6 +1,7 @@
-"""The defects, across the seams: each is a text of one file that is replaced, and what finds it.
+"""The planted defects. Each replaces a text in one file, and names what must find it.
 
-`make planted` plants all of them, and docs/simulation.md lists them. This module imports none that a defect changes.
+`make planted` plants all of them, and docs/simulation.md lists them. This module imports no module that a defect
+changes.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ STORM: Final = "ten times, in any order, up to 90 s late, like all later events"
 
 @dataclass(frozen=True)
 class World:
-    """A simulated world in which the defect breaks the invariant."""
+    """A simulated world where the defect breaks the invariant."""
 
     text: str
     invariant: str
@@ -28,7 +29,7 @@ class World:
 
 @dataclass(frozen=True)
 class Defect:
-    """`found_by` is a world, or the id of a test."""
+    """A planted defect. `found_by` is a world or the id of a test."""
 
     name: str
     what: str
@@ -61,7 +62,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "late-checkpoint",
-        "a checkpoint that is told late replaces a newer one",
+        "a checkpoint that is reported late replaces a newer one",
         PROGRESS,
         ', rising=(("saved", serialization.timestamp(at)),)',
         "",
@@ -69,7 +70,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "late-progress",
-        "progress that is told late replaces newer progress",
+        "progress that is reported late replaces newer progress",
         PROGRESS,
         "run_row(run, progress, rising=newest)",
         "run_row(run, progress)",
@@ -77,7 +78,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "stopped-again",
-        "a repeated `stopped` moves the time at which the host left",
+        "a repeated `stopped` moves the time when the host left",
         "lambdas/steps/signals/endings.py",
         'stopped, rising=(("stopped", context.attempt),))',
         "stopped)",
@@ -88,7 +89,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "two-slots-of-one",
-        "a slot is given without the number of those given before",
+        "a slot is given without counting the slots in use",
         "lambdas/steps/admission.py",
         "*((slot_given(given_before),) if has_it else ()),",
         "",
@@ -96,7 +97,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "two-bakes",
-        "the lock of bakes is taken though another bake has it",
+        "the lock of bakes is taken while another bake holds it",
         LEDGER,
         '"attribute_not_exists(pk) OR #run IN (:mine, :over)",',
         '"attribute_not_exists(pk) OR #run IN (:mine, :over) OR attribute_exists(pk)",',
@@ -104,7 +105,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "running-run-is-resumed",
-        "Admit lets a run resume one that trains",
+        "Admit lets a run resume a run that is training",
         "lambdas/workflows/train/admit.py",
         "faults = (*faults, *resuming.faults(earlier, asked))",
         "pass",
@@ -112,7 +113,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "last-checkpoint-is-missed",
-        "a run that resumes one that is saving does not wait for its last checkpoint",
+        "a run that resumes a saving run does not wait for the last checkpoint",
         "lambdas/steps/resuming.py",
         "if earlier is None or not is_open(earlier):",
         "if True:",
@@ -120,7 +121,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "two-notifications",
-        "the notification is sent though it was sent before",
+        "the notification is sent a second time",
         "lambdas/steps/end_notification.py",
         'only="created", unless="notified", rising=died_before',
         'only="created"',
@@ -128,7 +129,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "concluded-twice",
-        "the notification does not ask whether this Conclude has ended the run",
+        "the notification does not depend on whether this Conclude ended the run",
         "lambdas/workflows/train/conclude.py",
         "if end.write(notifies=True):",
         "end.write(notifies=True)\n    if True:",
@@ -136,7 +137,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "summary-replaced",
-        "the loser of two Concludes replaces summary.json",
+        "the second of two Concludes replaces summary.json",
         "lambdas/steps/conclusion.py",
         "if s3.put_json_once(self.bucket, key, summary):",
         "if s3.put_json(self.bucket, key, summary) is None:",
@@ -145,7 +146,7 @@ DEFECTS: tuple[Defect, ...] = (
     # ----- orders that are reversed
     Defect(
         "catalogue-before-manifest",
-        "latest.json names a checkpoint before its manifest is there (D12)",
+        "latest.json names a checkpoint before its manifest is written (D12)",
         "training/host/checkpoints/in_bucket.py",
         """    bucket.write(version.manifest_key, json.dumps(manifest.to_json(folder_of(version))).encode())
     catalogue = following(catalogue_of(bucket, run), version, keep=keep)
@@ -159,7 +160,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "catalogue-before-files",
-        "latest.json names a checkpoint before its files are there (D12, on a host)",
+        "latest.json names a checkpoint before its files are uploaded (D12, on a host)",
         "training/host/checkpoints/upload.py",
         "sent = in_bucket.upload_files(self.bucket, staging, taken, key)",
         "sent = {name: facts.size for name, facts in taken.items()}",
@@ -167,7 +168,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "order-after-command",
-        "an order is sent by Systems Manager before it stands in the bucket (D9)",
+        "an order is sent by Systems Manager before it is in the bucket (D9)",
         "lambdas/steps/orders.py",
         """    if not _write(bucket, order):
         return None
@@ -205,7 +206,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "death-ignored",
-        "signal ignores that EC2 has ended a host",
+        "signal ignores that EC2 has terminated a host",
         "lambdas/steps/signals/events.py",
         "for each in get_args(AwsNews)}",
         "for each in get_args(AwsNews) if each is not InstanceState}",
@@ -213,7 +214,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "forged-signal",
-        "a signal in another host's name is acted on (D15)",
+        "a signal in another host's name is accepted (D15)",
         "lambdas/workflows/signal.py",
         "    if sent.instance != sender:",
         "    if not sender:",
@@ -221,7 +222,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "strangers-signal",
-        "a host may speak of a run that it is no host of (D5)",
+        "a host may send signals for a run that it does not belong to (D5)",
         "lambdas/workflows/signal.py",
         "    return owner.run == news.run\n",
         "    return True\n",
@@ -229,7 +230,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "no-heartbeat",
-        "a sign of life is written, and Train gets no heartbeat",
+        "a sign of life is recorded, but Train gets no heartbeat",
         PROGRESS,
         'return "alive" if states.heartbeat(token.token) else "alive, though nobody waits any more"',
         'return "alive"',
@@ -246,7 +247,7 @@ DEFECTS: tuple[Defect, ...] = (
     # ----- wrong units, denominators and boundaries
     Defect(
         "hours-in-the-pool",
-        "hosts stay in the pool for hours instead of minutes (D17)",
+        "hosts stay in the warm pool for hours instead of minutes (D17)",
         "lambdas/core/run/warm_pool.py",
         "now + timedelta(minutes=self.minutes)",
         "now + timedelta(hours=self.minutes)",
@@ -254,7 +255,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "disk-by-the-day",
-        "the price of a disk is divided by the hours of a day",
+        "the price of a disk is divided by the hours of a day instead of a month",
         "trainyard/core/model/yard/billing.py",
         "return gib * gib_month / HOURS_A_MONTH",
         "return gib * gib_month / 24",
@@ -262,7 +263,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "one-restart-more",
-        "a run has one restart more than its job says",
+        "a run has one restart more than its job allows",
         "lambdas/core/run/recovery.py",
         "if failed > restarts and not grows:",
         "if failed > restarts + 1 and not grows:",
@@ -270,7 +271,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "impatient-heartbeat",
-        "Train is silent for as long as one message of the chief takes",
+        "the heartbeat timeout of Train is too short for the chief's interval",
         "lambdas/core/run/deadlines.py",
         "HEARTBEAT = timedelta(seconds=150)",
         "HEARTBEAT = timedelta(seconds=15)",
@@ -278,7 +279,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "every-page-but-one",
-        "a list has its first page only",
+        "a list has only its first page",
         "lambdas/aws/calls.py",
         "return (item for page in pages for item in page[key])",
         "return iter(next(iter(pages))[key])",
@@ -287,7 +288,7 @@ DEFECTS: tuple[Defect, ...] = (
     # ----- what is forgotten
     Defect(
         "bake-claims-nothing",
-        "a bake claims no dollars of the month",
+        "a bake reserves none of the month's dollars",
         "lambdas/workflows/bake/admit.py",
         "dollars=promise.most_dollars(job, Prices(yard.aws_region, known.prices)),",
         "dollars=0.0,",
@@ -319,7 +320,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "notification-forgotten",
-        "patrol's Conclude does not send what a Conclude that died has not sent",
+        "patrol's Conclude does not send the notification that a killed Conclude has not sent",
         "lambdas/workflows/train/conclude.py",
         "end_notification.send_late(yard.table_name, yard.bucket_name, given.run, yard.topic_arn)",
         "pass",
@@ -329,7 +330,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "cut-short-again",
-        "a run that has ended is concluded again when its execution is found cut short (D11)",
+        "an ended run is concluded again because its execution was cut short (D11)",
         "lambdas/steps/conclusion.py",
         "if given.cut_short and (has_concluded(records) if records else has_summary(bucket_name, run)):",
         "if False:",
@@ -337,7 +338,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "back-to-release",
-        "a state that is written late replaces a later one, as Release does after the end of a run",
+        "a state that is written late replaces a later one, e.g. Release after the end of a run",
         ROWS,
         'stage="state" in values',
         "stage=False",
@@ -353,7 +354,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "advice-without-checkpoint",
-        "the end of a run advises to resume one whose checkpoint is gone",
+        "the end of a run recommends resuming it although its checkpoint is gone",
         "lambdas/workflows/train/conclude.py",
         "return needed <= set(objects if own else s3.keys(end.bucket, folder))",
         "return True",
@@ -361,7 +362,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "pruned-is-damaged",
-        "a checkpoint that newer ones have replaced is called damaged",
+        "a checkpoint that was replaced by newer ones is reported as damaged",
         "training/host/checkpoints/restore.py",
         "newer = in_bucket.replacement(bucket, owner, checkpoint.key)",
         "newer = None",

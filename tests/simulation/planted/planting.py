@@ -1,7 +1,7 @@
-"""Plant one defect, and look whether its finder finds it: `python -m tests.simulation.planted.planting NAME`.
+"""Plant one defect and check that it is found: `python -m tests.simulation.planted.planting NAME`.
 
-The process imports the modules of this clone with one text replaced; no file changes. It ends with 0 if the defect is
-found, with 1 if not, and with 2 if the text to be replaced is not in the source exactly once.
+The process imports this clone's modules with one text replaced; no file changes. Exit codes: 0 if the defect is
+found, 1 if not, 2 if the text does not occur exactly once in the source.
 """
 
 import sys
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def plant(defect: Defect) -> None:
-    """From now on the module is imported with the defect. Bytecode of it is not read."""
+    """Import the module with the defect from now on, ignoring its bytecode."""
     target = str(ROOT / defect.file)
     text = Path(target).read_text()
     if text.count(defect.old) != 1:
@@ -31,7 +31,7 @@ def plant(defect: Defect) -> None:
 
 
 def is_found(defect: Defect) -> bool:
-    """Return True if the world breaks its invariant, or the test fails."""
+    """Return True if the world breaks its invariant or the test fails."""
     if isinstance(defect.found_by, World):
         return defect.found_by.invariant in _broken(defect.found_by.text)
     import pytest

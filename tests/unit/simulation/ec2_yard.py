@@ -1,4 +1,4 @@
-"""A world with EC2 in it for tests, and requests to launch there."""
+"""A world with EC2, and launch requests for tests."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -14,7 +14,7 @@ AT_ONCE = Settings(unknown=(0, 0), boot=(10, 10), stop=(20, 20), terminate=(30, 
 
 
 class Hosts:
-    """Machines that only remember what they were told."""
+    """Machines that only record their calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -38,7 +38,7 @@ class Hosts:
 
 
 class Yard:
-    """A world with EC2 in it, and what it has said on the bus."""
+    """A world with EC2, and the events it emits."""
 
     def __init__(self, seed: int = 1, settings: Settings = AT_ONCE) -> None:
         self.world, self.hosts, self.events = World(seed), Hosts(), [("", "", "")]
@@ -85,7 +85,7 @@ class Yard:
         return [each for group in self.fleet(count, **more)["Instances"] for each in group["InstanceIds"]]
 
     def seen(self, **how: Any) -> dict[str, str]:
-        """States by id."""
+        """Return states by id."""
         found = self.ask("describe_instances", **how)["Reservations"]
         return {each["InstanceId"]: each["State"]["Name"] for group in found for each in group["Instances"]}
 

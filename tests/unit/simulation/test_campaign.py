@@ -1,4 +1,4 @@
-"""Cases and their texts, what is chosen by seed, and what a finding says."""
+"""Cases and their texts, random selection, findings, traces and reports."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def visit(what: str, *operations: str, during: str = "train Train #1") -> Visit:
 
 
 def test_of_places_that_are_alike_the_first_and_the_last_are_tried_and_of_requests_the_last() -> None:
-    """The third worker's word completes the gang, so that its signal asks for more."""
+    """The third worker's signal completes the gang, so the function sends more requests."""
     alone = visit("signal started worker /1 get_item", "get_item")
     points: dict[FaultPoint, Visit | None] = {
         (Kind.HOST, f"host-{n} after started #1"): visit("worker after started") for n in (2, 3, 4, 5)

@@ -1,4 +1,4 @@
-"""The simulated DynamoDB, as its callers see it."""
+"""The simulated DynamoDB through its API."""
 
 import re
 from typing import Any
@@ -53,7 +53,7 @@ def update(db: DynamoDb, text: str, names: Any = None, values: Any = None, **mor
 
 
 def query(db: DynamoDb, condition: str = "", *edges: str, **more: Any) -> list[list[str]]:
-    """The sks of each page."""
+    """Return the sks of each page."""
     values = {":p": {"S": "p"}} | {f":e{n}": {"S": edge} for n, edge in enumerate(edges)}
     request: dict[str, Any] = {
         "TableName": "t",
@@ -78,7 +78,7 @@ def refused(do: Any) -> tuple[str, str]:
 
 
 def holds(db: DynamoDb, condition: str, names: Any = None, values: Any = None) -> bool:
-    """Of the row p, s."""
+    """Return True if the condition holds for the row (p, s)."""
     check: dict[str, Any] = {"TableName": "t", "Key": key(), "ConditionExpression": condition}
     check |= {"ExpressionAttributeNames": names} if names else {}
     check |= {"ExpressionAttributeValues": values} if values else {}

@@ -1,4 +1,4 @@
-"""The simulated EC2, as its callers see it."""
+"""The simulated EC2 through its API."""
 
 from datetime import timedelta
 from typing import Any
@@ -55,7 +55,7 @@ def test_the_next_type_is_taken_where_the_first_has_no_room(yard: Yard) -> None:
 
 
 def several(strategy: str = "capacity-optimized", *, subnets: str = "abc") -> dict[str, Any]:
-    """A request for two hosts of one type in several subnets."""
+    """Return a request for two hosts of one type in several subnets."""
     asked = request(2, ("g5.xlarge",), market="spot" if strategy == "capacity-optimized" else "on-demand")
     (config,) = asked["LaunchTemplateConfigs"]
     (first,) = config["Overrides"]
@@ -250,7 +250,7 @@ def test_a_host_that_shuts_itself_down_ends_or_stops_as_its_attribute_says(yard:
     assert yard.seen() == {first: "terminated", second: "stopped"}
     assert yard.described(first)["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
     assert [call for call, _ in yard.hosts.calls] == ["boot", "boot"], (
-        "nobody tells them what they did themselves"
+        "machines are not called for what they did themselves"
     )
 
 

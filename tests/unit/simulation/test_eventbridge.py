@@ -1,4 +1,4 @@
-"""EventBridge as the simulator has it: which rules an event matches, what their targets get, and when."""
+"""The simulated EventBridge: which rules an event matches, the input of their targets, and delivery times."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/rule"
 
 
 def rule(pattern: Mapping[str, Any] | None = None, name: str = "rule", **settings: Any) -> Rule:
-    """One with one function."""
+    """Return a rule with one function."""
     given = {"targets": (Target("it", FUNCTION),), **settings}
     return Rule(name, f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{name}", pattern=pattern, **given)
 
 
 @dataclass
 class Bus:
-    """A world with EventBridge alone; `refusals` are what targets say before they take something."""
+    """A world with only EventBridge. `refusals` are the errors of targets before they accept an event."""
 
     rules: list[Rule]
     refusals: list[ServiceError] = field(default_factory=list)

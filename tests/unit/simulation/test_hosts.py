@@ -1,4 +1,4 @@
-"""Simulated hosts: what they say, leave and do, as the control plane sees it."""
+"""Simulated hosts: their signals, results and actions, as the control plane sees them."""
 
 import hashlib
 import json
@@ -42,7 +42,7 @@ WORD_OF_MOUTH = ("ready", "started", "progress", "checkpointed", "finished", "st
 
 @dataclass
 class Instance:
-    """One instance: its metadata and its doors."""
+    """One instance with its metadata and AWS access."""
 
     yard: "Yard"
     instance: str
@@ -199,7 +199,7 @@ class Yard:
     def start(
         self, hosts: list[Instance], *, attempt: int = 1, roles: list[str] | None = None, hours: float = 1
     ) -> None:
-        """cluster.json, and the start order to all."""
+        """Write cluster.json, and order all hosts to start."""
         seats = roles or ["chief-0", *(f"worker-{n}" for n in range(1, len(hosts)))]
         latest = json.loads(self.objects.get(f"runs/{RUN}/checkpoints/latest.json", b"null"))
         document = {
@@ -241,7 +241,7 @@ class Yard:
         self.world.run(self.world.now + timedelta(seconds=seconds))
 
     def until(self, word: str, count: int = 1, *, most: float = 7200) -> list[dict[str, Any]]:
-        """Until so many of that word were said."""
+        """Run until this many signals of a kind were sent."""
         end = self.world.now + timedelta(seconds=most)
         self.world.run(end, stop=lambda: len(self.said(word)) >= count)
         found = self.said(word)
@@ -252,7 +252,7 @@ class Yard:
         return [event for event in self.events if event["signal"] == word]
 
     def words(self, host: Instance | None = None) -> list[str]:
-        """Each word once in a row."""
+        """Return the signals without direct repetitions."""
         all_words = [e["signal"] for e in self.events if host is None or e["instance"] == host.instance]
         return [word for point, word in enumerate(all_words) if all_words[point - 1 : point] != [word]]
 
@@ -261,7 +261,7 @@ class Yard:
 
 
 def training(count: int = 2, **sections: Any) -> tuple[Yard, list[Instance]]:
-    """A gang that has just been ordered to start."""
+    """Return a yard with a gang that was just ordered to start."""
     yard = Yard()
     yard.admit(**sections)
     hosts = yard.launch(count)
@@ -371,7 +371,7 @@ def test_a_gang_of_two_costs_few_calls() -> None:
 
 
 def test_a_stop_order_makes_all_save_and_leave_at_the_same_step() -> None:
-    yard, hosts = training(program=args(steps=1000, step_seconds=10))  # all hear of it within a step
+    yard, hosts = training(program=args(steps=1000, step_seconds=10))  # all programs react within a step
     yard.until("progress", 2)
     yard.order("stop", hosts, 1)
     stopped = yard.until("stopped", 2)
@@ -581,7 +581,7 @@ def test_a_program_that_hangs_is_stopped_by_its_chiefs_agent_which_goes_on_to_sa
 
 
 SLOW = [
-    # sentence, what it does: all of it takes most of an hour
+    # text and action, about an hour in total
     ("a step in ten minutes", {"steps": 5, "step_seconds": 600}),
     ("the same in silence, with its processor", {"steps": 5, "step_seconds": 600, "silent": True}),
     (
@@ -704,7 +704,7 @@ def test_a_damaged_checkpoint_is_given_up_for_the_one_before_it() -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("fault", [Dies(), Hangs(), IsCutOff()])
 def test_a_host_can_fall_silent_at_each_word(word: str, when: When, fault: Fault) -> None:
-    """What it has said by then, and nothing more."""
+    """The host sends no signal after this one."""
     yard = Yard()
     error = {"error_at": 7} if word == "failed" else {"steps": 1000} if word == "stopped" else {}
     yard.admit(program=args(**error))
@@ -741,7 +741,7 @@ def test_a_host_that_is_cut_off_for_a_while_tells_all_that_it_could_not() -> Non
     silent = len([event for event in yard.events if event["instance"] == chief.instance])
     yard.run(100)
     after_hang = [event["signal"] for event in yard.events if event["instance"] == chief.instance][silent:]
-    assert after_hang[:2] == ["progress", "failed"]  # its log could not be uploaded
+    assert after_hang[:2] == ["progress", "failed"]  # the log could not be uploaded
     assert yard.said("stopped")[0]["instance"] == worker.instance
 
 
@@ -1068,7 +1068,7 @@ def _found(path: str) -> Any:
 
 
 def test_many_waiting_hosts_are_cheap() -> None:
-    """No host is looked at while nothing happens to it."""
+    """Idle hosts cause no events."""
     yard = Yard(options={"puts_metrics": False})
     count = 100
     for _ in range(count):

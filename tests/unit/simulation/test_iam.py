@@ -1,4 +1,4 @@
-"""What a role may do in the simulated account, and how it is told that it may not."""
+"""Permissions of roles in the simulated account, and the errors of denied requests."""
 
 from typing import Any
 
@@ -166,7 +166,7 @@ def test_an_unknown_role_is_no_role_without_permissions() -> None:
 
 
 def test_a_role_that_many_share_lets_each_speak_for_itself() -> None:
-    """The same question of two hosts has two answers."""
+    """Two hosts get different results for the same check."""
     own = iam(allow("events:PutEvents", Condition={"StringEquals": {"events:source": "host/${aws:userid}"}}))
     one, other = (Caller("host", ROLE, instance) for instance in ("i-1", "i-2"))
     said = Check("events:PutEvents", "*", {"events:source": f"host/{user_id(one)}"})

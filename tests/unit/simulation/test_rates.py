@@ -1,4 +1,4 @@
-"""Token buckets: AWS's rates, in virtual time."""
+"""Token buckets with AWS's rates in virtual time."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ ME = Caller("me", "a role")
 
 
 def refused(throttle: Throttle, operation: str, times: int, **request: object) -> int:
-    """How many of so many requests at once."""
+    """Return how many of these simultaneous requests are refused."""
     return sum(throttle(ME, operation, request) is not None for _ in range(times))
 
 
@@ -73,6 +73,6 @@ def test_a_function_beyond_the_concurrency_is_not_started_and_its_event_is_tried
     functions.event("arn:aws:lambda:us-east-1:1:function:f", {})
     world.run(world.now + timedelta(seconds=30))
     assert [each.error for each in answers if isinstance(each, LambdaFailure)] == [TOO_MANY]
-    assert functions.throttled == 1 + 5  # at once, and after 1, 3, 7 and 15 seconds
+    assert functions.throttled == 1 + 5  # at once, then after 1, 3, 7 and 15 s
     assert functions.waiting == 1
     assert not functions.dead_letters

@@ -1,4 +1,4 @@
-"""The simulated S3, as its callers see it."""
+"""The simulated S3 through its API."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def get(s3: S3, key: str, **more: Any) -> dict[str, Any]:
 
 
 def keys(s3: S3, **more: Any) -> list[list[str]]:
-    """The keys and groups of each page."""
+    """Return the keys and groups of each page."""
     pages: list[list[str]] = []
     token: dict[str, str] = {}
     while True:

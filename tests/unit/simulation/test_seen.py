@@ -1,4 +1,4 @@
-"""What is said of two runs: nothing where they are alike, else the lines that only one of them has."""
+"""The comparison of two runs: empty if they are alike, otherwise the lines that only one of them has."""
 
 from copy import deepcopy
 from typing import Any
@@ -9,7 +9,7 @@ EVENT: dict[str, Any] = {"attempt": 1, "instance": None, "source": "workflow", "
 
 
 def describe(host: str, at: str, run: str) -> dict[str, Any]:
-    """A run of one host, as one cloud tells of it."""
+    """Return the description of a run of one host in one cloud."""
     stamp = f"2026-01-05T{at}Z"
     cluster = {"attempt": 1, "hosts": [{"instance": host, "role": "chief", "index": 0}]}
     return {

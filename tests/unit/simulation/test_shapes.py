@@ -1,4 +1,4 @@
-"""What `fits` says yes to, botocore's validator finds nothing wrong with."""
+"""botocore's validator accepts everything that `fits` accepts."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_what_the_validator_refuses_does_not_fit(
 
 
 def test_of_what_it_does_not_know_it_is_not_sure() -> None:
-    """An instant as text: botocore takes it, and is asked."""
+    """A timestamp as text: botocore accepts it, so `fits` leaves the decision to botocore."""
     asked = {"MetricDataQueries": [], "StartTime": "2026-01-01", "EndTime": "2026-01-02"}
     of = shape("cloudwatch", "GetMetricData")
     assert is_taken(of, asked)

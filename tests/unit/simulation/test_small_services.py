@@ -1,4 +1,4 @@
-"""Metrics and notices of the simulated account, as their callers see them."""
+"""Metrics and notifications of the simulated account through their APIs."""
 
 from datetime import timedelta
 from typing import Any
@@ -22,7 +22,7 @@ def metric(number: int, host: str, stat: str = "Maximum") -> dict[str, Any]:
 
 
 def ask(cloudwatch: CloudWatch, *queries: dict[str, Any], minutes: int = 60) -> list[tuple[str, list[float]]]:
-    """Id and values of each result, newest first, over all pages."""
+    """Return id and values of each result over all pages, newest first."""
     now = cloudwatch.world.now
     request: dict[str, Any] = {
         "MetricDataQueries": list(queries),

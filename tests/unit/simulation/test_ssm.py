@@ -1,4 +1,4 @@
-"""The simulated Systems Manager, as its callers see it."""
+"""The simulated Systems Manager through its API."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ CONTENT = {
 
 
 class Managed(Yard):
-    """Two hosts that run, their agents registered."""
+    """Two running hosts with registered agents."""
 
     def __init__(self, settings: Settings = AT_ONCE) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Step Functions as the simulator has it, seen from outside: what is called, when, and how executions end."""
+"""The simulated Step Functions through its API: function calls, their times, and the ends of executions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simulation.aws.functions import LambdaFailure
 from simulation.aws.stepfunctions import Execution, Machine, StepFunctions
 from simulation.world.world import World
 
-SOMEBODY = Caller("somebody", "root")
+USER = Caller("user", "root")
 FUNCTION = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:work"
 MACHINE = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:yard-it"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/it"
@@ -29,14 +29,14 @@ WORKFLOWS = Path(__file__).parents[3] / "lambdas" / "workflows"
 
 
 def task(**settings: Any) -> dict[str, Any]:
-    """A machine of one task that ends in Done or, with `Catch`, in Caught."""
+    """Return a state machine with one task that ends in Done or, with `Catch`, in Caught."""
     state = {"Type": "Task", "Resource": FUNCTION, "Next": "Done", **settings}
     caught = {"Caught": {"Type": "Succeed"}} if "Catch" in settings else {}
     return machine({"It": state, "Done": {"Type": "Succeed"}, **caught})
 
 
 def waiting(**settings: Any) -> dict[str, Any]:
-    """One whose task waits for its token."""
+    """Return a state machine whose task waits for its task token."""
     payload = {"token": "{% $states.context.Task.Token %}"}
     return task(Resource=CALLBACK, Arguments={"FunctionName": FUNCTION, "Payload": payload}, **settings)
 
@@ -55,7 +55,7 @@ class Call:
 
 @dataclass
 class Yard:
-    """A world with Step Functions alone. A function answers `answers`, one after the other; then never."""
+    """A world with only Step Functions. A function returns the values of `answers` in turn, then never returns."""
 
     seed: int = 1
     answers: list[Any] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Yard:
         return self.states.executions[self.ask("start_execution", **request)["executionArn"]]
 
     def ask(self, operation: str, **request: Any) -> Any:
-        return getattr(self.states, operation)(SOMEBODY, request)
+        return getattr(self.states, operation)(USER, request)
 
     def go_on(self, seconds: float = 10) -> None:
         self.world.run(self.world.now + timedelta(seconds=seconds))
@@ -105,7 +105,7 @@ def code_of(refused: pytest.ExceptionInfo[ServiceError]) -> str:
 
 
 def completed(word: str) -> dict[str, Any]:
-    """A workflow of the yard, each function an ARN of its own."""
+    """Return the definition of a workflow with a different ARN for each function."""
     text = (WORKFLOWS / f"{word}.asl.json").read_text()
     text = re.sub(r"\$\{(\w+)FunctionArn\}", lambda found: f"{FUNCTION}-{found[1]}", text)
     document: dict[str, Any] = json.loads(
@@ -255,7 +255,7 @@ def test_a_choice_assigns_what_its_rule_says(yard: Yard) -> None:
 
 
 def test_what_a_function_is_given_is_its_own(yard: Yard) -> None:
-    """It may change it: no variable changes with it."""
+    """A function may modify its input without changing a variable."""
     first = {"Type": "Pass", "Assign": {"plan": "{% $states.input %}"}, "Next": "It"}
     work = {"Type": "Task", "Resource": FUNCTION, "Arguments": "{% $plan %}", "Next": "End"}
     end = {"Type": "Succeed", "Output": "{% $plan %}"}
@@ -709,7 +709,7 @@ def test_an_execution_is_stuck_when_nothing_is_planned_that_could_move_it(yard: 
 def test_what_a_role_must_be_allowed(
     yard: Yard, operation: str, request_: dict[str, Any], check: Check
 ) -> None:
-    assert yard.states.checks(SOMEBODY, operation, request_) == [check]
+    assert yard.states.checks(USER, operation, request_) == [check]
 
 
 def test_the_same_seed_tells_the_same_story() -> None:

@@ -1,4 +1,4 @@
-"""A synthesised assembly as the simulator deploys it."""
+"""A synthesised assembly as deployed by the simulator."""
 
 from __future__ import annotations
 
