@@ -1,24 +1,23 @@
-# Everything is a target: what a person types, what the continuous integration runs.
-# `make help` lists them. Prerequisites: Linux, Python 3.11 to 3.13 with venv, make.
+# Targets for users and for continuous integration; `make help` lists them. Prerequisites: Linux, Python 3.11 to 3.13 with venv, make.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 export PATH := $(CURDIR)/.tools/bin:$(CURDIR)/.venv/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# With the last one nothing that is imported is kept compiled: TensorFlow's import then takes 7 s instead of 3, each time.
+# PYTHONDONTWRITEBYTECODE would prevent compiled modules: each import of TensorFlow takes 7 s instead of 3.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE PYTHONDONTWRITEBYTECODE
 
 VENV := .venv/bin/python
 HOST := .venv-host/bin/python
 UV := .venv/bin/uv
-# An index of Python's own pip configuration is not known to uv: where uv cannot install, pip does. What is imported is
-# compiled then: all of aws-cdk-lib, moto and the rest at once takes 43 s of processor time, what is used of it 5 s.
+# uv does not read pip's configuration of indexes, so pip installs if uv cannot. Modules are compiled at their first import:
+# compiling all of aws-cdk-lib, moto and the others takes 43 s of processor time, the imported ones 5 s.
 install = $(UV) pip install --quiet --require-hashes --python $(1) $(2) || \
 	$(1) -m pip install --quiet --require-hashes --no-compile $(2)
 
-# Two packages install this module, and aws-cdk-lib must be the last: else the CDK knows its own types no more when it asks
-# for an account's zones. pip keeps that order, uv installs side by side.
+# Two packages install this module, and aws-cdk-lib must be the last: otherwise the CDK fails when it reads an account's
+# zones. pip keeps the order; uv installs in parallel.
 SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init__.py
 
 .PHONY: help setup demo preflight deploy destroy test simulate permissions frameworks interoperability conformance docs
@@ -27,66 +26,66 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
 SETUP := .venv/.command .tools/cdk/.ready .tools/awscli/.ready .venv-host/.ready
-setup: .venv/.ready ## everything the other targets need (they call it)
+setup: .venv/.ready ## install everything that the other targets need (they call it)
 	@$(MAKE) -j3 $(SETUP)
 
-demo: .venv/.command .tools/cdk/.ready ## a run from nothing to an evaluated model; JOB=path runs another job file, KEEP=1 leaves the cloud up
+demo: .venv/.command .tools/cdk/.ready ## train and evaluate a model from nothing; JOB=path runs another job file, KEEP=1 keeps the cloud running
 	@$(VENV) -m scripts.demo
 
-preflight: .venv/.ready ## what the account lacks for a yard; ARGS=--request asks AWS for the quotas that are too small
+preflight: .venv/.ready ## list what the account lacks for a yard; ARGS=--request requests larger quotas
 	@$(VENV) -m trainyard.cli doctor $(ARGS)
 
-deploy: .venv/.ready ## put the yard into the account or endpoint the environment names
+deploy: .venv/.ready ## deploy the yard into the account or endpoint of the environment
 	@scripts/deploy $(ARGS)
 
-destroy: .venv/.ready ## take the yard out of that account; says what is left and what it costs (ARGS='--images --data')
+destroy: .venv/.ready ## destroy the yard, and list what remains with its cost (ARGS='--images --data')
 	@$(VENV) -m trainyard.cli yard destroy $(ARGS)
 
-test: .venv/.ready ## every test: core, templates, local cloud, host software, whole runs
+test: .venv/.ready ## run all tests: core, templates, local cloud, host software, whole runs
 	@$(MAKE) -j4 $(SETUP) jupyter
 	@$(VENV) -m scripts.test $(ARGS)
 
-jupyter: .tools/wheels/.jupyter ## JupyterLab for dev hosts of the local cloud; bake an image then
+jupyter: .tools/wheels/.jupyter ## download JupyterLab for dev hosts of the local cloud; bake an image afterwards
 
-simulate: .venv/.ready ## every fault at every place, in a simulated AWS; SEEDS=2000 by chance, SEED=x one as a story; ARGS=--help
+simulate: .venv/.ready ## inject each fault at each fault point in a simulated AWS; SEEDS=2000 random cases, SEED=x one case as a trace; ARGS=--help
 	@$(VENV) -m simulation $(ARGS)
 
-planted: .venv/.ready ## plant every defect of tests/simulation/planted, each in a process of its own; DEFECT=name plants one
+planted: .venv/.ready ## plant each defect of tests/simulation/planted in its own process; DEFECT=name plants one
 	@DEFECT="$(DEFECT)" scripts/planted
 
-permissions: setup ## every permission of every role taken away, one by one, each in a run of its own (an hour)
+permissions: setup ## remove each permission of each role, one for each run (an hour)
 	@scripts/permissions $(ARGS)
 
-frameworks: setup .tools/wheels-frameworks/.ready ## PyTorch's and JAX's examples on two hosts each, and ten published scripts, interrupted too; fetches their wheels (390 MB)
+frameworks: setup .tools/wheels-frameworks/.ready ## run the examples of PyTorch and JAX on two hosts, and ten published scripts, with interruptions; downloads 390 MB of wheels
 	@$(VENV) -m pytest tests/frameworks $(ARGS)
 
-interoperability: setup ## moto's own tests and Ansible's EC2 modules against the local cloud; writes docs/interoperability.md
+interoperability: setup ## run moto's own tests and Ansible's EC2 modules against the local cloud; writes docs/interoperability.md
 	@$(VENV) -m tests.interoperability $(ARGS)
 
-conformance: setup ## recordings of AWS against the local cloud and the simulator (ORACLE=folder; else ../shared/oracle); writes docs/conformance.md
+conformance: setup ## compare recordings of AWS with the local cloud and the simulator (ORACLE=folder; default ../shared/oracle); writes docs/conformance.md
 	@ORACLE="$(ORACLE)" $(VENV) -m tests.conformance $(ARGS)
 
-docs: .venv/.ready ## the documentation as a site, into build/site; SERVE=1 serves it on 127.0.0.1:8000 while you write
+docs: .venv/.ready ## build the documentation as a site in build/site; SERVE=1 serves it on 127.0.0.1:8000
 	@NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs $(if $(SERVE),serve --dev-addr 127.0.0.1:8000,build --strict) && echo build/site/index.html
 
-check: .venv/.ready ## format, lint, types, layers, unit tests (seconds)
+check: .venv/.ready ## check format, lint, types and layers, and run unit tests (a minute)
 	@scripts/check
 
-format: .venv/.ready ## mend what can be mended by itself; write schemas and tables anew
+format: .venv/.ready ## correct the format; write the generated schemas, tables and pages
 	@ruff check --quiet --fix . ; ruff format --quiet .
 	@$(VENV) -m tests.unit.core.jobfile.reference && $(VENV) -m tests.unit.core.patrol.patrol_page && $(VENV) -m tests.unit.cli.reference && $(VENV) -m tests.unit.protocol.reference
 	@$(VENV) -m tests.unit.voice --lower
 
-texts: .venv/.ready ## every text that a user can meet, into build/texts.md, for review
+texts: .venv/.ready ## write all texts for users to build/texts.md, for review
 	@$(VENV) -m tests.unit.texts
 
-lock: .venv/.ready ## write requirements/locks after a change of a list: every package by its SHA-256
+lock: .venv/.ready ## write requirements/locks after a change of a list, with the SHA-256 of each package
 	@scripts/lock
 
-bench: setup ## measure the budgets and write build/bench.json; PARTS="patrol saving" measures these alone
+bench: setup ## measure the budgets and write build/bench.json; PARTS="patrol saving" measures only these
 	@$(VENV) -m benchmarks $(PARTS)
 
-clean: ## stop the local cloud and remove what was built (environments stay: .venv, .venv-host, .tools)
+clean: ## stop the local cloud and delete what was built, except the environments (.venv, .venv-host, .tools)
 	@if [ -x $(VENV) ] && [ -d .localcloud ]; then $(VENV) -m localcloud down; fi
 	rm -rf .localcloud build cdk.out .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -not -path './.venv*' -not -path './.tools/*' -prune -exec rm -rf {} +

@@ -103,8 +103,8 @@ class Cloud:
             quote("\n".join(log.read_text().splitlines()[-40:]))
             raise NotHere(
                 f"the deployment failed with exit code {done.returncode}",
-                f"what it printed last is above, all of it in {log}",
-                "mend what it says; `make demo` continues from there",
+                f"its last lines are above, and {log} has all of them",
+                "correct the cause; `make demo` continues from there",
             )
 
     def _command(self, verb: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

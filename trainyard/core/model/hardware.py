@@ -62,10 +62,10 @@ class Cluster:
                 because="only workers train, also with parameter_server, whose chief only coordinates",
             )
         ),
-        "Hosts that train; `single` and `mirrored` have 1. With `parameter_server` the chief comes on top, unless "
-        f"`cluster.chief` is `worker`. All hosts of a run together are {MOST_HOSTS} at most. `{{min: 2, max: 8}}`, "
-        "with `multi_worker` only: as many as there are of that, growing and shrinking while it trains "
-        "([below](#as-many-workers-as-there-are)).",
+        "The number of hosts that train; 1 with `single` and `mirrored`. With `parameter_server` the chief is an "
+        f"additional host, unless `cluster.chief` is `worker`. A run has at most {MOST_HOSTS} hosts. "
+        "`{min: 2, max: 8}`, only with `multi_worker`: a number that depends on the capacity and may change during "
+        "the training ([below](#a-variable-number-of-workers)).",
     )
     parameter_servers: int = key(
         0,

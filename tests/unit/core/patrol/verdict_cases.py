@@ -89,12 +89,12 @@ PRICE = 1.006
 CASES = [
     # ------------------------------------------------------------------------------------------ it is nobody's turn
     Case(
-        "a host that is shutting down is left alone",
+        "a host that is shutting down is kept",
         "keep",
         "already shutting-down",
         {"state": "shutting-down"},
     ),
-    Case("a host that is stopping is left alone", "keep", "already stopping", {"state": "stopping", **LOST}),
+    Case("a host that is stopping is kept", "keep", "already stopping", {"state": "stopping", **LOST}),
     # -------------------------------------------------------------------------------------------------- a live run
     Case(
         "a host of a live run is kept, busy or idle",
@@ -446,7 +446,7 @@ CASES = [
         {**KEPT, "window": IDLE, "processors": Window((None, None, 1.0))},
     ),
     Case(
-        "in a window below a quarter of an hour GPUs alone decide, because EC2's metric is too late",
+        "in a window below a quarter of an hour only GPUs decide, because EC2's metric is too late",
         "stop-idle",
         "no GPU of it was above 0.0 % in the last 14 min",
         {**KEPT, "window": IDLE, "processors": None},
@@ -511,7 +511,7 @@ CASES = [
         {**DEV, "processors": WORKING},
     ),
     Case(
-        "an open session alone keeps a dev host",
+        "an open session keeps a dev host even without other use",
         "keep",
         "a session is open on it",
         {**DEV, "session": True},
