@@ -65,6 +65,9 @@ interoperability: setup ## run moto's own tests and Ansible's EC2 modules agains
 conformance: setup ## compare recordings of AWS with the local cloud and the simulator (ORACLE=folder; default ../shared/oracle); writes docs/conformance.md
 	@ORACLE="$(ORACLE)" $(VENV) -m tests.conformance $(ARGS)
 
+aws-check: .venv/.ready ## observe in your AWS account what docs/unverified.md assumes; only reads; ARGS='--spend cents' or '--spend host' does more
+	@$(VENV) -m scripts.aws_check $(ARGS)
+
 docs: .venv/.ready ## build the documentation as a site in build/site; SERVE=1 serves it on 127.0.0.1:8000
 	@NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs $(if $(SERVE),serve --dev-addr 127.0.0.1:8000,build --strict) && echo build/site/index.html
 

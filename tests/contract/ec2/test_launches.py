@@ -414,5 +414,27 @@ def test_a_fleet_that_would_keep_itself_alive_is_refused(yard: Yard) -> None:
         yard.fleet(yard.template(), ["g6.xlarge/a"], 1, Type="maintain")
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"MaxTotalPrice": "1"},
+        {"CapacityReservationOptions": {"UsageStrategy": "use-capacity-reservations-first"}},
+    ],
+)
+def test_options_of_a_fleet_that_the_local_cloud_would_ignore_are_refused(
+    yard: Yard, option: dict[str, Any]
+) -> None:
+    kind = "OnDemandOptions" if "CapacityReservationOptions" in option else "SpotOptions"
+    with pytest.raises(yard.ec2.exceptions.ClientError, match="does not support"):
+        yard.ec2.create_fleet(
+            Type="instant",
+            TargetCapacitySpecification={"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "spot"},
+            LaunchTemplateConfigs=[
+                {"LaunchTemplateSpecification": {"LaunchTemplateId": yard.template(), "Version": "$Default"}}
+            ],
+            **{kind: option},
+        )
+
+
 def as_dict(given: list[dict[str, str]]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in given}

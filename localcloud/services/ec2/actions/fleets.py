@@ -57,7 +57,11 @@ def _price(settings: Settings, pool: Pool, market: str) -> float:
 
 
 def rules_of(options: Parameters) -> Rules:
-    """Return the rules in SpotOptions or OnDemandOptions of a request."""
+    """Return the rules in SpotOptions or OnDemandOptions of a request. Refuse those that this cloud would ignore."""
+    if unknown := [key for key in ("MaxTotalPrice", "CapacityReservationOptions") if options.get(key)]:
+        raise EC2ClientError(
+            "UnsupportedOperation", f"The local cloud does not support {', '.join(unknown)}."
+        )
 
     def is_set(key: str) -> bool:
         return str(options.get(key)).lower() == "true"

@@ -1,0 +1,1 @@
+"""Observe in an AWS account what docs/unverified.md only assumes: `make aws-check`."""
