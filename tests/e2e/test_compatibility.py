@@ -24,8 +24,14 @@ def started_from(run: Run) -> set[str]:
 @pytest.mark.parametrize(
     ("types", "said"),
     [
-        (["p3.2xlarge"], "V100 (Volta), which the NVIDIA driver of AWS's current base images does not serve"),
-        (["p2.xlarge"], "K80 (Kepler), which the NVIDIA driver of AWS's current base images does not serve"),
+        (
+            ["p3.2xlarge"],
+            "V100 (Volta), which the NVIDIA driver of AWS's current base images does not support",
+        ),
+        (
+            ["p2.xlarge"],
+            "K80 (Kepler), which the NVIDIA driver of AWS's current base images does not support",
+        ),
         (["g5g.xlarge"], "The type's processors are arm64, the image is for x86_64."),
         (["g7.2xlarge"], "for which TensorFlow 2.21.0 of the image is not built"),
     ],
@@ -86,7 +92,7 @@ def test_a_base_image_of_amazon_is_no_image_of_the_yard(runs: Runs) -> None:
     base = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
     run = runs.run(runs.job("foreign-image", hardware={"image": base}))
     assert run.execution.error == "JobRefused", run.why()
-    assert f"{base}, which this yard has not made" in run.summary["reason"]
+    assert f"{base}, which this yard did not make" in run.summary["reason"]
 
 
 def test_a_run_keeps_its_image_when_the_current_one_changes(runs: Runs) -> None:

@@ -178,7 +178,7 @@ def test_a_snapshot_that_is_stopped_by_hand_leaves_the_host_as_it_was(runs: Runs
 
 WRONG = [
     ({}, "neither instance nor run"),
-    ({"instance": "i-0123456789abcdef0"}, "EC2 knows no instance i-0123456789abcdef0"),
+    ({"instance": "i-0123456789abcdef0"}, "EC2 has no instance i-0123456789abcdef0"),
     ({"run": "nobody-12345678"}, "no run nobody-12345678"),
     ({"instance": "the chief", "quiesce": "freeze", "els": 1}, "quiesce: found"),
 ]
@@ -199,7 +199,7 @@ def test_strangers_and_hosts_that_are_gone_are_not_imaged(runs: Runs) -> None:
     instance = stranger["InstanceId"]
     try:
         no = snapshot(runs, instance=instance)
-        assert "is no host of this yard" in no.execution.cause
+        assert "is not a host of this yard" in no.execution.cause
     finally:
         ec2(runs).terminate_instances(InstanceIds=[instance])
     with a_host(runs) as made:

@@ -84,10 +84,10 @@ def test_of_twelve_images_exactly_the_right_ones_remain(runs: Runs, shelf: Shelf
             stuck: "left",
         }
         for called, why in (
-            ("g1", f"the run {run}, which is not over"),
+            ("g1", f"the run {run}, which has not ended"),
             ("g2", "the previous image"),
             ("g4", f"{shelf.made['d2']}, which stays, was made from it"),
-            ("g5", "instances run from it or are stopped with it"),
+            ("g5", "running or stopped instances use it"),
             ("g6", "number 2 of the newest 2 of kept-gpu"),
             ("g7", "the newest of kept-gpu"),
             ("h1", "the newest of kept-host"),

@@ -79,7 +79,7 @@ def test_by_speed_ec2_is_asked_for_all_pools_at_once_and_the_gang_is_in_one(runs
     run = runs.run(runs.job("soon", hardware=hardware))
     assert run.succeeded, run.why()
     asked = [each.reason for each in run.timeline if each.event == "asking"]
-    assert [reason.partition(": ")[0] for reason in asked] == ["2 x any of 6 spot pools, asked at once"]
+    assert [reason.partition(": ")[0] for reason in asked] == ["2 x any of 6 spot pools in one request"]
     hosts = runs.yard.instances(run.id)
     assert len({(host["InstanceType"], host["Placement"]["AvailabilityZone"]) for host in hosts}) == 1
     (launched,) = run.json("plan.json")["asked"]
@@ -92,7 +92,7 @@ def test_by_speed_ec2_is_asked_for_all_pools_at_once_and_the_gang_is_in_one(runs
 @pytest.mark.parametrize(
     ("hardware", "said"),
     [
-        ({"zones": ["eu-west-1a"]}, '"eu-west-1a" is no zone of this yard, which is in us-east-1'),
+        ({"zones": ["eu-west-1a"]}, '"eu-west-1a" is not a zone of this yard, which is in us-east-1'),
         ({"disk_gib": 20}, "hardware.disk_gib: found 20; the root disk of the image"),
     ],
 )

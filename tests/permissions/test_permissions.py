@@ -28,7 +28,7 @@ AS_SHIPPED: dict[Path, tuple[str, str]] = {
     paths.install_fails: ("FAILED", "s3:GetObject"),
     paths.own_test_fails: ("FAILED", "tests[0]"),
     paths.bake_missing: ("FAILED", "it does not exist"),
-    paths.bake_meanwhile: ("FAILED", "is under way"),
+    paths.bake_meanwhile: ("FAILED", "is running, and only one bake"),
     paths.image_fails: ("FAILED", "ImageFailed"),
     paths.launched_from_nowhere: ("FAILED", "instance_types: is missing"),
     paths.snapshot_paused_fails: ("FAILED", "ImageFailed"),

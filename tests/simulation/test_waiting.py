@@ -63,7 +63,7 @@ def test_a_run_without_room_says_who_refused_and_when_it_asks_again(yard: YardTe
     assert first["since"] < first["asks"] <= first["until"]
     assert last["asks"] > first["asks"]
     assert last["since"] == first["since"]
-    assert "asking again in" in last["reason"]
+    assert "the next request is in" in last["reason"]
     ended = rows.seen[run][-1]
     assert "waiting" not in ended
     assert (ended["outcome"], ended["gang"], ended["market"]) == ("succeeded", 2, "spot")

@@ -1,1 +1,1 @@
-"""Where hosts could be had, for how much, and in which order to ask."""
+"""Capacity: candidates, their prices, and the order of launch requests."""

@@ -1,7 +1,7 @@
-"""Candidates: which pools a gang may be launched from, in which order, and what speaks against every other one.
+"""Candidates: the capacity pools for a gang, in their order, and what excludes every other pool.
 
-The gang of roles without a GPU, where a job has one, is launched beside it: same zone, same market, a CPU type.
-`make_plan` is the only place that knows what makes a pool unusable.
+The gang of roles without a GPU is launched beside the main gang: same zone, same market, a CPU type. Only
+`make_plan` decides what makes a capacity pool unusable.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,42 +25,45 @@ from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted
 
 Reason = tuple[str, str]
-"""What speaks against a pool: a word for programs, a sentence for people."""
-WITH_GPUS_FIRST: Reason = ("no_gpu", "It has no GPU, and a type that has one can be asked for.")
+"""A reason that excludes a capacity pool: a code for programs, a sentence for users."""
+WITH_GPUS_FIRST: Reason = ("no_gpu", "It has no GPU, and a type with one is available.")
 BY_SIZE = ("no_quota", "too_expensive")
-"""What may not speak against fewer workers."""
+"""Reasons that fewer workers may avoid."""
 NOT_OFFERED: Reason = ("not_offered", "EC2 does not offer the type in that zone.")
 
 
 @dataclass(frozen=True)
 class PlanInputs:
-    """All that is gathered before deciding.
-
-    `subnets`: the yard's, by zone. `offered`: (type, zone) pairs EC2 offers. `spot_prices`: dollars per hour by (type,
-    zone), now; `prices`: all others. `quotas`: vCPU limit by quota code, whoever uses it now.
-    `initialization_rate`: MiB/s, the most that the yard asks for a disk."""
+    """Everything that the plan depends on."""
 
     region: str
     subnets: Mapping[str, str]
+    """The yard's subnets, by zone."""
     offered: frozenset[tuple[str, str]]
+    """Pairs of type and zone that EC2 offers."""
     spot_prices: Mapping[tuple[str, str], float]
+    """Current dollars an hour, by type and zone."""
     prices: Prices
+    """All other prices."""
     quotas: Mapping[str, float]
+    """vCPU limits by quota code, whatever is in use now."""
     image: ImageReference
     initialization_rate: int = 0
+    """The largest rate that the yard requests for a disk, in MiB/s."""
 
 
 @dataclass(frozen=True)
 class NoPlan(Refused):
-    """Nothing can be launched for this job; `reason` holds every reason. `error` is a word of errors.py:
-    NoCapacity, QuotaExceeded, Misconfigured, and JobRefused where hardware.image names no usable image."""
+    """No candidate for this job; `reason` contains every reason. `error` is NoCapacity, QuotaExceeded,
+    Misconfigured, or JobRefused if hardware.image names no usable image."""
 
     excluded: tuple[Excluded, ...]
 
 
 def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
-    """The pools that can hold the whole gang, cheapest first within each market, in the market order the job
-    asks for; ties are broken by the job's order of types, then by zone. By speed one request asks several of them."""
+    """Return the plan: capacity pools that can hold the whole gang, cheapest first within each market, in the job's
+    order of markets. The job's order of types, then the zone, breaks ties. With `prefer: speed` a request names
+    several of them."""
     elsewhere = _elsewhere(job.hardware, inputs)
     if elsewhere:
         return NoPlan("JobRefused", elsewhere, ())
@@ -92,12 +95,12 @@ def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
 
 
 def types_of(job: Job) -> tuple[str, ...]:
-    """Every instance type that hosts of the job may be of."""
+    """Return every instance type that hosts of the job may have."""
     return (*job.hardware.instance_types, *(job.hardware.cpu_instance_types if job.cpu_gang else ()))
 
 
 def quota_codes(job: Job) -> tuple[str, ...]:
-    """The quota codes whose value `make_plan` needs for this job, sorted."""
+    """Return the quota codes that `make_plan` needs for this job, sorted."""
     quotas = [
         quota(instance_type(name), market) for name in types_of(job) for market in job.hardware.market.markets
     ]
@@ -105,8 +108,8 @@ def quota_codes(job: Job) -> tuple[str, ...]:
 
 
 def _sort_out(job: Job, inputs: PlanInputs) -> tuple[tuple[Candidate, ...], tuple[Excluded, ...]]:
-    """Every pool the job allows, once: as a candidate, or excluded with every reason against it. Of a list with both
-    sorts of types those without a GPU count where no other can be asked for."""
+    """Return every capacity pool that the job allows, once: as a candidate, or excluded with every reason. Types
+    without a GPU count only if no type with a GPU is a candidate."""
     candidates: list[Candidate] = []
     excluded: list[Excluded] = []
     zones = sorted(
@@ -137,7 +140,7 @@ def _sort_out(job: Job, inputs: PlanInputs) -> tuple[tuple[Candidate, ...], tupl
 
 
 def _fitting(job: Job, inputs: PlanInputs, pool: "_Pool") -> tuple[Job, list[Reason]]:
-    """The job with as many workers as fit there, and what speaks against the pool even with the fewest."""
+    """Return the job with as many workers as fit, and the reasons that exclude the pool even with the fewest."""
     against, sized = _against(job, inputs, pool), job
     for workers in range(job.cluster.most_workers - 1, job.cluster.least_workers - 1, -1):
         if not against or any(code not in BY_SIZE for code, _ in against):
@@ -172,7 +175,7 @@ def _candidate(job: Job, inputs: PlanInputs, pool: _Pool, subnet: str) -> Candid
 
 
 def _with_rate(job: Job, inputs: PlanInputs, candidate: Candidate, disk_gib: int) -> Candidate:
-    """Both gangs are launched at once, so they share what the region allows."""
+    """Return the candidate with its initialization rate. Both gangs share the region's limit."""
     rate = initialization.rate(
         most=inputs.initialization_rate,
         hosts=job.gang,
@@ -185,8 +188,8 @@ def _with_rate(job: Job, inputs: PlanInputs, candidate: Candidate, disk_gib: int
 
 
 def _beside(job: Job, inputs: PlanInputs, pool: _Pool) -> tuple[Priced, ...]:
-    """The CPU types that zone, market and quotas can hold beside this pool's hosts, cheapest first; equally
-    cheap ones as the job has them."""
+    """Return the CPU types that zone, market and quotas allow beside this pool's hosts, cheapest first; at equal
+    price in the job's order."""
     found = []
     for name in job.hardware.cpu_instance_types if job.cpu_gang else ():
         kind = instance_type(name)
@@ -206,12 +209,12 @@ def _price(inputs: PlanInputs, pool: _Pool, kind: InstanceType) -> float | None:
 
 
 def _dollars(job: Job, price: float, beside: Sequence[Priced]) -> float:
-    """What both gangs cost an hour, the second one of the first of these types."""
+    """Return the dollars an hour of both gangs, the second one of the first type."""
     return size(job, Gang.MAIN) * price + (size(job, Gang.CPU) * beside[0].price if beside else 0.0)
 
 
 def _against(job: Job, inputs: PlanInputs, pool: _Pool) -> list[Reason]:
-    """All that speaks against a pool. No zone stands in a reason: equal reasons group."""
+    """Return every reason that excludes a pool. Reasons name no zone, so that equal ones can be grouped."""
     incompatible = _incompatible(inputs, pool.kind)
     if pool.zone not in inputs.subnets:
         return [*incompatible, ("no_subnet", "The yard has no subnet in that zone.")]
@@ -229,7 +232,7 @@ def _against(job: Job, inputs: PlanInputs, pool: _Pool) -> list[Reason]:
 
 
 def _nobody_beside(job: Job, inputs: PlanInputs, pool: _Pool) -> Reason:
-    """Why none of the CPU types can be launched beside this pool's hosts."""
+    """Return why no CPU type can be launched beside this pool's hosts."""
     listed = "hardware.cpu_instance_types"
     reasons: dict[Reason, list[str]] = {}
     for name in job.hardware.cpu_instance_types:
@@ -255,7 +258,7 @@ def _against_beside(job: Job, inputs: PlanInputs, pool: _Pool, kind: InstanceTyp
 
 
 def _incompatible(inputs: PlanInputs, kind: InstanceType) -> list[Reason]:
-    """Why the image does not work on the type, if it does not. An image that nobody knows refuses no type."""
+    """Return why the image does not work on the type. An unknown image excludes no type."""
     image = inputs.image.image
     reason = compatibility.against(kind, compatibility.software(image)) if image else None
     return [("incompatible", reason)] if reason else []
@@ -266,17 +269,16 @@ def _no_price(inputs: PlanInputs, pool: _Pool, kind: InstanceType) -> Reason | N
         return None
     match pool.market:
         case Market.SPOT:
-            return "no_spot_price", "EC2 names no spot price for the type there, so it sells none."
+            return "no_spot_price", "EC2 has no spot price for the type there, so it sells none."
         case Market.ON_DEMAND:
-            sentence = (
-                "Trainyard knows no on-demand price of the type, so it could not keep the job's limits."
-            )
+            sentence = "The on-demand price of the type is unknown, so the job's limits could not be kept."
             return "no_price", sentence
     assert_never(pool.market)
 
 
 def _no_quota(inputs: PlanInputs, market: Market, hosts: Sequence[tuple[int, InstanceType]]) -> Reason | None:
-    """Whether the quota of the last of these (count, type) holds it, and those before it that share the quota."""
+    """Return the reason if the quota of the last of these (count, type) is too small for it and those before it in
+    the same quota."""
     counted = quota(hosts[-1][1], market)
     if counted is None or counted.code not in inputs.quotas:
         return None  # unknown is not zero: EC2 itself will say
@@ -303,25 +305,26 @@ def _too_expensive(job: Job, inputs: PlanInputs, dollars: float) -> Reason | Non
 
 
 def _elsewhere(hardware: Hardware, inputs: PlanInputs) -> str | None:
-    """Why one of the zones that the job names is none for it, if so: another region's, say, or no zone at all."""
+    """Return the fault of a zone that the yard does not have."""
     for index, zone in enumerate(hardware.zones):
         if zone not in inputs.subnets:
             return (
-                f'hardware.zones[{index}]: "{zone}" is no zone of this yard, which is in {inputs.region} and has '
-                f"subnets in {', '.join(sorted(inputs.subnets))}; name some of these, or leave it out for all of them"
+                f'hardware.zones[{index}]: "{zone}" is not a zone of this yard, which is in {inputs.region} and has '
+                f"subnets in {', '.join(sorted(inputs.subnets))}; name some of these, or remove the key to "
+                "allow all of them"
             )
     return None
 
 
 def _no_pool(job: Job, candidates: tuple[Candidate, ...], excluded: tuple[Excluded, ...]) -> list[str]:
-    """One line per reason, with the pools it holds for; nothing when there are candidates."""
+    """Return a line for each reason with its capacity pools; nothing if there are candidates."""
     if candidates:
         return []
     groups: dict[tuple[Market, str], dict[str, list[str]]] = {}
     for each in excluded:
         groups.setdefault((each.market, each.reason), {}).setdefault(each.type, []).append(each.zone)
-    least = f"{job.at_least.gang} that there must be at least" if job.cluster.is_elastic else f"{job.gang}"
-    lines = [f"No pool can hold the gang of {least}; nothing was launched."]
+    least = f"at least {job.at_least.gang}" if job.cluster.is_elastic else f"{job.gang}"
+    lines = [f"No capacity pool can hold the gang of {least}; nothing was launched."]
     for (market, reason), types in groups.items():
         where = "; ".join(f"{name} in {', '.join(zones)}" for name, zones in types.items())
         lines.append(f"- {market.replace('_', '-')}, {where}: {reason}")
@@ -329,7 +332,7 @@ def _no_pool(job: Job, candidates: tuple[Candidate, ...], excluded: tuple[Exclud
 
 
 def _disks(job: Job, inputs: PlanInputs) -> str:
-    """What the disks cost where the job says how large they are."""
+    """Return the cost of the disks, if the job sets their size."""
     gib = job.hardware.disk_gib
     if gib is None:
         return ""
@@ -356,31 +359,31 @@ def _why(
     fetched = f", and ${once:.3f} once for disks at {first.initialization_rate} MiB/s" if once else ""
     hourly = _dollars(fitting(job, first), first.price, first.beside)
     return (
-        f"{len(candidates)} of {len(candidates) + len(excluded)} pools can hold the gang of {_sizes(job)}: "
+        f"{len(candidates)} of {len(candidates) + len(excluded)} capacity pools can hold the gang of {_sizes(job)}: "
         f"{_order(job.hardware, candidates)}{first.pool}{beside}, ${hourly:.3f} an hour for the gang"
         f"{_disks(job, inputs)}{fetched}. "
-        f"{_fewer(job, inputs, candidates)}On demand and for disks these are {_whose(job, inputs)}."
+        f"{_fewer(job, inputs, candidates)}On-demand and disk prices: {_whose(job, inputs)}."
     )
 
 
 def _order(hardware: Hardware, candidates: Sequence[Candidate]) -> str:
-    """Who is asked after whom, up to the first one's name."""
+    """Return the order of the candidates, up to the first one's name."""
     match hardware.prefer:
         case Preference.PRICE:
             markets = " before ".join(market.replace("_", "-") for market in hardware.market.markets)
             return f"{markets}, cheapest first. First: "
         case Preference.SPEED:
-            asks = [
+            batches = [
                 [candidates[index] for index in each]
                 for each in requests(range(len(candidates)), candidates, hardware.prefer)
             ]
-            said = "; then for ".join(_at_once(each) for each in asks)
-            return f"by speed, EC2 is asked for {said}. The cheapest of the first: "
+            order = ", then ".join(map(_batch, batches))
+            return f"by speed, EC2 gets requests for {order}. The cheapest of the first: "
     assert_never(hardware.prefer)
 
 
-def _at_once(asked: Sequence[Candidate]) -> str:
-    return in_words(asked) if len(asked) == 1 else f"{in_words(asked)} at once ({TAKES[asked[0].market]})"
+def _batch(batch: Sequence[Candidate]) -> str:
+    return in_words(batch) if len(batch) == 1 else f"{in_words(batch)} ({TAKES[batch[0].market]})"
 
 
 def _sizes(job: Job) -> str:
@@ -388,7 +391,7 @@ def _sizes(job: Job) -> str:
 
 
 def _fewer(job: Job, inputs: PlanInputs, candidates: tuple[Candidate, ...]) -> str:
-    """Where fewer workers fit than the job may have, and why no more."""
+    """Return which candidates hold fewer workers than the job allows, and why."""
     groups: dict[str, list[str]] = {}
     for candidate in candidates:
         if candidate.workers is not None:
@@ -396,6 +399,6 @@ def _fewer(job: Job, inputs: PlanInputs, candidates: tuple[Candidate, ...]) -> s
             more = job.with_workers(candidate.workers + 1)
             why = " ".join(text for _, text in _against(more, inputs, pool))
             groups.setdefault(
-                f"{candidate.workers} workers at most of {job.cluster.most_workers}: {why}", []
+                f"{candidate.workers} of {job.cluster.most_workers} workers fit: {why}", []
             ).append(candidate.pool)
     return "".join(f"{'; '.join(pools)}: {why} " for why, pools in groups.items())

@@ -1,15 +1,16 @@
-"""Whether hosts of an instance type can work with an image: its processors, its NVIDIA driver, its TensorFlow.
+"""Compatibility of instance types with an image: processors, NVIDIA driver, TensorFlow.
 
-What is not known is not held against a type, but for the driver: an image that does not say which one it has is judged
-by AWS's current base images, which every recipe starts from unless it says otherwise.
+Unknown properties exclude no type, except the driver: an image without a driver tag is judged by AWS's current base
+images, the default of recipes.
 
-Where the rules are from:
-- Open kernel modules serve Turing and newer alone; Kepler ended with the driver's branch 470, Volta with 580, and
-  Blackwell began with 570 (NVIDIA: README of the open kernel modules, Data Center Drivers).
-- AWS's base images have the open modules, at present of branch 595; none lists P2 or P3 (DLAMI release notes).
-- CUDA 11 needs a driver of 450, 12 of 525.60.13, 13 of 580 (NVIDIA: CUDA Compatibility, minor version compatibility).
-- TensorFlow's own releases up to 2.21 are built by CUDA 12.5, which knows no Blackwell: their first kernel fails there
-  with CUDA_ERROR_INVALID_PTX (TensorFlow's issues 97387, 101746 and 111958).
+Sources of the rules:
+- Open kernel modules support Turing and newer only; Kepler support ended with the driver's branch 470, Volta support
+  with 580, and Blackwell support began with 570 (NVIDIA: README of the open kernel modules, Data Center Drivers).
+- AWS's base images have the open modules, currently of branch 595; none lists P2 or P3 (DLAMI release notes).
+- CUDA 11 needs a driver of 450, 12 of 525.60.13, 13 of 580 (NVIDIA: CUDA Compatibility, minor version
+  compatibility).
+- TensorFlow's own releases up to 2.21 are built with CUDA 12.5, which does not support Blackwell: their first kernel
+  fails there with CUDA_ERROR_INVALID_PTX (TensorFlow's issues 97387, 101746 and 111958).
 """
 
 import re
@@ -24,24 +25,26 @@ Version = tuple[int, ...]
 LEAST_DRIVER: dict[int, Version] = {11: (450,), 12: (525, 60, 13), 13: (580,)}
 """The oldest driver of each CUDA, by its major version."""
 NO_BLACKWELL: Version = (2, 21)
-"""The last release of TensorFlow (major, minor) that is known to fail on Blackwell. Its builds by others carry a local
-version (`2.17.0+nv25.2`) and are not judged."""
+"""The last release of TensorFlow (major, minor) that fails on Blackwell. Builds of others carry a local version
+(`2.17.0+nv25.2`) and are not judged."""
 
 
 @dataclass(frozen=True)
 class Software:
-    """What an image holds, None where nobody knows. `proprietary`: whether the driver's kernel modules are the closed
-    ones; `cuda`: the version that its TensorFlow brings."""
+    """The software of an image. None marks what is unknown."""
 
     architecture: str | None
     driver: str | None = None
     proprietary: bool = False
+    """True if the driver's kernel modules are the closed ones."""
     cuda: str | None = None
+    """The CUDA version of its TensorFlow."""
     tensorflow: str | None = None
 
 
 def software(image: Image) -> Software:
-    """What EC2 and the image's tags say. The tag of the driver is its version, and then perhaps ` proprietary`."""
+    """Read the software from EC2 and the image's tags. The driver's tag is its version, perhaps followed by `
+    proprietary`."""
     driver, _, modules = (_tag(image, Tag.DRIVER) or "").partition(" ")
     return Software(
         architecture=image.architecture or None,
@@ -53,7 +56,7 @@ def software(image: Image) -> Software:
 
 
 def against(kind: InstanceType, software: Software) -> str | None:
-    """Why hosts of this type cannot work with the image, in a sentence or more; None for one that can."""
+    """Return why hosts of this type cannot use the image, in sentences; None if they can."""
     found = [_architecture(kind, software)]
     if kind.gpus:
         generation = generation_of(kind)
@@ -74,11 +77,11 @@ def _architecture(kind: InstanceType, software: Software) -> str | None:
 
 
 def _no_driver(gpu: str, generation: Generation) -> str | None:
-    """Of an image that does not say which driver it has."""
+    """Return the reason for an image without a driver tag."""
     if generation.open_modules:
         return None
     return (
-        f"The type has a {gpu}, which the NVIDIA driver of AWS's current base images does not serve: its open kernel "
+        f"The type has a {gpu}, which the NVIDIA driver of AWS's current base images does not support: its open kernel "
         "modules need a Turing or newer."
     )
 
@@ -96,7 +99,7 @@ def _driver(gpu: str, generation: Generation, software: Software) -> str | None:
 
 
 def _cuda(software: Software) -> str | None:
-    """A driver runs every CUDA of its own major version and of those before."""
+    """Return the reason of a driver that is too old: it supports CUDA up to its own major version."""
     cuda, driver = _version(software.cuda), _version(software.driver)
     least = LEAST_DRIVER.get(cuda[0]) if cuda else None
     if driver is None or least is None or driver >= least:
@@ -126,6 +129,6 @@ def _tag(image: Image, tag: str) -> str | None:
 
 
 def _version(text: str | None) -> Version | None:
-    """The leading numbers; None where there are none."""
+    """Return the leading numbers; None if there are none."""
     found = re.match(r"\d+(?:\.\d+)*", text or "")
     return tuple(int(part) for part in found.group().split(".")) if found else None

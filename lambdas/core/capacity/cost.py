@@ -1,4 +1,4 @@
-"""What hosts cost, by market, beside what they would have cost on demand; and when the money is used up."""
+"""The cost of hosts by market, compared with on demand, and the deadline that the money sets."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True)
 class Bill:
-    """Instances with their root disks and how fast those were fetched: requests, storage and transfer are not in it."""
+    """The bill for instances, root disks and initialization rates; requests, storage and transfer are not included."""
 
     dollars: float
     hours: float
@@ -21,9 +21,8 @@ class Bill:
 
 
 def bill(hosts: Iterable[BilledHost], *, now: datetime) -> Bill:
-    """What these hosts cost until they ended, or until now.
-
-    `on_demand_dollars` is None when a price is unknown."""
+    """Return the cost of these hosts until their end, or until now. `on_demand_dollars` is None if a price is
+    unknown."""
     billed = [(host, hours_of(host, now=now)) for host in hosts]
     dollars_by_market: dict[str, float] = {}
     hours_by_market: dict[str, float] = {}
@@ -47,26 +46,26 @@ def bill(hosts: Iterable[BilledHost], *, now: datetime) -> Bill:
 
 
 def hours_of(host: BilledHost, *, now: datetime) -> float:
-    """Billed hours of one host."""
+    """Return the billed hours of one host."""
     return billed_hours(_seconds(host, now))
 
 
 def dollars_of(host: BilledHost, *, now: datetime) -> float:
-    """What one host cost."""
+    """Return the dollars of one host."""
     return _cents(_dollars(host, now, host.price))
 
 
 def disk(gib: int, gib_month: float) -> float:
-    """Dollars an hour of a disk of that size, which is billed by the second too."""
+    """Return the dollars an hour of a disk of that size, which is billed by the second."""
     return disk_hour(gib, gib_month)
 
 
 def deadline(
     *, begun: datetime, hours: float, dollars: float, spent: float, dollars_per_hour: float, now: datetime
 ) -> datetime:
-    """When the run must be over: `hours` after it was admitted, or when a gang of `dollars_per_hour` has
-    used what is left of `dollars`, whichever is first. It may have passed: an instant that moves along with
-    `now` would never be reached by those who compare it with what happened before."""
+    """Return the deadline of a run: `hours` after its admission, or when a gang of `dollars_per_hour` has spent the
+    rest of `dollars`, whichever comes first. It may lie in the past, because a deadline that moved along with `now`
+    would never be reached."""
     by_hours = begun + timedelta(hours=hours)
     if dollars_per_hour <= 0:
         return by_hours
@@ -91,5 +90,5 @@ def _seconds(host: BilledHost, now: datetime) -> float:
 
 
 def _cents(value: float) -> float:
-    """To a thousandth of a cent: sums of binary fractions look like mistakes."""
+    """Round to a thousandth of a cent, because sums of binary fractions look like errors."""
     return round(value, 5)

@@ -16,10 +16,10 @@ from trainyard.values.lazy import dataclass
 
 
 class ImageSource(StrEnum):
-    """Who names the image that the hosts start from."""
+    """The source that names the image of the hosts."""
 
     RUN = "run"
-    """Its admission, which has checked whose it is."""
+    """The run's admission, which checked the owner."""
     JOB = "job"
     """The job's `hardware.image`."""
     PARAMETER = "parameter"
@@ -28,40 +28,42 @@ class ImageSource(StrEnum):
 
 @dataclass(frozen=True)
 class ImageReference:
-    """The image that hosts would start from: `named` as its source says it (None: the parameter does not exist, `none`:
-    nothing is baked yet), `image` as EC2 knows it (None: it knows none of that name). `baked`: which versions of
-    TensorFlow images of the yard have, where the job names one; `submitter`: whose run it is."""
+    """The image that hosts would start from."""
 
     source: ImageSource
     named: str | Mapping[str, str] | None
+    """The name in its source. None for a missing parameter, `none` before the first bake."""
     image: Image | None
+    """The image in EC2; None if EC2 has none of that name."""
     yard: str
     parameter: str
     baked: frozenset[str] = frozenset()
+    """TensorFlow versions of the yard's images, if the job names one."""
     submitter: str | None = None
+    """The submitter of the run."""
 
 
 def disk_gib(hardware: Hardware, image: Image) -> int:
-    """Of all disks of a host together: the root disk is an image's first."""
+    """Return the size of all disks of a host. The root disk is the first of an image."""
     given = [snapshot.gib for snapshot in image.snapshots]
     return sum([hardware.disk_gib or given[0], *given[1:]]) if given else hardware.disk_gib or 0
 
 
 def choose_image(reference: ImageReference, hardware: Hardware) -> Image | Refused:
-    """The image, if hosts can start from it, on such disks."""
+    """Return the image, if hosts with such disks can start from it, or the refusal."""
     error = "JobRefused" if reference.source is ImageSource.JOB else "Misconfigured"
     if reference.image is None:
         return Refused(error, _unknown(reference))
     if reference.source is not ImageSource.RUN and not reference.image.is_of(reference.yard):
         return Refused(error, _foreign(reference, reference.image))
     if whose := dev.somebodys(reference.image.tags, reference.submitter):
-        says = f"The image {reference.image.id} is of {whose}, and has its files"
-        return Refused(error, f"{says}: only its owner starts hosts from it. Take another.")
+        says = f"The image {reference.image.id} belongs to {whose}, and contains its files"
+        return Refused(error, f"{says}: only its owner may start hosts from it. Use another image.")
     if not reference.image.available:
         why = f" ({reference.image.reason})" if reference.image.reason else ""
-        also = "Wait until it is, or take" if reference.image.state == "pending" else "Take"
+        also = "Wait until it is available, or use" if reference.image.state == "pending" else "Use"
         return Refused(
-            error, f"The image {reference.image.id} is {reference.image.state}{why}. {also} another."
+            error, f"The image {reference.image.id} is {reference.image.state}{why}. {also} another image."
         )
     least = reference.image.snapshots[0].gib if reference.image.snapshots else 0
     if hardware.disk_gib is not None and hardware.disk_gib < least:
@@ -80,12 +82,12 @@ def _unknown(reference: ImageReference) -> str:
         return _not_baked(named["tensorflow"], reference)
     match reference.source:
         case ImageSource.RUN:
-            return f"The image {named}, which the run was admitted with, does not exist here any more."
+            return f"The image {named}, which the run was admitted with, no longer exists here."
         case ImageSource.JOB:
             return (
-                f"hardware.image: the yard has no image, no image of a run and no family of images called {named!r}; "
-                "it was never made, or it was retired. `aws ec2 describe-images --owners self --filters "
-                f"Name=tag:{Tag.YARD},Values={reference.yard}` lists what there is."
+                f"hardware.image: the yard has no image, run with an image, or image family called {named!r}; "
+                "it was never made, or was retired. `aws ec2 describe-images --owners self --filters "
+                f"Name=tag:{Tag.YARD},Values={reference.yard}` lists the images."
             )
         case ImageSource.PARAMETER:
             return _unknown_parameter(named, parameter)
@@ -93,11 +95,11 @@ def _unknown(reference: ImageReference) -> str:
 
 
 def _not_baked(version: str, reference: ImageReference) -> str:
-    """With the commands that bake one."""
+    """Return the refusal with the commands that bake an image."""
     has = f"they have {', '.join(sorted(reference.baked))}" if reference.baked else "it has none"
     says = f"hardware.image: no baked image of the yard has TensorFlow {version} ({has})."
     if not tensorflow_releases.is_known(version):
-        return f"{says} Recipes know {tensorflow_releases.RANGE}: take one of these."
+        return f"{says} Recipes support {tensorflow_releases.RANGE}: choose one of these."
     name = f"tensorflow-{version.replace('.', '-')}"
     asked = f"~={version}.0" if version.count(".") == 1 else f"=={version}"
     return (
@@ -112,9 +114,9 @@ def _unknown_parameter(named: str | None, parameter: str) -> str:
     if named is None:
         return f"The image parameter {parameter} does not exist, so no host can start. Deploy again."
     if named == "none":
-        return f"The yard has no image yet: {parameter} says none. {bake}"
+        return f"The yard has no image yet: the parameter {parameter} is none. {bake}"
     if not re.fullmatch(AMI, named):
-        return f"The image parameter {parameter} says {named!r}, not the id of an image. {bake}"
+        return f"The image parameter {parameter} is {named!r}, which is not the id of an image. {bake}"
     return f"The image parameter {parameter} names {named}, which does not exist here. {bake}"
 
 
@@ -125,6 +127,6 @@ def _foreign(reference: ImageReference, image: Image) -> str:
         else f"The image parameter {reference.parameter}"
     )
     return (
-        f"{says} names {image.id}, which this yard has not made: it lacks the tag {Tag.YARD}={reference.yard}, and "
-        "hosts may start from no other image."
+        f"{says} names {image.id}, which this yard did not make: it lacks the tag {Tag.YARD}={reference.yard}, and "
+        "hosts start only from its own images."
     )

@@ -21,12 +21,12 @@ from trainyard.values.quantities import rounded
 
 SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE_AT_LEAST = timedelta(minutes=2)
-"""With much patience or many pools MOST_TRIES makes the longest pause longer."""
+"""Searches with much patience or many candidates have longer pauses, because of MOST_TRIES."""
 GROWTH, GROWING_ROUNDS = 2, 5
-"""How much longer each pause is than the one before, and after how many rounds it is the longest at the latest."""
+"""The factor between two pauses, and the round with the longest pause."""
 MOST_TRIES = 100
-"""What a search aims at. An execution's history holds 25,000 events, a try takes about eight of them,
-and a run may search again after every restart."""
+"""The requests that a search aims at. An execution's history holds 25,000 events, a request needs about eight, and a
+run may search again after every restart."""
 MOST_REASON = 300
 
 GRAVEST = (
@@ -41,7 +41,7 @@ GRAVEST = (
 
 @dataclass(frozen=True)
 class FleetRefusal:
-    """EC2's no to one request, with its code and message."""
+    """EC2's refusal of one request."""
 
     kind: RefusalKind
     code: str
@@ -61,7 +61,7 @@ class Try:
 
 @dataclass(frozen=True)
 class TryLater:
-    """Every open pool refused in this round: ask again after so many seconds."""
+    """Every open candidate refused in this round: try again after a pause."""
 
     kind: ClassVar[str] = "wait"
     seconds: int
@@ -70,8 +70,8 @@ class TryLater:
 
 @dataclass(frozen=True)
 class RetireFirst:
-    """What there is of the gang must be ended before another pool is asked for a whole one; where survivors are kept,
-    all but these."""
+    """The hosts of the gang must end before another candidate gets a request for a whole gang. With `keep`, other
+    hosts stay."""
 
     kind: ClassVar[str] = "retire"
     reason: str
@@ -80,10 +80,11 @@ class RetireFirst:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """Nobody is asked any more. `error`: NoCapacity, QuotaExceeded, AccessDenied, Misconfigured or Aborted."""
+    """The search ends."""
 
     kind: ClassVar[str] = "gave_up"
     error: str
+    """NoCapacity, QuotaExceeded, AccessDenied, Misconfigured or Aborted."""
     reason: str
 
 
@@ -100,19 +101,21 @@ def next_step(
     last: Collection[int] = (),
     order: Preference = Preference.PRICE,
 ) -> Try | TryLater | RetireFirst | GiveUp:
-    """What the launch loop does next.
+    """Return the next step of the launch loop.
 
-    `refusals` are those of this search (this attempt) only; `since` is when the search began, which ends with the job's
-    patience, and never after the run's `deadline`. `held` is the candidate in which surviving hosts of the last
-    attempt live: a gang is one pool, so only that one is asked. The pools of the market `first` go before the others,
-    the candidates `last` after them. By speed one request asks several, each time in the name of another: where EC2
-    has launched a part of the gang in one of them, the others have said nothing and are asked again.
+    `refusals` belong to this search (this attempt) only. `since` is the begin of the search, which ends with the
+    job's patience or at the run's `deadline`. `held` is the candidate of the remaining hosts: a gang is in one
+    capacity pool, so only that one is tried. Candidates of the market `first` go before the others, the candidates
+    `last` after them. With `hardware.prefer: speed` a request names several candidates, each time another one first:
+    if EC2 launched a part of the gang in one of them, the others have not answered and are tried again.
     """
     for refusal in refusals:
         if end := _end_at_once(refusal.kind):
             error, advice = end
             answer = f"{refusal.code}: {refusal.reason}"
-            return GiveUp(error, f"{advice}. Asked: {candidates[refusal.candidate].pool}. Answer: {answer}")
+            return GiveUp(
+                error, f"{advice}. Capacity pool: {candidates[refusal.candidate].pool}. Answer: {answer}"
+            )
     if held is not None:
         return _beside_survivors(candidates, refusals, held)
     in_order = sorted(
@@ -122,7 +125,7 @@ def next_step(
     still_open = [index for index in in_order if not _is_excluded(index, candidates, refusals)]
     if not still_open:
         reason = _all_refused(
-            "Every pool refused for good.", candidates, refusals, "Allow more instance types"
+            "Every capacity pool refused for good.", candidates, refusals, "Allow more instance types"
         )
         return GiveUp(_word(refusals), reason)
     round_now = max((refusal.round for refusal in refusals), default=0)
@@ -139,10 +142,12 @@ def next_step(
     give_up_at = min(patience, deadline)
     if max(refusal.at for refusal in refusals) >= give_up_at:
         ended_by = "limits.wait_minutes" if patience <= deadline else "limits.hours"
-        headline = f"No pool had room within {rounded((give_up_at - since).total_seconds())} ({ended_by})."
+        headline = (
+            f"No capacity pool had room within {rounded((give_up_at - since).total_seconds())} ({ended_by})."
+        )
         advice = f"Allow more instance types or a longer {ended_by}"
         if (word := _word(refusals)) == "QuotaExceeded":
-            advice += ", end other hosts, raise the quota that is full (`make preflight` says how)"
+            advice += ", end other hosts, or raise the full quota (`make preflight` prints the command)"
         return GiveUp(word, _all_refused(headline, candidates, refusals, advice))
     return _after_round(
         candidates, refusals, still_open, round_now, now=now, since=since, give_up_at=give_up_at, order=order
@@ -150,10 +155,11 @@ def next_step(
 
 
 def answer_of(refusals: Sequence[tuple[str, FleetRefusal]]) -> FleetRefusal:
-    """What a request was answered of which (type, no) are the refusals, at least one.
+    """Return the refusal of a request from its refusals by type, at least one.
 
-    A type is refused for its gravest reason. With several types the least grave one decides, since the request may
-    yet be granted for that type; but not over what would refuse them all."""
+    A type is refused for its gravest reason. With several types the least grave one decides, because the next
+    request may succeed for that type, unless one reason would refuse them all.
+    """
     of_type: dict[str, FleetRefusal] = {}
     for name, no in refusals:
         of_type[name] = min(of_type.get(name, no), no, key=_gravity)
@@ -167,8 +173,8 @@ def answer_of(refusals: Sequence[tuple[str, FleetRefusal]]) -> FleetRefusal:
 
 
 def pause_after(round_over: int, *, patience: timedelta, asks: int) -> timedelta:
-    """How long to wait after a round: GROWTH times as long as before, up to where the search makes about MOST_TRIES
-    tries. docs/job-file.md says so at `limits.wait_minutes`."""
+    """Return the pause after a round: GROWTH times the last one, at most so long that the search makes about
+    MOST_TRIES requests. docs/job-file.md describes it at `limits.wait_minutes`."""
     longest = max(LONGEST_PAUSE_AT_LEAST, patience * asks / MOST_TRIES)
     first: timedelta = max(SHORTEST_ROUND_PAUSE, longest / GROWTH**GROWING_ROUNDS)
     pause: timedelta = first * GROWTH ** min(round_over, GROWING_ROUNDS)
@@ -186,8 +192,8 @@ def _after_round(
     give_up_at: datetime,
     order: Preference,
 ) -> Try | TryLater:
-    """Every open candidate refused in this round: wait, or begin the next. The last round begins when patience
-    ends, so that a pool which frees up in the last minute is not missed."""
+    """Wait, or begin the next round. The last round begins when patience ends, so that capacity of the last minute
+    is used."""
     last = max(refusal.at for refusal in refusals)
     asks = len(requests(still_open, candidates, order))
     pause = pause_after(round_over, patience=give_up_at - since, asks=asks)
@@ -197,7 +203,8 @@ def _after_round(
     seconds = math.ceil((next_at - now).total_seconds())
     rounds = f"{round_over + 1} round{'s' if round_over else ''}"
     return TryLater(
-        seconds, f"all {len(still_open)} open pools refused in {rounds}; asking again in {seconds} s"
+        seconds,
+        f"all {len(still_open)} open capacity pools refused in {rounds}; the next request is in {seconds} s",
     )
 
 
@@ -207,22 +214,25 @@ def _beside_survivors(
     no = next((refusal for refusal in refusals if refusal.candidate == held), None)
     if no is None:
         return Try(
-            held, 0, f"the survivors are {candidates[held].pool}; the missing hosts must join them there"
+            held,
+            0,
+            f"the remaining hosts are {candidates[held].pool}; the missing hosts must join them there",
         )
     return RetireFirst(
-        f"{candidates[held].pool}, where the survivors are, has no room for the missing hosts "
-        f"({no.code}: {no.reason}); a gang is one pool, so the survivors are released and a whole gang is asked for"
+        f"{candidates[held].pool}, with the remaining hosts, has no room for the missing ones "
+        f"({no.code}: {no.reason}); a gang has one capacity pool, so the remaining "
+        "hosts are released, and a whole gang is requested"
     )
 
 
 def _end_at_once(kind: RefusalKind) -> tuple[str, str] | None:
-    """The error and the advice with which a refusal ends the search that no other pool and no later time can change."""
+    """Return the error and the advice if a refusal ends the search at once; None otherwise."""
     match kind:
         case RefusalKind.ACCESS:
-            advice = "A role may not launch hosts, which no other pool changes; give it the permission"
+            advice = "A role may not launch hosts, in any capacity pool; grant it the permission"
             return "AccessDenied", advice
         case RefusalKind.CONFIGURATION:
-            advice = "The yard is set up wrongly, for every pool; deploy or bake again"
+            advice = "The yard is set up wrongly, for every capacity pool; deploy or bake again"
             return "Misconfigured", advice
         case RefusalKind.QUOTA | RefusalKind.UNSUPPORTED | RefusalKind.CAPACITY | RefusalKind.THROTTLED:
             return None
@@ -234,7 +244,7 @@ def _gravity(no: FleetRefusal) -> int:
 
 
 def _is_excluded(index: int, candidates: Sequence[Candidate], refusals: Sequence[Refusal]) -> bool:
-    """A pool that said never."""
+    """Return True if the candidate refused for good."""
     return any(refusal.candidate == index and _is_for_good(refusal, candidates) for refusal in refusals)
 
 
@@ -250,7 +260,7 @@ def _is_for_good(refusal: Refusal, candidates: Sequence[Candidate]) -> bool:
 
 
 def _is_answered(index: int, refusal: Refusal, candidates: Sequence[Candidate]) -> bool:
-    """Whether the candidate was refused, or needs as much of a quota as one that was refused for it."""
+    """Return True if the candidate was refused, or needs at least as much of a quota as a refused one."""
     if refusal.candidate == index:
         return True
     if refusal.kind is not RefusalKind.QUOTA:
@@ -266,7 +276,7 @@ def _counted(candidate: Candidate, gang: Gang) -> Quota | None:
 
 
 def _smallest(candidate: Candidate, gang: Gang) -> InstanceType:
-    """Of the types that this gang may be of here, the one with the fewest vCPUs."""
+    """Return the type with the fewest vCPUs of those that this gang may have."""
     return min(
         (instance_type(choice.type) for choice in candidate.choices(gang)), key=lambda kind: kind.vcpus
     )
@@ -294,7 +304,7 @@ def _why_batch(candidates: Sequence[Candidate], refusals: Sequence[Refusal]) -> 
     prices = [candidate.price for candidate in candidates]
     after = f", after {_count(refusals)}" if refusals else ""
     return (
-        f"any of {in_words(candidates)}, asked at once: {TAKES[candidates[0].market]} "
+        f"any of {in_words(candidates)} in one request: {TAKES[candidates[0].market]} "
         f"(${min(prices):.3f} to ${max(prices):.3f} per host and hour{after})"
     )
 
@@ -321,16 +331,16 @@ def _word(refusals: Sequence[Refusal]) -> str:
 def _all_refused(
     headline: str, candidates: Sequence[Candidate], refusals: Sequence[Refusal], advice: str
 ) -> str:
-    """The headline, then every pool's last reason and how often it was asked."""
-    lines = [f"{headline} Nothing is left running."]
+    """Return the headline, and a line with the number of requests and the last reason for each candidate."""
+    lines = [f"{headline} No host is left running."]
     for index, candidate in enumerate(candidates):
         mine = [refusal for refusal in refusals if refusal.candidate == index]
         if mine:
             times = "once" if len(mine) == 1 else f"{len(mine)} times"
             lines.append(
-                f"- {candidate.pool}: asked {times}; {mine[-1].code}: {mine[-1].reason[:MOST_REASON]}"
+                f"- {candidate.pool}: refused {times}; {mine[-1].code}: {mine[-1].reason[:MOST_REASON]}"
             )
         else:
-            lines.append(f"- {candidate.pool}: not asked, it needs as much of a quota that is full")
+            lines.append(f"- {candidate.pool}: not requested, because it needs as much of a full quota")
     lines.append(f"{advice}, or try later.")
     return "\n".join(lines)

@@ -18,14 +18,14 @@ from trainyard.protocol.plan import Candidate, Market, Priced, RefusalKind
 from trainyard.values.lazy import dataclass
 
 TAKES = {
-    Market.SPOT: "EC2 takes the one with the most room",
-    Market.ON_DEMAND: "EC2 takes the cheapest that has room",
+    Market.SPOT: "EC2 chooses the one with the most room",
+    Market.ON_DEMAND: "EC2 chooses the cheapest with room",
 }
-"""Of the pools of a market that it is asked for at once."""
+"""How EC2 chooses among several capacity pools of a request."""
 
 
 def in_words(candidates: Sequence[Candidate]) -> str:
-    """What one request asks: `g5.xlarge in us-east-1a, spot`, or `12 spot pools`."""
+    """Describe a request: `g5.xlarge in us-east-1a, spot`, or `12 spot pools`."""
     first = candidates[0]
     return first.pool if len(candidates) == 1 else f"{len(candidates)} {first.market.replace('_', '-')} pools"
 
@@ -33,7 +33,7 @@ def in_words(candidates: Sequence[Candidate]) -> str:
 def requests(
     indexes: Sequence[int], candidates: Sequence[Candidate], order: Preference
 ) -> tuple[tuple[int, ...], ...]:
-    """In which requests these of the candidates are asked: the first one in the first."""
+    """Return the requests for these candidates. The first candidate is in the first request."""
     match order:
         case Preference.PRICE:
             return tuple((index,) for index in indexes)
@@ -53,16 +53,17 @@ def requests(
 
 @dataclass(frozen=True)
 class Part:
-    """What one request asks EC2 for: the hosts that a gang lacks, all of one of `choices`, which are those of every
-    pool that it asks. With fewer than `least` of them nothing is launched."""
+    """The hosts of one request: those that a gang lacks, all of one of the types in `choices`."""
 
     gang: Gang
     count: int
     choices: tuple[Priced, ...]
+    """The types of every candidate of the request."""
     least: int
+    """With fewer hosts EC2 launches none."""
 
     def price_of(self, name: str) -> Priced:
-        """The choice of that name; KeyError for a type that was not asked for."""
+        """Return the choice of that name. Raise KeyError for a type that is not part of the request."""
         return {choice.type: choice for choice in self.choices}[name]
 
 
@@ -87,10 +88,8 @@ class Refusal:
 def parts(
     job: Job, candidates: Sequence[Candidate], survivors: Collection[tuple[str, Gang, str]]
 ) -> tuple[Part, ...]:
-    """What the attempt lacks in the pool that EC2 takes of these, which join each other, beside its survivors
-    (instance, gang, type), the scarcer main gang first.
-
-    A gang is of one type: where members of it survive, the missing ones are as they are."""
+    """Return the parts that the attempt lacks beside its remaining hosts (instance, gang, type), the scarcer main
+    gang first. A gang has one type, so missing hosts match the remaining ones."""
     job, found = fitting(job, candidates[0]), []
     for gang in Gang:
         mine = [(instance, name) for instance, its_gang, name in survivors if its_gang is gang]

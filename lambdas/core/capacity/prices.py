@@ -1,5 +1,5 @@
-"""What hosts and what they leave cost in the yard's region: AWS's price list of it, as patrol has read it, and where it
-says nothing the shipped catalogue's prices of another region, in so many words."""
+"""Prices in the yard's region: AWS's price list, as patrol read it, and otherwise the shipped catalogue's prices of
+another region, with a note."""
 
 import math
 from collections.abc import Collection, Iterable
@@ -12,37 +12,38 @@ from trainyard.protocol.storage import GIB_MONTH, Storage
 from trainyard.values.lazy import dataclass
 
 GOOD_FOR = timedelta(days=1)
-"""AWS changes its list now and then, not within a day."""
+"""How long a price list is used. AWS changes it rarely."""
 AGAIN_AFTER = timedelta(hours=1)
-"""Where the list said nothing: it answers ten questions at once and five a second."""
+"""The pause after a failed request. AWS answers ten price requests at once and five a second."""
 NO_REGIONS = ("IA",)
-"""Prefixes of usage types that are a tier's."""
+"""Prefixes of usage types that name a tier instead of a region."""
 MOST_NAMED = 3
 MOST_SHOWN = 300
-"""Characters of what AWS said instead: it travels with each plan."""
+"""Characters of AWS's answer in a note, which is part of each plan."""
 
 
 NOTHING = PriceList(asked=datetime.min.replace(tzinfo=UTC))
-"""Patrol has not asked yet."""
+"""The price list before patrol's first request."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Of the yard's `region`. `listed` is None until patrol has asked for the price list."""
+    """The prices of the yard's `region`."""
 
     region: str
     listed: PriceList | None = None
+    """None before patrol's first request."""
 
     def on_demand(self, name: str) -> float | None:
-        """Dollars an hour; None for a type that nobody has priced."""
+        """Return the dollars an hour; None for a type without a price."""
         return self._listed.on_demand.get(name) or _shipped(name)
 
     def gib_month(self, storage: Storage) -> float:
-        """Dollars a GiB and month."""
+        """Return the dollars for a GiB and month."""
         return self._listed.storage.get(storage) or GIB_MONTH[storage]
 
     def whose(self, types: Collection[str] = (), storage: Iterable[Storage] = ()) -> str:
-        """Which region's prices these are, of which day, and where they are another's, why."""
+        """Return the region and day of these prices, and the reason if the region is another."""
         listed, foreign = self._listed, f"{catalogue().price_region}, {catalogue().price_date}"
         if listed.read is None:
             why = listed.trouble or f"patrol has not read the price list of {self.region} yet"
@@ -56,7 +57,7 @@ class Prices:
         return f"{own}; of {foreign}, for {missing}: the price list of {self.region} has none in dollars"
 
     def caveat(self, types: Collection[str] = (), storage: Iterable[Storage] = ()) -> str:
-        """`whose` in brackets, after a blank, where they are not all the region's own; else nothing."""
+        """Return `whose` in brackets after a space, unless all prices are the region's own."""
         if self._listed.read is not None and not self._missing(types, storage):
             return ""
         return f" ({self.whose(types, storage)})"
@@ -66,7 +67,7 @@ class Prices:
         return self.listed or NOTHING
 
     def _missing(self, types: Collection[str], storage: Iterable[Storage]) -> str:
-        """What the catalogue's prices count for."""
+        """Return what the catalogue's prices are used for."""
         names = sorted(name for name in set(types) if name not in self._listed.on_demand and _shipped(name))
         more = [f"{len(names) - MOST_NAMED} other types"] if len(names) > MOST_NAMED else []
         kinds = [f"GiB of {kind}" for kind in storage if kind not in self._listed.storage]
@@ -79,13 +80,13 @@ def _shipped(name: str) -> float | None:
 
 
 def is_due(listed: PriceList | None, now: datetime) -> bool:
-    """Whether the list should be asked for (again)."""
+    """Return True if a request for the price list is due."""
     return listed is None or now - listed.asked >= (AGAIN_AFTER if listed.trouble else GOOD_FOR)
 
 
 def dollars(product: Any) -> float | None:
-    """The dearest of the dollars that a product of the price list costs on demand: of tiers, what the first GiB costs
-    once a free allowance is used. None where it says none, in whatever way: other currencies, nothing, 0."""
+    """Return the highest on-demand price of a product in dollars: of tiers, the first GiB beyond a free allowance.
+    Return None for other currencies, 0, and products without a price."""
     try:
         terms = product["terms"]["OnDemand"].values()
         found = [
@@ -99,7 +100,7 @@ def dollars(product: Any) -> float | None:
 
 
 def usage_type(product: Any) -> str:
-    """What a bill calls the product's hours or GiB, without the region's prefix (EUC1-); nothing without any."""
+    """Return the usage type of a product without its region's prefix (EUC1-); "" if it has none."""
     try:
         said = str(product["product"]["attributes"]["usagetype"])
     except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""The most that a run may cost, as its job says it before EC2 is asked: what a yard promises to it. Pure."""
+"""The most that a run may cost according to its job, which the yard promises to it. Pure."""
 
 from lambdas.core.capacity import cost
 from lambdas.core.capacity.prices import Prices
@@ -6,12 +6,12 @@ from trainyard.core.model.job import Job
 from trainyard.protocol.storage import Storage
 
 USUAL_GIB = 200
-"""The size of a root disk that the job leaves to its image."""
+"""The size of a root disk if the job leaves it to its image."""
 
 
 def most_dollars(job: Job, prices: Prices, *, hours: float | None = None) -> float:
-    """Return `limits.dollars`, or less when the dearest hosts that the job allows cannot cost that much in `hours`, its
-    own when none are given. A type without a price leaves `limits.dollars`."""
+    """Return `limits.dollars`, or less if the dearest hosts that the job allows cost less in `hours` (default:
+    limits.hours). A type without a price leaves `limits.dollars`."""
     hardware = job.hardware
     types = (*hardware.instance_types, *(hardware.cpu_instance_types if job.cpu_gang else ()))
     known = [prices.on_demand(name) for name in types]

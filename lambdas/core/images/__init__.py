@@ -1,1 +1,1 @@
-"""Images: what a bake, a snapshot, a launch from an image and the retiring of old ones decide."""
+"""Decisions about images: bakes, snapshots, dev hosts and retention."""

@@ -1,5 +1,5 @@
-"""A bake's decisions: whether there is anything to do, whether a lost builder is followed by another, what the image is
-called and tagged, where the image parameters point afterwards."""
+"""Decisions of a bake: whether to bake, whether to replace a lost builder, the image's name and tags, and the image
+parameters afterwards."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -16,18 +16,18 @@ from trainyard.values.lazy import dataclass
 from trainyard.values.validation import Fault
 
 NO_IMAGE = "none"
-"""An image parameter's value while there is no such image."""
+"""The value of an image parameter before the first image."""
 MOST_BUILDERS = 3
-"""Of one bake, each after a trouble that may pass: also where Systems Manager knows none of them."""
+"""Builders of one bake, each after a trouble that may pass, for example a builder that Systems Manager never listed."""
 VERSIONS = ("driver", "cuda", "tensorflow", "architecture")
-"""What tests.json says about the image beside its tests; the first three are tags."""
+"""Versions in tests.json. The first three are tags of the image."""
 BUILDER_SECONDS = {"Interrupted": 0}
 """Seconds before the next builder; 10 for every other trouble."""
 
 
 @dataclass(frozen=True)
 class Unchanged:
-    """The current image is what the bake would make again."""
+    """The current image is the same as the bake would make."""
 
     kind: ClassVar[str] = "unchanged"
     image: str
@@ -36,66 +36,68 @@ class Unchanged:
 
 @dataclass(frozen=True)
 class RollbackPlan:
-    """Current and previous image may change places."""
+    """The current and the previous image swap."""
 
     kind: ClassVar[str] = "rollback"
     reason: str
 
 
 def unchanged(current: Image | None, *, yard: str, recipe_hash: str) -> Unchanged | None:
-    """None when there is something to bake. `current`: the image that a bake would follow."""
+    """Return that a bake would change nothing; None if it has to bake. `current` is the current image."""
     if current is None or not current.is_of(yard) or not current.available:
         return None
     if current.tags.get(Tag.RECIPE) != recipe_hash:
         return None
     reason = (
         f"{current.id} was made from this recipe, this software and this base image "
-        f'({recipe_hash}); {{"force": true}} bakes it anew'
+        f'({recipe_hash}); {{"force": true}} bakes it again'
     )
     return Unchanged(current.id, reason)
 
 
 def disk_fault(root_gib: int, base: Image) -> Fault | None:
-    """Whether the disk that the recipe asks for could not hold the base image's."""
+    """Return the fault of a recipe whose disk is smaller than the base image's; None otherwise."""
     least = base.snapshots[0].gib if base.snapshots else 0
     if root_gib >= least:
         return None
     return Fault(
-        "root_gib", f"found {root_gib}; the disk of the base image {base.id} has {least} GiB, none is smaller"
+        "root_gib",
+        f"found {root_gib}; the disk of the base image {base.id} has {least} GiB, and no disk may be smaller",
     )
 
 
 def roll_back(
     previous: str | None, image: Image | None, *, yard: str, current: str | None
 ) -> RollbackPlan | Refused:
-    """`previous` and `current` are the parameters' values, `image` what EC2 knows of the previous one."""
+    """Decide a rollback. `previous` and `current` are the values of the parameters; `image` is the previous image in
+    EC2."""
     word = errors.RollbackRefused.__name__
     if previous is None or previous == NO_IMAGE:
-        return Refused(
-            word, "There is no previous image yet: the yard has published one image at most. Bake another."
-        )
+        return Refused(word, "The yard has no previous image yet. Bake another image.")
     if image is None:
-        return Refused(word, f"The previous image {previous} does not exist any more. Bake another.")
+        return Refused(word, f"The previous image {previous} no longer exists. Bake another image.")
     if not image.is_of(yard):
         return Refused(
-            word, f"The previous image {previous} lacks the tag {Tag.YARD}={yard}: no host may use it."
+            word, f"The previous image {previous} lacks the tag {Tag.YARD}={yard}, so no host may use it."
         )
     if not image.available:
-        return Refused(word, f"The previous image {previous} is {image.state}, not available. Bake another.")
+        return Refused(
+            word, f"The previous image {previous} is {image.state}, not available. Bake another image."
+        )
     return RollbackPlan(f"{previous} becomes the current image again, {current} the previous one")
 
 
 def under_way(run: str) -> Refused:
     reason = (
-        f"The bake {run} is under way, and one bake at a time moves the image parameter. Start this one again when "
-        "that one is over; if both are to make the same image, there is no need to."
+        f"The bake {run} is running, and only one bake at a time may change the image parameter. Start this one after "
+        "it has ended, unless both make the same image."
     )
     return Refused(errors.BakeUnderWay.__name__, reason)
 
 
 def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | EndRun:
-    """Another builder, or the end of the bake. What the recipe, the tests or EC2's image made fail is final: another
-    builder would come out alike."""
+    """Decide whether another builder follows. A failure of the recipe, the tests or EC2's image is final, because
+    another builder would fail the same way."""
     stop = partial(EndRun, attempt=attempt)
     happened = f"Builder {attempt} of at most {MOST_BUILDERS}: {_what(trouble)}"
     if trouble.final or not trouble.is_passing:
@@ -107,35 +109,33 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
         )
     if attempt >= MOST_BUILDERS:
         return stop(error=trouble.error, reason=f"{happened} No further builder is tried; bake again later.")
-    where = (
-        "on demand, where a pool has room" if trouble.error == errors.Interrupted.__name__ else "as planned"
-    )
+    where = "on demand if possible" if trouble.error == errors.Interrupted.__name__ else "as planned"
     return Retry(
         seconds=pause,
         keep=KeptHosts.NONE,
-        reason=f"{happened} Another builder follows, {where}, and begins anew.",
+        reason=f"{happened} Another builder follows, {where}, and starts from the beginning.",
         attempt=attempt + 1,
     )
 
 
 def tests_failed(results: Mapping[str, Any]) -> str | None:
-    """The failed tests with their reasons, from tests.json; None when it names none."""
+    """Return the failed tests of tests.json with their reasons; None if none failed."""
     failed = [test for test in results.get("tests", ()) if test.get("outcome") == "failed"]
     if not failed:
         return None
     count = len(results["tests"])
     reasons = "; ".join(f"{test['name']}: {test.get('reason') or 'no reason given'}" for test in failed)
-    return f"{len(failed)} of {count} tests failed, so there is no image: {reasons}"
+    return f"{len(failed)} of {count} tests failed, so no image was made: {reasons}"
 
 
 def last_word(step: str, tail: str) -> str | None:
-    """Why a document failed, as it says itself at its end: `install failed: ...`; None when it could not."""
+    """Return the last line of a failed step (`install failed: ...`); None if it wrote none."""
     found = [line for line in tail.splitlines() if line.startswith(f"{step} failed: ")]
     return found[-1] if found else None
 
 
 def test_counts(results: Mapping[str, Any]) -> str:
-    """`8 passed, 2 skipped`: the tag Tag.TESTS."""
+    """Return the value of the tag Tag.TESTS: `8 passed, 2 skipped`."""
     outcomes = [str(test.get("outcome")) for test in results.get("tests", ())]
     return ", ".join(
         f"{outcomes.count(each)} {each}" for each in ("passed", "failed", "skipped") if each in outcomes
@@ -143,14 +143,15 @@ def test_counts(results: Mapping[str, Any]) -> str:
 
 
 def baked_name(yard: str, run: str, *, attempt: int) -> str:
-    """The image's name: at most 128 characters that EC2 allows; one per builder, so CreateImage happens once."""
+    """Return the name of the image. Each builder has its own, so CreateImage happens once. EC2 allows 128
+    characters."""
     return f"{yard}-baked-{run}-{attempt}"
 
 
 def baked_tags(
     yard: str, recipe: Mapping[str, Any], results: Mapping[str, Any], run: str, *, name: str
 ) -> dict[str, str]:
-    """The tags of image and snapshots, as docs/contracts/images.md has them."""
+    """Return the tags of the image and its snapshots (docs/contracts/images.md)."""
     versions = {f"{PREFIX}{what}": str(results.get(what) or "none") for what in VERSIONS[:3]}
     return {
         Tag.YARD: yard,
@@ -167,7 +168,7 @@ def baked_tags(
 
 
 def discarded(made: Iterable[Image], *, run: str, keep: Collection[str]) -> tuple[str, ...]:
-    """Of the yard's images those that this bake made and that nobody will use: neither published nor pointed to."""
+    """Return this bake's images that are neither published nor named by a parameter."""
     return tuple(
         image.id
         for image in made

@@ -1,4 +1,4 @@
-"""summary.json of a bake. Apart from bake.py because only Conclude writes it."""
+"""The summary.json of a bake. A module of its own, because only Conclude needs it."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ LEFT = {
     "sbom": "sbom.json",
     "plan": "plan.json",
 }
-"""What a bake leaves in its folder, by what the summary calls it."""
+"""Files in a bake's folder, by their key in the summary."""
 
 
 def summarise(
@@ -27,7 +27,7 @@ def summarise(
     results: Mapping[str, Any],
     retirement: str | None,
 ) -> BakeSummary:
-    """summary.json of a bake: of a run's summary what a builder has, and the image with its tests."""
+    """Return the summary.json of a bake: the summary of its builder, and the image with its tests."""
     whole, row = summary.summarise(ended, objects=objects), ended.row
     recipe, published = (row.recipe, row.published) if row else (None, None)
     return {

@@ -1,4 +1,4 @@
-"""Dev hosts: who has which name, who is refused one, and what one may do in its owner's name."""
+"""Names of dev hosts: who owns one, who is refused one, and what a host may do in its owner's name."""
 
 import json
 import re
@@ -13,24 +13,25 @@ from trainyard.protocol.ledger.yard import DevRow
 from trainyard.values.lazy import dataclass
 
 PATIENCE = timedelta(minutes=2)
-"""Until an execution that was asked for is in the ledger."""
+"""How long a new execution may be missing in the ledger."""
 MOST_OF_ID = 80
 MOST_CHARACTERS = 4_096
-"""Of what somebody asks for."""
+"""The longest request."""
 DEFAULT_TYPES = ("g4dn.xlarge", "g6.xlarge", "g5.xlarge")
-"""One small GPU."""
+"""Types with one small GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NameUse:
-    """What there is of a name: its row, whether the launch of that row goes on (None: the ledger does not know it yet,
-    or never will), the hosts, as `i-... (stopped)`, and whose images there are, by their tags: these outlive a yard and
-    its ledger."""
+    """The current use of a name."""
 
     row: DevRow | None
     goes_on: bool | None
+    """True while the launch of the row runs; None before the ledger has it."""
     hosts: tuple[str, ...]
+    """Hosts of that name, as `i-... (stopped)`."""
     owners: frozenset[str] = frozenset()
+    """Owners of its images, by their tags. Images outlive a yard and its ledger."""
 
     def others(self, by: str) -> frozenset[str]:
         """Return the owners of its images besides this one."""
@@ -43,7 +44,7 @@ class NameUse:
 
 @dataclass(frozen=True)
 class Take:
-    """The name is given to whoever asks."""
+    """The name belongs to the caller from now on."""
 
     kind: ClassVar[str] = "take"
 
@@ -55,12 +56,13 @@ class Refuse:
 
 
 def take(name: str, run: str, by: str, use: NameUse, now: datetime) -> Take | Refuse:
-    """Whether the name is that person's from now on, for a host that this run launches. Asked again, the same."""
+    """Decide whether the name belongs to this user from now on, for a host that this run launches. A repeated
+    request gets the same answer."""
     row = use.row
     if not dev.can_own(by):
         return Refuse(
-            f"{by} can own no dev host: EC2's tags cannot hold that name, and policies would take somebody else for "
-            "you; letters, digits and + = . @ - _ are allowed"
+            f"{by} cannot own a dev host: EC2's tags cannot hold that name, and policies could confuse you with "
+            "another user; letters, digits and + = . @ - _ are allowed"
         )
     if row and row.run == run:
         return Take() if row.owner == by else Refuse(_of(name, row.owner))
@@ -69,30 +71,30 @@ def take(name: str, run: str, by: str, use: NameUse, now: datetime) -> Take | Re
     if row is None and (others := use.others(by)):
         return Refuse(_of(name, min(others)))
     if use.hosts:
-        return Refuse(f"the dev host {name} is there already: {', '.join(use.hosts)}")
+        return Refuse(f"the dev host {name} already exists: {', '.join(use.hosts)}")
     if row and (use.goes_on or _is_young(row, use, now)):
-        return Refuse(f"the dev host {name} is being launched already, by {row.run}")
+        return Refuse(f"the dev host {name} is already being launched, by {row.run}")
     return Take()
 
 
 def _is_young(row: DevRow, use: NameUse, now: datetime) -> bool:
-    """Its launch may not have begun yet."""
+    """Return True if the launch may not have begun yet."""
     return use.goes_on is None and now - row.at < PATIENCE
 
 
 def _of(name: str, owner: str) -> str:
-    return f"the name {name} is taken: that dev host is {owner}'s; take another name"
+    return f"the name {name} is taken: the dev host belongs to {owner}; choose another name"
 
 
 def asked(given: Mapping[str, Any]) -> str | None:
-    """What a row keeps of it; None where that is more than anybody asks for."""
+    """Return the request as text for the row; None if it is too long."""
     text = json.dumps(given, sort_keys=True)
     return text if len(text) <= MOST_CHARACTERS else None
 
 
 def policy_of_owner(bucket: str, owner: str, partition: str = "aws") -> str:
-    """What narrows the credentials of a dev host to its owner's name: the role behind them says what any dev host may,
-    and may put job files and events in anybody's."""
+    """Return the session policy that limits a dev host to its owner's name. The role behind it may write job files
+    and events for any user."""
     places = (f"{submitter.FOLDER}{owner}/", keys.PROGRAMS, keys.DATA)
     in_own_name = sources.only_from(f"{sources.PEOPLE}{owner}")
     statements = [
@@ -108,7 +110,7 @@ def policy_of_owner(bucket: str, owner: str, partition: str = "aws") -> str:
 
 
 def is_named(name: str, run: str) -> bool:
-    """Whether these are a name of a dev host and the id of a run about it."""
+    """Return True if this is a name of a dev host and the id of one of its runs."""
     return bool(
         re.fullmatch(dev.NAME, name)
         and re.fullmatch(rf"{re.escape(dev.family(name))}-[A-Za-z0-9_-]+", run)
@@ -117,6 +119,6 @@ def is_named(name: str, run: str) -> bool:
 
 
 def own_image(name: str, owner: str, images: Collection[Image]) -> Image | None:
-    """The newest image of this dev host, in whatever state."""
+    """Return the newest image of this dev host, in any state."""
     mine = [image for image in images if dev.is_of(image.tags, name, owner)]
     return max(mine, key=lambda image: (image.created, image.id), default=None)

@@ -37,7 +37,7 @@ HOST_SECONDS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class DevHostRequest:
-    """What is asked for: one of `image`, `run` and `latest`. No types: those that the image says."""
+    """The input of the workflow: one of `image`, `run` and `latest`. Without types the host gets the image's."""
 
     image: str | None = key(
         None, Text(AMI, "an image's id (ami- and 8 to 17 hex digits)"), "An image of the yard."
@@ -56,38 +56,38 @@ class DevHostRequest:
     instance_types: tuple[str, ...] = key(
         (),
         ANY_TYPES,
-        "At equal price their order counts. One without a GPU counts where none with one can be had.",
+        "The order counts at equal price. Types without a GPU count only if no type with one is available.",
         usual="the image's",
     )
     market: MarketChoice = key(MarketChoice.SPOT_THEN_ON_DEMAND, Choice(MarketChoice), "As in a job.")
     zones: tuple[str, ...] = key(
         (),
         ZONES,
-        "The only ones to launch in.",
+        "The zones to launch in.",
         usual="all of the yard's",
     )
     max_dollars_per_hour: float | None = key(
-        None, Number(most=10_000, unit="dollars"), "Pools above it are not asked.", usual="no cap"
+        None, Number(most=10_000, unit="dollars"), "Capacity pools above it are excluded.", usual="no cap"
     )
     disk_gib: int | None = key(
         None,
         DISK_GIB,
-        "The root disk in GiB, no smaller than the image's. It costs by its size, while the host is stopped too.",
+        "The root disk in GiB, at least as large as the image's. Its size costs money, also while the host is stopped.",
         usual="as large as the image's",
     )
     hours: float = key(
         12.0,
         Number(most=720, unit="hours"),
-        "How long the host may run at most; patrol ends it once it is idle.",
+        "The longest time that the host may run; patrol stops it earlier if it is idle.",
     )
     hold_hours: float | None = key(
         None,
         Number(most=720, unit="hours"),
-        "For how long nobody ends the host, whether it is used or not, beyond `hours` too.",
+        "Hold the host for this long, used or not, even beyond `hours`.",
         usual="it is judged by its use",
     )
     wait_minutes: float = key(
-        30.0, Number(most=1440, unit="minutes"), "How long a search for capacity goes on."
+        30.0, Number(most=1440, unit="minutes"), "How long a search for capacity continues."
     )
 
     @property
@@ -100,24 +100,24 @@ class DevHostRequest:
 
 
 def read_input(execution_input: object) -> DevHostRequest | InputFaults:
-    """What the execution's input asks for, or every fault of it."""
+    """Return the request in the execution's input, or all its faults."""
     request, section = Record(DevHostRequest).read_document(execution_input)
     section.require_one(SOURCES, '{"image": "ami-..."}, {"run": "..."} or {"latest": "NAME"}')
     return _refused(*section.faults) if section.faults else request
 
 
 def not_asked(name: str) -> InputFaults:
-    """Whoever starts an execution by hand has no name that IAM vouches for."""
+    """Return the fault of an execution that a user started by hand: IAM does not vouch for its name."""
     problem = (
-        f"no user has asked for a dev host {shown(name)} by this run; only its owner's own event does: "
+        f"no user has requested a dev host {shown(name)} by this run; only an event of its owner does: "
         f"{command_line('dev', 'up', 'NAME')}"
     )
     return _refused(Fault("dev", problem))
 
 
 def read_asked(row: DevRow, *, most_hours: float = 0.0) -> DevHostRequest | InputFaults:
-    """What the owner of a dev host asks for, who need not name an image; or every fault of it. On demand unless it says
-    otherwise: EC2 can stop such hosts. `most_hours`: how long a user's host may run or be held; 0: no limit."""
+    """Return the request of a dev host's owner, or all its faults. It may name no image. The market is on demand by
+    default, because EC2 can stop such hosts. `most_hours` limits a run or hold; 0 means no limit."""
     request, section = Record(DevHostRequest).read_document({"market": "on_demand", **json.loads(row.asked)})
     if sum(map(section.has, SOURCES)) > 1:
         section.require_one(SOURCES, "one image, or none")
@@ -127,22 +127,22 @@ def read_asked(row: DevRow, *, most_hours: float = 0.0) -> DevHostRequest | Inpu
         if most_hours and hours is not None and hours > most_hours:
             section.fault(
                 each,
-                f"found {hours:g}; this yard lets a user's host run for {most_hours:g} hours (most_hold_hours): ask "
-                f"for less (--hours), or let an operator hold the host longer once it runs "
+                f"found {hours:g}; this yard allows a user's host {most_hours:g} hours (most_hold_hours): ask "
+                f"for less (--hours), or ask an operator to hold the host longer once it runs "
                 f"({command_line('hold', 'HOST', 'TIME')})",
             )
     return _refused(*section.faults) if section.faults else request
 
 
 def meant_for(row: DevRow, request: DevHostRequest, images: Collection[Image]) -> Image | InputFaults | None:
-    """The image that the owner of a dev host names, else the newest of that dev host; None: the yard's current one."""
+    """Return the image that the owner names, else the newest of the dev host; None for the yard's current image."""
     if any(getattr(request, source) for source in SOURCES):
         return meant(request, images, owner=row.owner)
     found = dev.own_image(row.name, row.owner, images)
     if found is None or found.available:
         return found
     remove = command_line("dev", "down", row.name, "--keep", "nothing")
-    wait = "again once it is" if found.state == "pending" else remove
+    wait = "try again once it is" if found.state == "pending" else remove
     return _refused(
         Fault("dev", f"the image {found.id} of {row.name} is {found.state}, not available; {wait}")
     )
@@ -151,32 +151,32 @@ def meant_for(row: DevRow, request: DevHostRequest, images: Collection[Image]) -
 def meant(
     request: DevHostRequest, images: Collection[Image], *, owner: str | None = None
 ) -> Image | InputFaults:
-    """The image of the yard that is meant: the newest that is available of a run or a family. That of a dev host is for
-    another dev host of its `owner` alone."""
+    """Return the newest available image of the run or family. The image of a dev host is only for dev hosts of its
+    `owner`."""
     mine = [image for image in images if _is_meant(request, image)]
     if not mine:
         return _refused(Fault(request.source, _nobody(request)))
     found = newest(mine)
     if whose := dev_tags.somebodys(found.tags, owner):
         problem = (
-            f"the image {found.id} is of {whose}, and has its files; its owner has it back: "
+            f"the image {found.id} belongs to {whose}, and contains its files; its owner gets it back with: "
             f"{command_line('dev', 'up')}"
         )
         return _refused(Fault(request.source, problem))
     if found.available:
         return found
-    wait = "wait until it is" if found.state == "pending" else "take another"
+    wait = "wait until it is" if found.state == "pending" else "use another image"
     problem = f"the image {found.id} is {found.state}, not available; {wait}"
     return _refused(Fault(request.source, problem))
 
 
 def too_much(dollars: float, hours: float, most: float) -> InputFaults | None:
-    """Return the fault of a user's host that may cost more than one run of the yard; None within the limit, or without
-    one (0)."""
+    """Return the fault of a host that may cost more than one run of the yard; None within the limit, or without a
+    limit (0)."""
     if not most or dollars <= most:
         return None
     problem = (
-        f"the dearest host that it allows costs up to ${dollars:,.2f} in {hours:g} hours; this yard lets one run cost "
+        f"the dearest allowed host costs up to ${dollars:,.2f} in {hours:g} hours; this yard allows a run "
         f"${most:g} (most_dollars_per_run): ask for fewer hours (--hours) or a cheaper type (--type)"
     )
     return _refused(Fault("hours", problem))
@@ -185,18 +185,18 @@ def too_much(dollars: float, hours: float, most: float) -> InputFaults | None:
 def admit(
     request: DevHostRequest, name: str, *, types: Sequence[str], zones: Collection[str]
 ) -> Job | InputFaults:
-    """The launch as a job of that name, of one host of one of `types`; `zones` are the yard's."""
+    """Return the launch as a job for one host of one of `types`; `zones` are the yard's."""
     faults = [
         Fault(
             f"zones[{index}]",
-            f"{shown(zone)} is no zone of the yard; it has subnets in {', '.join(sorted(zones))}",
+            f"{shown(zone)} is not a zone of the yard, which has subnets in {', '.join(sorted(zones))}",
         )
         for index, zone in enumerate(request.zones)
         if zone not in zones
     ]
     chosen = tuple(name for name in types if name in catalogue().types)
     if not chosen:
-        problem = f"is missing, and nothing says which type {name} was made on; name one"
+        problem = f"is missing, and the type that {name} was made on is unknown; name a type"
         faults.append(Fault("instance_types", problem))
     if faults:
         return _refused(*faults)
@@ -213,7 +213,7 @@ def admit(
 
 
 def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | EndRun:
-    """Another host from another pool, or the end of the launch."""
+    """Decide whether another host from another capacity pool follows."""
     stop = partial(EndRun, attempt=attempt)
     why = f": {trouble.reason.strip()}" if trouble.reason.strip() else ""
     happened = f"Host {attempt} of at most {MOST_HOSTS}: {trouble.error}{why}"
@@ -223,12 +223,12 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
         return stop(error=trouble.error, reason=f"{happened}. No further host is tried; launch again later.")
     if now + timedelta(seconds=HOST_SECONDS) >= deadline:
         return stop(error="LimitReached", reason=f"{happened}. Its hours are used up; ask for more.")
-    reason = f"{happened}. Another host follows, from another pool where one has room."
+    reason = f"{happened}. Another host follows, from another capacity pool if possible."
     return Retry(seconds=HOST_SECONDS, keep=KeptHosts.NONE, reason=reason, attempt=attempt + 1)
 
 
 def summarise(ended: EndedRun) -> LaunchSummary:
-    """summary.json of a launch: the host, what it costs and how to reach it; of one that failed, that and why."""
+    """Return the summary.json of a launch: the host, its cost and how to reach it, or the failure."""
     row, well = ended.row, ended.conclusion.error is None
     return {
         **summary.head(ended),
@@ -243,12 +243,12 @@ def summarise(ended: EndedRun) -> LaunchSummary:
 
 
 def connect(instance: str, name: str | None = None) -> str:
-    """The command that opens a session on the host; `name`: of a dev host."""
+    """Return the command that opens a session on the host, or on the dev host `name`."""
     return command_line("dev", "shell", name) if name else command_line("shell", instance)
 
 
 def _host(records: Records, now: datetime) -> HostAccess:
-    """The host of the last attempt."""
+    """Return the host of the last attempt."""
     (host,) = records.members(max(records.attempts))
     ends, hours = records.run.deadline, records.run.hold_hours
     held = now + timedelta(hours=hours) if hours else None
@@ -279,11 +279,11 @@ def _is_meant(request: DevHostRequest, image: Image) -> bool:
 
 def _nobody(request: DevHostRequest) -> str:
     what = {
-        "image": f"the yard has no image {request.name}: it was never made here, or it was retired",
+        "image": f"the yard has no image {request.name}: it was never made here, or was retired",
         "run": f"no image was made by the run {request.name} or of a host of it, or it was retired",
         "latest": f"no image belongs to a family {request.name}, or all were retired",
     }[request.source]
-    return f"{what}; images/report.txt in the bucket lists what there is"
+    return f"{what}; images/report.txt in the bucket lists the images"
 
 
 def _refused(*faults: Fault) -> InputFaults:

@@ -1,7 +1,7 @@
 """Retention: which images of the yard stay, which go, why, and what each costs a month.
 
-`of_images` is one rule after the other, the first that holds is the reason; then an image that one that stays was made
-of stays too, and so on up its line. `of_snapshots` finds what an image has left behind that is gone.
+`of_images` applies one rule after the other; the first that holds is the reason. Parents of images that stay, stay
+too. `of_snapshots` finds snapshots of missing images.
 """
 
 import re
@@ -23,15 +23,15 @@ from trainyard.values.validation import Fault, InputFaults
 BROKEN = ("failed", "error", "invalid")
 MAKING = ("pending", "transient")
 MOST_ASKED = 100
-"""How many images one execution may be asked to delete."""
+"""The most images that one execution may delete."""
 INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
-"""The family of an image of a launched host that nobody has given a name to: the host's id."""
+"""The family of an image of an unnamed launched host: the host's id."""
 MOST_SHOWN = 10
-"""How many of those that are left a sentence names: the cause of an execution holds 32 KB."""
+"""The most failed deletions that a sentence names: the cause of an execution holds 32 KB."""
 
 
 class Fate(StrEnum):
-    """What becomes of an image or a snapshot; `due` and `left` would go: nobody was to touch it, or EC2 refused."""
+    """The decision about an image or a snapshot. `due` (report only) and `left` (EC2 refused) would be deleted."""
 
     KEPT = "kept"
     RETIRED = "retired"
@@ -41,28 +41,30 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionInputs:
-    """All that is gathered before deciding.
-
-    `images`: all that the yard has made; `others`: every other image of the account, by id. `in_use`: images of
-    instances, stopped ones too. `open_runs`: runs that are not over; `named`: the run that starts its hosts from an
-    image, by image. `prices`: the region's."""
+    """Everything that the decision depends on."""
 
     yard: str
     prices: Prices
+    """The prices of the yard's region."""
     images: tuple[Image, ...]
+    """All images that the yard made."""
     others: Mapping[str, Image]
+    """Every other image of the account, by id."""
     snapshots: tuple[Stored, ...]
     current: str
     previous: str
     in_use: frozenset[str]
+    """Images of instances, stopped ones included."""
     open_runs: frozenset[str]
+    """Runs that have not ended."""
     named: Mapping[str, str]
+    """The run that starts its hosts from an image, by image."""
 
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """Of every family the newest `keep_images` stay, and all that are younger than `keep_days`. A family that is named
-    after a host has only the second."""
+    """The rule for families: the newest `keep_images` stay, and all images younger than `keep_days`. For a family
+    named after a host only the age counts."""
 
     keep_images: int
     keep_days: int
@@ -70,14 +72,15 @@ class RetentionPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class Disposition:
-    """What is decided of one image or snapshot. `gib`: of all its disks, as large as the volumes were; `gib_month`:
-    dollars for each of them and month."""
+    """The decision about one image or snapshot."""
 
     id: str
     family: str
     created: str
     gib: int
+    """The size of all its disks, as large as their volumes."""
     gib_month: float
+    """Dollars for each GiB and month."""
     fate: Fate
     reason: str
     name: str = ""
@@ -94,18 +97,18 @@ class Disposition:
 
 @dataclass(frozen=True, kw_only=True)
 class RetireRequest:
-    """What is asked for."""
+    """The input of the workflow."""
 
-    report_only: bool = key(False, Flag(), "Whether to touch nothing.")
+    report_only: bool = key(False, Flag(), "Only report; delete nothing.")
     images: tuple[str, ...] = key(
         (),
         texts(AMI, "the id of an image, like ami-0123456789abcdef0", most=MOST_ASKED, distinct=True),
-        "These images and no others, however new they are.",
+        "Delete these images only, however new they are.",
     )
 
 
 def read_input(execution_input: object) -> RetireRequest | InputFaults:
-    """What the execution's input asks for, or every fault of it."""
+    """Return the request in the execution's input, or all its faults."""
     request, section = Record(RetireRequest).read_document(execution_input)
     if not section.faults:
         return request
@@ -113,7 +116,7 @@ def read_input(execution_input: object) -> RetireRequest | InputFaults:
 
 
 def of_images(inputs: RetentionInputs, policy: RetentionPolicy, *, now: datetime) -> tuple[Disposition, ...]:
-    """One disposition an image, by family, the newest first."""
+    """Decide about each image, sorted by family, the newest first."""
     ordered = sorted(inputs.images, key=lambda image: (image.created, image.id), reverse=True)
     stay: dict[str, str] = {}
     seen: dict[str, int] = {}
@@ -131,11 +134,11 @@ def of_images(inputs: RetentionInputs, policy: RetentionPolicy, *, now: datetime
 def of_chosen(
     inputs: RetentionInputs, chosen: Sequence[str], policy: RetentionPolicy, *, now: datetime
 ) -> tuple[Disposition, ...] | InputFaults:
-    """One disposition for each image that a user has named, or why some of them stay: then all do. Neither age nor rank
-    keeps a named image, nor an image that was made from it."""
+    """Decide about the images that a user named. If one of them must stay, return all faults instead. Age and rank
+    do not keep a named image, and neither do images made from it."""
     known = {image.id: image for image in inputs.images}
     faults = [
-        Fault(f"images[{index}]", f"{ami} is no image of the yard {inputs.yard}")
+        Fault(f"images[{index}]", f"{ami} is not an image of the yard {inputs.yard}")
         if ami not in known
         else Fault(f"images[{index}]", f"{ami} stays: {used}")
         for index, ami in enumerate(chosen)
@@ -150,7 +153,7 @@ def of_chosen(
 
 
 def of_snapshots(inputs: RetentionInputs) -> tuple[Disposition, ...]:
-    """One disposition a snapshot that the yard made for an image and that no image of the account stands on."""
+    """Decide about each snapshot that the yard made for an image and that no image of the account uses."""
     every = {image.id: image for image in inputs.images} | dict(inputs.others)
     used = {snapshot.id for image in every.values() for snapshot in image.snapshots}
     loose = [
@@ -171,20 +174,20 @@ def _of_snapshot(snapshot: Stored, inputs: RetentionInputs) -> Disposition:
         gib=snapshot.gib,
         gib_month=inputs.prices.gib_month(Storage.SNAPSHOT),
         fate=Fate.KEPT if made_now else Fate.DUE,
-        reason=made_now or "no image stands on it",
+        reason=made_now or "no image uses it",
     )
 
 
 def _made_now(makers: Iterable[str], inputs: RetentionInputs) -> str | None:
-    """Why what these make, or have made, must wait for them."""
+    """Return why the products of these runs must stay; None if the runs have ended."""
     maker = next((run for run in makers if run in inputs.open_runs), None)
-    return f"the run {maker}, which makes it, is not over" if maker else None
+    return f"the run {maker}, which makes it, has not ended" if maker else None
 
 
 def _why_it_stays(
     image: Image, inputs: RetentionInputs, policy: RetentionPolicy, *, rank: int, now: datetime
 ) -> str | None:
-    """`rank` counts the usable images of the family, the newest is 1."""
+    """Return why the image stays; None if it goes. `rank` counts the usable images of its family from the newest, 1."""
     age = now - serialization.parse_timestamp(image.created)
     if used := _why_it_is_needed(image, inputs):
         return used
@@ -199,27 +202,27 @@ def _why_it_stays(
 
 
 def _why_it_is_needed(image: Image, inputs: RetentionInputs) -> str | None:
-    """Why no user may delete it either."""
+    """Return why not even a user may delete the image; None otherwise."""
     if image.id == inputs.current:
         return "it is the current image"
     if image.id == inputs.previous:
-        return "it is the previous image, which a rollback goes back to"
+        return "it is the previous image, the target of a rollback"
     if image.id in inputs.in_use:
-        return "instances run from it or are stopped with it"
+        return "running or stopped instances use it"
     if image.id in inputs.named:
-        return f"the run {inputs.named[image.id]}, which is not over, starts its hosts from it"
+        return f"the run {inputs.named[image.id]}, which has not ended, starts its hosts from it"
     made_now = _made_now((image.execution, image.run), inputs)
     if made_now:
         return made_now
     if image.state in MAKING:
-        return f"it is {image.state}: EC2 still makes it"
+        return f"it is {image.state}: EC2 is still making it"
     if image.protected and image.state not in BROKEN:
-        return "somebody has protected it from being deregistered"
+        return "it is protected from deregistration"
     return None
 
 
 def _with_parents(images: Iterable[Image], stay: dict[str, str]) -> None:
-    """Adds what the images that stay were made of, up the line."""
+    """Add the parents of all images that stay."""
     known = {image.id: image for image in images}
     for child in [known[stays] for stays in stay]:
         while (parent := known.get(child.parent)) is not None and parent.id not in stay:
@@ -260,19 +263,19 @@ def _of(family: str) -> str:
 
 
 def summary(images: Iterable[Disposition], snapshots: Iterable[Disposition]) -> str:
-    """The whole in a sentence or two."""
+    """Summarize all decisions in a sentence."""
     dispositions = [*images, *snapshots]
     counts = {fate: [each for each in dispositions if each.fate is fate] for fate in Fate}
     dollars = {fate: sum(each.dollars_per_month for each in found) for fate, found in counts.items()}
     kept = f"{len(counts[Fate.KEPT])} kept (${dollars[Fate.KEPT]:.2f} a month at most)"
     parts = [kept, f"{len(counts[Fate.RETIRED])} retired (${dollars[Fate.RETIRED]:.2f})"]
     if counts[Fate.DUE]:
-        parts.append(f"{len(counts[Fate.DUE])} due (${dollars[Fate.DUE]:.2f}), not touched: report_only")
+        parts.append(f"{len(counts[Fate.DUE])} due (${dollars[Fate.DUE]:.2f}), not deleted: report_only")
     if counts[Fate.LEFT]:
         reasons = [f"{each.id}: {each.reason}" for each in counts[Fate.LEFT][:MOST_SHOWN]]
         if len(counts[Fate.LEFT]) > MOST_SHOWN:
             reasons.append(f"and {len(counts[Fate.LEFT]) - MOST_SHOWN} more, which the report names")
-        left = f"{len(counts[Fate.LEFT])} left (${dollars[Fate.LEFT]:.2f}), tried again the next time"
+        left = f"{len(counts[Fate.LEFT])} not deleted (${dollars[Fate.LEFT]:.2f}), tried again next time"
         parts.append(f"{left}: {'; '.join(reasons)}")
     return f"Images and snapshots: {', '.join(parts)}."
 
@@ -285,7 +288,7 @@ def report(
     inputs: RetentionInputs,
     now: datetime,
 ) -> dict[str, Any]:
-    """What images/report.json holds."""
+    """Return the content of images/report.json."""
     return {
         "yard": inputs.yard,
         "made": serialization.timestamp(now),
@@ -293,7 +296,7 @@ def report(
         "keep_days": policy.keep_days,
         "dollars_per_gib_month": inputs.prices.gib_month(Storage.SNAPSHOT),
         "prices": inputs.prices.whose(storage=[Storage.SNAPSHOT]),
-        "dollars_are": "at most: of the whole disks; EC2 bills what was written and no snapshot before holds",
+        "dollars_are": "at most, for the whole disks; EC2 bills only blocks that no earlier snapshot holds",
         "images": [_row(each, now) for each in images],
         "snapshots": [_row(each, now) for each in snapshots],
         "summary": summary(images, snapshots),
@@ -307,7 +310,7 @@ def _row(disposition: Disposition, now: datetime) -> dict[str, Any]:
 
 
 def as_text(report: Mapping[str, Any]) -> str:
-    """What images/report.txt holds: the same for people."""
+    """Return the content of images/report.txt, a table of report.json."""
     head = ("what", "family", "age", "size", "fate", "$ a month", "why")
     rows = [
         (
@@ -327,10 +330,10 @@ def as_text(report: Mapping[str, Any]) -> str:
         for row in (head, *rows)
     ]
     rule = (
-        f"Of every family the newest {report['keep_images']} stay, all younger than {report['keep_days']} days, and "
-        "whatever is in use or needed."
+        f"The newest {report['keep_images']} of every family stay, all younger than {report['keep_days']} days, and "
+        "all that are in use or needed."
     )
     title = f"Images of {report['yard']}, {report['made']}"
-    gib_month = f"${report['dollars_per_gib_month']} a GiB and month, {report['prices']}"
+    gib_month = f"${report['dollars_per_gib_month']} per GiB and month, {report['prices']}"
     dollars = f"Dollars are {report['dollars_are']} ({gib_month})."
     return "\n".join([title, rule, dollars, "", *lines, "", str(report["summary"]), ""])

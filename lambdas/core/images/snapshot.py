@@ -1,4 +1,4 @@
-"""Snapshots: what one is asked for, and whether the host can be imaged that way."""
+"""Snapshots: read a request, and decide whether the host can be imaged that way."""
 
 from collections.abc import Collection, Iterator
 
@@ -22,19 +22,19 @@ from trainyard.values.validation import Fault, InputFaults
 WHAT, SO = "The snapshot that was asked for", "; no image was made and no host was touched"
 INSTANCE = r"i-[0-9a-f]{8,17}"
 IMAGED = ("running", "stopped")
-"""States of an instance that EC2 makes images of."""
+"""EC2 makes images of instances in these states."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotRequest:
-    """What is asked for: a snapshot of an instance, or of the host of that role in the run's last attempt."""
+    """The input of the workflow: a snapshot of an instance, or of a host of the run's last attempt."""
 
     instance: str | None = key(
         None, Text(INSTANCE, "an instance's id (i- and 8 to 17 hex digits)"), "The host."
     )
-    run: str | None = key(None, Text(RUN_ID, "a run's id"), "The run whose host is meant.")
-    role: Role = key(Role.CHIEF, Choice(Role), "Which host of the run.")
-    index: int = key(0, Count(least=0, most=999), "Which host of that role.")
+    run: str | None = key(None, Text(RUN_ID, "a run's id"), "The run of the host.")
+    role: Role = key(Role.CHIEF, Choice(Role), "The role of the host in the run.")
+    index: int = key(0, Count(least=0, most=999), "The number of the host in that role.")
     name: str | None = key(
         None,
         Text(NAME, "a name of 1 to 40 lower-case letters, digits and hyphens that begins with a letter"),
@@ -42,54 +42,63 @@ class SnapshotRequest:
         usual="the job's name",
     )
     quiesce: Quiesce = key(Quiesce.PAUSE, Choice(Quiesce), "How the host is brought to rest.")
-    then: Then = key(Then.KEEP, Choice(Then), "What becomes of the host once its image is available.")
+    then: Then = key(Then.KEEP, Choice(Then), "What happens to the host once its image is available.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotHost:
-    """The host as EC2, Systems Manager and the ledger know it. `run` is the one it was launched for and `kind` that
-    run's; `busy` says that this run is not over, `warm` that the host waits in the pool for another, `family` is
-    its job's name; `parent` is the image it started from (None where that is gone) and `image` that one's id;
-    `step` is that of the run's last checkpoint; `dev` and `owner` are those of a dev host, and `wanted` says that its
-    owner or patrol has asked for this snapshot."""
+    """The host as EC2, Systems Manager and the ledger show it."""
 
     instance: str
     type: str
     mine: bool
+    """True for a host of this yard."""
     state: str
     market: Market
     online: bool
+    """True if Systems Manager lists the host."""
     image: str
+    """The id of the image that the host started from."""
     parent: Image | None = None
+    """The parent image; None if it is gone."""
     run: str | None = None
+    """The run that the host was launched for."""
     kind: str | None = None
+    """The kind of that run."""
     busy: bool = False
+    """True until that run has ended."""
     warm: bool = False
+    """True while the host waits in the warm pool."""
     family: str | None = None
+    """The name of the run's job."""
     step: int | None = None
+    """The step of the run's last checkpoint."""
     dev: str | None = None
+    """The name of the dev host."""
     owner: str | None = None
+    """The owner of the dev host."""
     wanted: bool = False
+    """True if the owner or patrol requested this snapshot."""
 
 
 def read_input(execution_input: object) -> SnapshotRequest | InputFaults:
-    """What the execution's input asks for, or every fault of it."""
+    """Return the request in the execution's input, or all its faults."""
     request, section = Record(SnapshotRequest).read_document(execution_input)
     section.require_one(("instance", "run"), '{"instance": "i-..."} or {"run": "..."}')
     for each in ("role", "index"):
         if section.has(each) and section.has("instance") and not section.has("run"):
-            section.fault(each, "says which host of a run is meant; with instance it means nothing")
+            section.fault(each, "selects a host of a run, and has no meaning beside instance")
     return refused(*section.faults) if section.faults else request
 
 
 def assigned(request: SnapshotRequest, assignments: Collection[Assignment]) -> str | InputFaults:
-    """The instance with the role and index that were asked for."""
+    """Return the instance with the requested role and index."""
     for assignment in assignments:
         if (assignment.role, assignment.index) == (request.role, request.index):
             return assignment.instance
     there = (
         ", ".join(f"{assignment.role} {assignment.index}" for assignment in assignments)
-        or "none, since it has launched no host"
+        or "none, because it has launched no host"
     )
     problem = f"the run {request.run} has no {request.role} {request.index}; it has {there}"
     return refused(Fault("role", problem))
@@ -100,23 +109,23 @@ def refused(*faults: Fault) -> InputFaults:
 
 
 def unknown(request: SnapshotRequest, instance: str) -> InputFaults:
-    """EC2 does not know the instance, or has forgotten it since its end."""
+    """Return the fault of an instance that EC2 does not list, or no longer."""
     problem = (
-        f"EC2 knows no instance {instance}: it never existed in this region, or it ended more than an hour ago; "
-        "only a host that is running or stopped can be imaged"
+        f"EC2 has no instance {instance}: it never existed in this region, or it ended more than an hour ago; "
+        "only a running or stopped host can be imaged"
     )
     return refused(Fault("instance" if request.instance else "run", problem))
 
 
 def admit(request: SnapshotRequest, host: SnapshotHost, *, baked: Collection[str]) -> Imaging | InputFaults:
-    """The snapshot, or every reason against it. `baked` are the names of the families of baked images."""
+    """Return the snapshot, or every fault of the request. `baked` are the names of the families of baked images."""
     if not host.mine:
         return refused(
-            Fault("instance", f"{host.instance} is no host of this yard: it lacks the yard's tag {Tag.YARD}")
+            Fault("instance", f"{host.instance} is not a host of this yard: it lacks the tag {Tag.YARD}")
         )
     if host.dev and not host.wanted:
         problem = (
-            f"{host.instance} is {host.owner}'s dev host {host.dev}, which becomes an image when its owner says so: "
+            f"{host.instance} is {host.owner}'s dev host {host.dev}, which only its owner can image: "
             f"{command_line('dev', 'down', host.dev, '--keep', 'image')}"
         )
         return refused(Fault("instance", problem))
@@ -124,7 +133,7 @@ def admit(request: SnapshotRequest, host: SnapshotHost, *, baked: Collection[str
     family = request.name or _default_family(host)
     if family in baked:
         problem = (
-            f"{family} is the name of a recipe, whose images the bake makes; give another name, so that the newest "
+            f"{family} is the name of a recipe, whose images a bake makes; choose another name, so that the newest "
             f"image of {family} stays a baked one"
         )
         faults.append(Fault("name", problem))
@@ -147,8 +156,8 @@ def admit(request: SnapshotRequest, host: SnapshotHost, *, baked: Collection[str
 
 
 def summarise(ended: EndedRun, *, image: str | None) -> SnapshotSummary:
-    """summary.json of a snapshot; of one that was refused, or that Admit could not write down, that and why. `image` is
-    the one that there is: also where the host could not be ended as asked."""
+    """Return the summary.json of a snapshot, or of a refused one with the reason. `image` exists even if the host
+    could not be ended as requested."""
     how, imaging = ended.conclusion, ended.row.imaging if ended.row else None
     return {
         **summary.head(ended),
@@ -166,7 +175,7 @@ def summarise(ended: EndedRun, *, image: str | None) -> SnapshotSummary:
 
 
 def _default_family(host: SnapshotHost) -> str:
-    """The job's name; of a host without a program the name of the snapshots that it came from; else the instance."""
+    """Return the job's name, or for a host without a program the family of its parent snapshot, else the instance."""
     if host.dev:
         return dev.family(host.dev)
     if host.kind == "train" and host.family:
@@ -178,12 +187,12 @@ def _default_family(host: SnapshotHost) -> str:
 
 
 def _state_faults(host: SnapshotHost, request: SnapshotRequest) -> Iterator[Fault]:
-    """What the instance itself does not allow."""
+    """Yield what the state of the instance forbids."""
     if host.state not in IMAGED:
         wait = {"pending": "; wait until it runs", "stopping": "; wait until it is stopped"}.get(
             host.state, ""
         )
-        problem = f"{host.instance} is {host.state}; a host that runs or is stopped can be imaged{wait}"
+        problem = f"{host.instance} is {host.state}; only a running or stopped host can be imaged{wait}"
         yield Fault("instance", problem)
         return
     for path, word, instead in (
@@ -192,31 +201,31 @@ def _state_faults(host: SnapshotHost, request: SnapshotRequest) -> Iterator[Faul
     ):
         if word == "stop" and not host.market.can_stop:
             problem = (
-                f"found stop, but {host.instance} is a spot host of a fleet, which EC2 can terminate and never stop; "
-                f"take {instead}"
+                f"found stop, but {host.instance} is a spot host of a fleet, which EC2 can only terminate; "
+                f"use {instead}"
             )
             yield Fault(path, problem)
     if host.state == "running" and request.quiesce is Quiesce.PAUSE and not host.online:
         yield Fault(
             "quiesce",
-            f"found pause, but Systems Manager does not know {host.instance}, so that nothing on it can be paused: it "
-            "still boots, hangs or is cut off; try again in a minute, or take reboot",
+            f"found pause, but Systems Manager does not list {host.instance}, so its program cannot be paused: it "
+            "still boots, hangs or is cut off; try again in a minute, or use reboot",
         )
 
 
 def _run_faults(host: SnapshotHost, request: SnapshotRequest) -> Iterator[Fault]:
-    """What the run that the host works for does not allow."""
+    """Yield what the host's run forbids."""
     if host.warm:
         problem = (
-            f"{host.instance} waits in the pool for another run, and nothing of {host.run} is left on it; ask for the "
-            "image in the job (after.image), or take a host that trains"
+            f"{host.instance} waits in the warm pool for another run, and {host.run} was wiped from it; request the "
+            "image in the job (after.image), or choose a host that trains"
         )
         yield Fault("instance", problem)
         return
     if not host.busy:
         return
     if host.kind == "bake":
-        problem = f"{host.instance} is the builder of {host.run}, which makes an image of it by itself"
+        problem = f"{host.instance} is the builder of {host.run}, which makes the image itself"
         yield Fault("instance", problem)
         return
     what = "is being launched" if host.kind == "dev-host" else "trains on it"
@@ -227,6 +236,6 @@ def _run_faults(host: SnapshotHost, request: SnapshotRequest) -> Iterator[Fault]
         if word != harmless:
             yield Fault(
                 path,
-                f"found {word}, but {host.run} {what} and would lose the host; take {harmless}, or wait for the run's "
+                f"found {word}, but {host.run} {what} and would lose the host; use {harmless}, or wait for the run's "
                 "end (a job's after.image makes an image then)",
             )

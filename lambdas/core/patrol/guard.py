@@ -43,7 +43,7 @@ def passed(
     now: datetime,
 ) -> Passed:
     """Split the verdicts into those to carry out now and those to confirm. `hosts` counts the yard's hosts; `asked`
-    counts hosts whose metrics were requested, and `missing` those of them without any metric."""
+    counts hosts whose metrics were requested, and `missing` counts hosts that have none."""
     acts = {host: verdict for host, verdict in verdicts.items() if verdict.kind in ACTS}
     warnings = []
     if _is_outage(asked, missing):

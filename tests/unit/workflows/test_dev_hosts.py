@@ -125,7 +125,7 @@ TOO_MUCH: list[tuple[str, dict[str, Any], str]] = [
     (
         "a hold of 30 days",
         {"hold_hours": 720},
-        "hold_hours: found 720; this yard lets a user's host run for 24 hours",
+        "hold_hours: found 720; this yard allows a user's host 24 hours",
     ),
     ("30 days without a hold", {"hours": 720}, "hours: found 720"),
     ("both", {"hours": 25, "hold_hours": 24.5}, "hold_hours: found 24.5"),

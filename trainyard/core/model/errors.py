@@ -17,7 +17,7 @@
     │   ├── CapacityRefused     a pool refused the gang
     │   ├── QuotaExceeded       the account's vCPU quota is full                another quota only
     │   ├── YardFull            the yard has as many runs or hosts as it may    the run ends
-    │   ├── NoCapacity             no pool can hold the gang, or all refused in time   the run ends
+    │   ├── NoCapacity          no pool can hold the gang, or all refused in time   the run ends
     │   ├── Interrupted         EC2 takes a spot host back                      new attempt
     │   └── Resized             the gang has left to go on with more hosts      new attempt, no restart
     ├── Access                the operator mends a policy                       never tried again
@@ -145,7 +145,7 @@ class YardFull(Capacity):
 
 
 class NoCapacity(Capacity):
-    """No pool can hold the gang, or every pool refused for as long as the job waits."""
+    """No capacity pool can hold the gang, or every pool refused for as long as the job waits."""
 
     retry_can_help = False
 

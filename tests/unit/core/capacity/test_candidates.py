@@ -106,7 +106,7 @@ EXCLUDED = [
     ),
     ("a zone without the type", one_type(), {"offered": frozenset()}, "not_offered", ["does not offer the type"]),
     ("a zone without spot price", one_type(), {"spot_prices": {}}, "no_spot_price", ["no spot price"]),
-    ("no known price", one_type("on_demand", "p5e.48xlarge"), {}, "no_price", ["no on-demand price"]),
+    ("no known price", one_type("on_demand", "p5e.48xlarge"), {}, "no_price", ["on-demand price of the type is unknown"]),
     (
         "no quota",
         one_type(),
@@ -222,26 +222,26 @@ IMAGES = [
     (ImageSource.PARAMETER, "none", None, "Misconfigured", "Run the bake state machine"),
     (ImageSource.PARAMETER, "latest", None, "Misconfigured", "not the id of an image"),
     (ImageSource.PARAMETER, AMI, None, "Misconfigured", "does not exist here"),
-    (ImageSource.PARAMETER, AMI, an_image(yard="other"), "Misconfigured", "this yard has not made"),
+    (ImageSource.PARAMETER, AMI, an_image(yard="other"), "Misconfigured", "this yard did not make"),
     (ImageSource.PARAMETER, AMI, an_image("pending"), "Misconfigured", f"{AMI} is pending. Wait until it is"),
-    (ImageSource.PARAMETER, AMI, an_image("failed"), "Misconfigured", f"{AMI} is failed. Take another"),
+    (ImageSource.PARAMETER, AMI, an_image("failed"), "Misconfigured", f"{AMI} is failed. Use another"),
     (
         ImageSource.JOB,
         AMI,
         None,
         "JobRefused",
-        f"hardware.image: the yard has no image, no image of a run and no family of images called '{AMI}'",
+        f"hardware.image: the yard has no image, run with an image, or image family called '{AMI}'",
     ),
-    (ImageSource.JOB, "digits", None, "JobRefused", "no family of images called 'digits'"),
+    (ImageSource.JOB, "digits", None, "JobRefused", "image family called 'digits'"),
     (ImageSource.JOB, AMI, an_image(yard="other"), "JobRefused", "lacks the tag trainyard:yard=trainyard"),
     (ImageSource.JOB, "digits", an_image("pending"), "JobRefused", "is pending. Wait"),
-    (ImageSource.JOB, AMI, ALICES, "JobRefused", "is of alice's dev host mine, and has its files"),
+    (ImageSource.JOB, AMI, ALICES, "JobRefused", "belongs to alice's dev host mine, and contains its files"),
     (
         ImageSource.RUN,
         AMI,
         None,
         "Misconfigured",
-        "which the run was admitted with, does not exist here any more",
+        "which the run was admitted with, no longer exists here",
     ),
     (ImageSource.RUN, AMI, an_image("disabled"), "Misconfigured", "is disabled"),
 ]
@@ -387,10 +387,7 @@ def test_a_plan_counts_by_the_prices_of_its_region_and_says_so() -> None:
     } == {name: (dollars, dollars) for name, dollars in EU.items()}
     assert plan.gib_month == 0.0952
     assert plan.prices == "prices of eu-central-1, 2026-11-20"
-    assert (
-        "$2.013 an hour for the gang. On demand and for disks these are prices of eu-central-1, "
-        in plan.reason
-    )
+    assert "$2.013 an hour for the gang. On-demand and disk prices: prices of eu-central-1, " in plan.reason
     assert serialization.from_json(Plan, serialization.to_json(plan)) == plan
 
 
@@ -428,7 +425,7 @@ def test_the_zones_that_a_job_names_are_the_only_ones_asked() -> None:
 def test_a_zone_that_the_yard_has_not_is_refused_with_those_that_it_has(zone: str) -> None:
     no = refused(job(hardware={"zones": ["us-east-1a", zone]}))
     assert no.error == "JobRefused"
-    assert f'hardware.zones[1]: "{zone}" is no zone of this yard, which is in us-east-1' in no.reason
+    assert f'hardware.zones[1]: "{zone}" is not a zone of this yard, which is in us-east-1' in no.reason
     assert "has subnets in us-east-1a, us-east-1b, us-east-1c;" in no.reason
 
 
@@ -486,7 +483,7 @@ def test_of_min_and_max_workers_as_many_are_asked_for_as_the_quota_holds() -> No
     plan = planned(elastic(), quotas={G_SPOT: 20.0})
     assert {each.workers for each in plan.candidates} == {5}
     assert (plan.gang, plan.least_gang) == (8, 2)
-    assert "5 workers at most of 8: 6 x g6.xlarge need 24 vCPUs" in plan.reason
+    assert "5 of 8 workers fit: 6 x g6.xlarge need 24 vCPUs" in plan.reason
 
 
 def test_and_as_many_as_the_cap_of_dollars_pays_for() -> None:
@@ -505,7 +502,7 @@ def test_a_pool_that_holds_all_says_nothing_of_it() -> None:
 def test_a_pool_that_does_not_hold_the_least_is_out() -> None:
     plan = refused(elastic(), quotas={G_SPOT: 4.0})
     assert plan.error == "QuotaExceeded"
-    assert "the gang of 2 that there must be at least" in plan.reason
+    assert "the gang of at least 2" in plan.reason
     assert "2 x g6.xlarge need 8 vCPUs" in plan.reason
 
 
@@ -514,8 +511,8 @@ def test_by_speed_the_reason_says_what_is_asked_at_once() -> None:
         job(hardware={"instance_types": ["g6.xlarge", "g5.xlarge"], "prefer": "speed"}), spot_prices=PRICES
     )
     assert (
-        "by speed, EC2 is asked for 6 spot pools at once (EC2 takes the one with the most room); then for 6 on-demand "
-        "pools at once (EC2 takes the cheapest that has room). The cheapest of the first: g6.xlarge in us-east-1b, spot, "
+        "by speed, EC2 gets requests for 6 spot pools (EC2 chooses the one with the most room), then 6 on-demand pools "
+        "(EC2 chooses the cheapest with room). The cheapest of the first: g6.xlarge in us-east-1b, spot, "
         "$0.400 an hour for the gang"
     ) in plan.reason
 
@@ -524,7 +521,7 @@ def test_by_speed_a_pool_above_the_cap_is_not_among_those_asked() -> None:
     hardware = {"instance_types": ["g6.xlarge", "g5.xlarge"], "prefer": "speed", "max_dollars_per_hour": 0.7}
     plan = planned(job(hardware=hardware), spot_prices=PRICES)
     assert len(plan.candidates) == 4, "two hosts of each cost 70 cents at most"
-    assert "EC2 is asked for 4 spot pools at once" in plan.reason
+    assert "EC2 gets requests for 4 spot pools" in plan.reason
 
 
 def test_by_speed_pools_for_fewer_workers_are_asked_in_a_request_of_their_own() -> None:
@@ -536,5 +533,5 @@ def test_by_speed_pools_for_fewer_workers_are_asked_in_a_request_of_their_own() 
     }
     plan = planned(job(cluster={"workers": {"min": 2, "max": 4}}, hardware=hardware), spot_prices=PRICES)
     assert [each.workers for each in plan.candidates] == [None, None, None, None, 3, 2]
-    assert "for 4 spot pools at once" in plan.reason
-    assert "; then for g6.xlarge in us-east-1a, spot; then for g5.xlarge in us-east-1c, spot." in plan.reason
+    assert "for 4 spot pools" in plan.reason
+    assert ", then g6.xlarge in us-east-1a, spot, then g5.xlarge in us-east-1c, spot." in plan.reason

@@ -25,7 +25,7 @@ RULES = [
         "Kepler on a base image",
         "p2.xlarge",
         BASE,
-        "K80 (Kepler), which the NVIDIA driver of AWS's current base images does not serve",
+        "K80 (Kepler), which the NVIDIA driver of AWS's current base images does not support",
     ),
     (
         "Volta on a base image",

@@ -137,16 +137,16 @@ def test_once_the_survivors_are_released_the_search_goes_on_elsewhere() -> None:
 def test_giving_up_says_every_pools_last_reason() -> None:
     answer = step([A, C], [no(0), no(1), no(0, 1, at=60), no(1, 1, at=60)], now=61, until=after(60))
     assert isinstance(answer, GiveUp)
-    assert "No pool had room within 60 s" in answer.reason
-    assert f"- {A.pool}: asked 2 times; capacity-code: the capacity reason" in answer.reason
-    assert f"- {C.pool}: asked 2 times" in answer.reason
+    assert "No capacity pool had room within 60 s" in answer.reason
+    assert f"- {A.pool}: refused 2 times; capacity-code: the capacity reason" in answer.reason
+    assert f"- {C.pool}: refused 2 times" in answer.reason
 
 
 def test_who_waits_for_a_quota_in_vain_learns_what_to_do() -> None:
     answer = step([A, C], [no(0, kind=K.QUOTA), no(0, 1, kind=K.QUOTA, at=60)], now=61, until=after(60))
     assert isinstance(answer, GiveUp)
-    assert f"- {C.pool}: not asked, it needs as much of a quota that is full" in answer.reason
-    assert "raise the quota" in answer.reason
+    assert f"- {C.pool}: not requested, because it needs as much of a full quota" in answer.reason
+    assert "raise the full quota" in answer.reason
     assert "make preflight" in answer.reason
 
 
@@ -250,11 +250,11 @@ def test_by_speed_one_request_asks_all_that_it_can(
 def test_the_request_for_several_says_so_and_what_ec2_takes() -> None:
     spot = step([A, B, replace(C, price=0.5), D, E], [], order=Preference.SPEED)
     assert spot.reason == (
-        "any of 3 spot pools, asked at once: EC2 takes the one with the most room "
+        "any of 3 spot pools in one request: EC2 chooses the one with the most room "
         "($0.300 to $0.500 per host and hour)"
     )
     then = step([A, D, E], [no(0)], now=1, order=Preference.SPEED)
-    assert "any of 2 on-demand pools, asked at once: EC2 takes the cheapest that has room" in then.reason
+    assert "any of 2 on-demand pools in one request: EC2 chooses the cheapest with room" in then.reason
     assert "after 1 refusal" in then.reason
 
 

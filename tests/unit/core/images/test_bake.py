@@ -61,7 +61,7 @@ BACK = [
     ("to the image before", "ami-1", image(), None),
     ("there was none", "none", None, "no previous image yet"),
     ("no parameter", None, None, "no previous image yet"),
-    ("it was retired", "ami-1", None, "does not exist any more"),
+    ("it was retired", "ami-1", None, "no longer exists"),
     ("it is not ours", "ami-1", image(yard="other"), "lacks the tag"),
     ("it cannot start", "ami-1", image(state="disabled"), "is disabled, not available"),
 ]
@@ -115,7 +115,7 @@ def test_what_follows_a_builder(
 
 
 def test_a_failed_test_is_named_with_its_reason() -> None:
-    assert bake.tests_failed(TESTS) == "1 of 3 tests failed, so there is no image: disk: 2 GiB are free"
+    assert bake.tests_failed(TESTS) == "1 of 3 tests failed, so no image was made: disk: 2 GiB are free"
     assert bake.tests_failed({"tests": TESTS["tests"][:1]}) is None  # type: ignore[index]
     assert bake.tests_failed({}) is None
 

@@ -38,19 +38,19 @@ TAKE = [
     ("alice", use(row=row(run=RUN)), None),
     ("AROA1:alice@example.com", use(), None),
     ("bob", use(row=row(), goes_on=False), None),
-    ("bob", use(row=row(at=JUST_NOW)), "alice's"),
-    ("bob", use(row=row(), goes_on=True), "alice's"),
-    ("bob", use(row=row(), owners=frozenset({"alice"})), "alice's"),
-    ("bob", use(owners=frozenset({"alice"})), "alice's"),
+    ("bob", use(row=row(at=JUST_NOW)), "belongs to alice"),
+    ("bob", use(row=row(), goes_on=True), "belongs to alice"),
+    ("bob", use(row=row(), owners=frozenset({"alice"})), "belongs to alice"),
+    ("bob", use(owners=frozenset({"alice"})), "belongs to alice"),
     ("alice", use(owners=frozenset({"alice"})), None),
     ("bob", use(row=row(), goes_on=False, owners=frozenset({"bob"})), None),
-    ("bob", use(row=row(), hosts=("i-1 (stopped)",)), "alice's"),
-    ("bob", use(row=row(run=RUN)), "alice's"),
-    ("alice", use(row=row(), hosts=("i-1 (stopped)",)), r"there already: i-1 \(stopped\)"),
-    ("alice", use(row=row(), goes_on=True), "being launched already, by dev-mine-before"),
-    ("alice", use(row=row(at=JUST_NOW)), "being launched already"),
-    ("carol,x", use(), "can own no dev host"),
-    ("unknown", use(), "can own no dev host"),
+    ("bob", use(row=row(), hosts=("i-1 (stopped)",)), "belongs to alice"),
+    ("bob", use(row=row(run=RUN)), "belongs to alice"),
+    ("alice", use(row=row(), hosts=("i-1 (stopped)",)), r"already exists: i-1 \(stopped\)"),
+    ("alice", use(row=row(), goes_on=True), "already being launched, by dev-mine-before"),
+    ("alice", use(row=row(at=JUST_NOW)), "already being launched"),
+    ("carol,x", use(), "cannot own a dev host"),
+    ("unknown", use(), "cannot own a dev host"),
 ]
 
 
@@ -127,7 +127,7 @@ def test_nobody_starts_from_an_image_of_somebody_elses_dev_host() -> None:
 def test_an_image_that_is_being_made_is_waited_for() -> None:
     found = meant(row(), [an_image("pending", ami=NEWER.id, **ALICES)])
     assert isinstance(found, InputFaults)
-    assert "pending, not available; again once it is" in found.reason
+    assert "pending, not available; try again once it is" in found.reason
 
 
 def test_a_dev_host_is_on_demand_unless_its_owner_says_otherwise() -> None:

@@ -52,11 +52,11 @@ RULES = [
     ("of a host without a name, and old", image("ami-old", 30, family="i-0123456789abcdef0"), 0, {}, False, "it is the image of a host without a name, 14 days old or older, and nothing uses it"),
     ("of a host without a name, and young", image("ami-old", 13, family="i-0123456789abcdef0"), 0, {}, True, "it is 13 days old"),
     ("current", OLD, NEWER, {"current": "ami-old"}, True, "it is the current image"),
-    ("previous", OLD, NEWER, {"previous": "ami-old"}, True, "it is the previous image, which a rollback goes back to"),
-    ("in use by an instance", OLD, NEWER, {"in_use": frozenset({"ami-old"})}, True, "instances run from it or are stopped with it"),
-    ("an open run starts from it", OLD, NEWER, {"named": {"ami-old": "digits-1"}}, True, "the run digits-1, which is not over, starts its hosts from it"),
-    ("the run that makes it is open", OLD, NEWER, {"open_runs": frozenset({"made-ami-old"})}, True, "the run made-ami-old, which makes it, is not over"),
-    ("the execution that makes it of a run's host is open", image("ami-old", 30, execution="snap-1"), NEWER, {"open_runs": frozenset({"snap-1"})}, True, "the run snap-1, which makes it, is not over"),
+    ("previous", OLD, NEWER, {"previous": "ami-old"}, True, "it is the previous image, the target of a rollback"),
+    ("in use by an instance", OLD, NEWER, {"in_use": frozenset({"ami-old"})}, True, "running or stopped instances use it"),
+    ("an open run starts from it", OLD, NEWER, {"named": {"ami-old": "digits-1"}}, True, "the run digits-1, which has not ended, starts its hosts from it"),
+    ("the run that makes it is open", OLD, NEWER, {"open_runs": frozenset({"made-ami-old"})}, True, "the run made-ami-old, which makes it, has not ended"),
+    ("the execution that makes it of a run's host is open", image("ami-old", 30, execution="snap-1"), NEWER, {"open_runs": frozenset({"snap-1"})}, True, "the run snap-1, which makes it, has not ended"),
     ("another run is open", OLD, NEWER, {"open_runs": frozenset({"digits-1"})}, False, "nothing uses it"),
     ("the newest of its family, however old", OLD, 0, {}, True, "it is the newest of gpu"),
     ("the last of the newest that stay", OLD, 1, {}, True, "it is number 2 of the newest 2 of gpu"),
@@ -65,12 +65,12 @@ RULES = [
     ("just not young any more", image("ami-old", 14), NEWER, {}, False, "it is 14 days old or older"),
     ("the newest of another family", image("ami-old", 30, family="digits"), NEWER, {}, True, "it is the newest of digits"),
     ("the newest without a family", image("ami-old", 30, family=""), NEWER, {}, True, "it is the newest without a family"),
-    ("pending, however old", image("ami-old", 30, "pending"), NEWER, {}, True, "it is pending: EC2 still makes it"),
+    ("pending, however old", image("ami-old", 30, "pending"), NEWER, {}, True, "it is pending: EC2 is still making it"),
     ("failed, however young and new", image("ami-old", 0.1, "failed"), 0, {}, False, "it is failed: no host can start from it"),
     ("failed with what EC2 said", replace(image("ami-old", 0.1, "failed"), reason="Client.InternalError"), 0, {}, False, "it is failed (Client.InternalError)"),
-    ("failed, but its run has yet to look", image("ami-old", 0.1, "failed"), 0, {"open_runs": frozenset({"made-ami-old"})}, True, "which makes it, is not over"),
+    ("failed, but its run has yet to look", image("ami-old", 0.1, "failed"), 0, {"open_runs": frozenset({"made-ami-old"})}, True, "which makes it, has not ended"),
     ("failed, yet the pointer says current", image("ami-old", 30, "failed"), 0, {"current": "ami-old"}, True, "current"),
-    ("protected by somebody", replace(OLD, protected=True), NEWER, {}, True, "somebody has protected it from being deregistered"),
+    ("protected by somebody", replace(OLD, protected=True), NEWER, {}, True, "it is protected from deregistration"),
     ("protected, but broken", replace(image("ami-old", 30, "failed"), protected=True), NEWER, {}, False, "it is failed"),
     ("disabled by somebody", image("ami-old", 30, "disabled"), 0, {}, True, "it is the newest"),
 ]  # fmt: skip
@@ -171,9 +171,9 @@ def stored(name: str, **changes: Any) -> Stored:
 
 
 LOOSE = [
-    ("its image is gone", stored("snap-1"), {}, Fate.DUE, "no image stands on it"),
-    ("its execution is open", stored("snap-1"), {"open_runs": frozenset({"made"})}, Fate.KEPT, "the run made, which makes it, is not over"),
-    ("its host's run is open", stored("snap-1"), {"open_runs": frozenset({"digits-1"})}, Fate.KEPT, "the run digits-1, which makes it, is not over"),
+    ("its image is gone", stored("snap-1"), {}, Fate.DUE, "no image uses it"),
+    ("its execution is open", stored("snap-1"), {"open_runs": frozenset({"made"})}, Fate.KEPT, "the run made, which makes it, has not ended"),
+    ("its host's run is open", stored("snap-1"), {"open_runs": frozenset({"digits-1"})}, Fate.KEPT, "the run digits-1, which makes it, has not ended"),
     ("an image of the yard stands on it", stored("snap-ami-a"), {}, None, ""),
     ("the image it is made for does not name it yet", stored("snap-1", image="ami-a"), {}, None, ""),
     ("another's image stands on it", stored("snap-ami-b"), {"others": {"ami-b": image("ami-b", 1)}}, None, ""),
@@ -209,7 +209,7 @@ def test_the_report_says_what_stays_why_and_what_it_costs() -> None:
     )
     assert report["summary"] == (
         "Images and snapshots: 2 kept ($10.00 a month at most), 1 retired ($5.00), "
-        "1 left ($5.00), tried again the next time: snap-1: EC2 says no."
+        "1 not deleted ($5.00), tried again next time: snap-1: EC2 says no."
     )
     text = retention.as_text(report)
     assert "ami-3 gpu 32 d 100 GiB retired 5.00 2 newer images of gpu stay" in " ".join(text.split())
@@ -233,7 +233,7 @@ def test_a_sentence_names_ten_of_many_that_are_left() -> None:
     many = inputs(snapshots=tuple(stored(f"snap-{number:02d}") for number in range(12)))
     decided = retention.of_snapshots(many)
     said = retention.summary((), [replace(each, fate=Fate.LEFT, reason="EC2 says no") for each in decided])
-    assert "12 left ($60.00)" in said
+    assert "12 not deleted ($60.00)" in said
     assert said.endswith("snap-09: EC2 says no; and 2 more, which the report names.")
 
 
@@ -268,9 +268,9 @@ def test_images_that_a_user_names_go_however_new_they_are() -> None:
     [
         ({"current": "ami-old"}, "images[1]: ami-old stays: it is the current image"),
         ({"previous": "ami-old"}, "ami-old stays: it is the previous image"),
-        ({"in_use": frozenset({"ami-old"})}, "ami-old stays: instances run from it"),
+        ({"in_use": frozenset({"ami-old"})}, "ami-old stays: running or stopped instances use it"),
         ({"named": {"ami-old": "digits-1"}}, "ami-old stays: the run digits-1"),
-        ({"images": (image("ami-1", 0),)}, "images[1]: ami-old is no image of the yard trainyard"),
+        ({"images": (image("ami-1", 0),)}, "images[1]: ami-old is not an image of the yard trainyard"),
     ],
 )
 def test_none_goes_if_one_of_those_that_a_user_names_is_needed(known: dict[str, Any], said: str) -> None:

@@ -85,7 +85,7 @@ FAULTS = [
     ({}, ["neither instance nor run"]),
     ({"instance": HOST, "run": "digits-1"}, ["both instance and run"]),
     ({"instance": "the chief"}, ["instance: "]),
-    ({"instance": HOST, "role": "worker"}, ["role: says which host of a run"]),
+    ({"instance": HOST, "role": "worker"}, ["role: selects a host of a run"]),
     (
         {"run": "digits-1", "name": "A", "quiesce": "freeze", "then": "burn", "els": 1},
         ["els: unknown key", "name: ", "quiesce: ", "then: "],
@@ -116,17 +116,17 @@ def test_a_host_is_named_by_its_assignment() -> None:
 
 SPOT = Market.SPOT
 REFUSED = [
-    ("not the yard's", {}, {"mine": False}, "is no host of this yard"),
+    ("not the yard's", {}, {"mine": False}, "is not a host of this yard"),
     (
         "still booting",
         {},
         {"state": "pending"},
-        "is pending; a host that runs or is stopped can be imaged; wait",
+        "is pending; only a running or stopped host can be imaged; wait",
     ),
     ("gone", {}, {"state": "terminated"}, "is terminated"),
-    ("spot cannot be stopped first", {"quiesce": Quiesce.STOP}, {"market": SPOT}, "take pause or reboot"),
-    ("spot cannot be stopped after", {"then": Then.STOP}, {"market": SPOT}, "take terminate, and launch"),
-    ("nobody can pause it", {}, {"online": False}, "Systems Manager does not know"),
+    ("spot cannot be stopped first", {"quiesce": Quiesce.STOP}, {"market": SPOT}, "use pause or reboot"),
+    ("spot cannot be stopped after", {"then": Then.STOP}, {"market": SPOT}, "use terminate, and launch"),
+    ("nobody can pause it", {}, {"online": False}, "Systems Manager does not list"),
     ("reboot under a run", {"quiesce": Quiesce.REBOOT}, {"busy": True}, "digits-1a2b3c4d trains on it"),
     ("stop under a run", {"quiesce": Quiesce.STOP}, {"busy": True}, "trains on it"),
     ("terminate under a run", {"then": Then.TERMINATE}, {"busy": True}, "trains on it"),
@@ -135,7 +135,7 @@ REFUSED = [
         "one that waits in the pool",
         {},
         {"warm": True},
-        "waits in the pool for another run, and nothing of digits-1",
+        "waits in the warm pool for another run, and digits-1",
     ),
     ("a recipe's name", {"name": "gpu"}, {}, "is the name of a recipe"),
 ]
