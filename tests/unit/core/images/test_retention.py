@@ -214,7 +214,7 @@ def test_the_report_says_what_stays_why_and_what_it_costs() -> None:
     text = retention.as_text(report)
     assert "ami-3 gpu 32 d 100 GiB retired 5.00 2 newer images of gpu stay" in " ".join(text.split())
     assert report["summary"] in text
-    assert "($0.05 a GiB and month, prices of us-east-1, 2026-11-20)." in text
+    assert "($0.05 per GiB and month, prices of us-east-1, 2026-11-20)." in text
 
 
 def test_images_cost_what_their_region_asks() -> None:
