@@ -20,9 +20,9 @@ def hold(how_long: str) -> datetime:
     return _instant("hold", how_long)
 
 
-def release() -> datetime:
+def unhold() -> datetime:
     """End the hold and return the time of its end. The lease of the host and patrol apply again."""
-    return _instant("release")
+    return _instant("unhold")
 
 
 def _instant(*arguments: str) -> datetime:
@@ -30,7 +30,7 @@ def _instant(*arguments: str) -> datetime:
     try:
         done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise RuntimeError(f"there is no {COMMAND} here: this is no host of a yard") from error
+        raise RuntimeError(f"{COMMAND} is missing: this machine is not a host of a yard") from error
     if done.returncode:
         raise RuntimeError(done.stderr.strip())
     return datetime.fromisoformat(done.stdout.split()[-1])

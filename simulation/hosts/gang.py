@@ -322,7 +322,7 @@ class Gang:
                 program.end_after(program.platform.draw(SERVER_SEES), FINISHED, "is not needed anymore")
 
     def _leave(self, step: int) -> None:
-        line = f"leaving at step {step} of {self.work.steps}, which is saved, to be started again"
+        line = f"step {step} of {self.work.steps} is saved; stopping for a restart"
         self._stand_still(Phase.STALLED)
         going = [p for p in self._programs.values() if p is self.chief or (self.in_step and p.trains)]
         for program in going:
@@ -350,14 +350,14 @@ class Gang:
         self._stand_still(Phase.OVER)
         for program in self._others(chief):
             if program.trains:
-                line = "a peer is gone (nobody answers as the chief); leaving to be started again"
+                line = "a peer is gone (no answer from the chief); stopping for a restart"
                 program.end_after(program.platform.draw(SERVER_SEES), RESTART, line)
 
     def _chief_misses(self, gone: Program) -> None:
         chief = self.chief
         if chief is None or not chief.lives or self.phase is not Phase.TRAINING:
             return
-        line = f"a peer is gone (nobody answers as {gone.name}); leaving to be started again"
+        line = f"a peer is gone (no answer from {gone.name}); stopping for a restart"
         saves = gone.assignment.role is Role.WORKER
         step = self.step
         self._stand_still(Phase.STALLED)
@@ -374,7 +374,7 @@ class Gang:
         if not program.trains:
             return
         program.end_after(
-            program.platform.draw(self._peer_gone), RESTART, "a peer is gone; leaving to be started again"
+            program.platform.draw(self._peer_gone), RESTART, "a peer is gone; stopping for a restart"
         )
 
     def _give_up_forming(self, program: Program, line: str) -> None:

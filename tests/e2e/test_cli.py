@@ -117,7 +117,7 @@ def test_a_day_with_the_command(shell: Shell) -> None:
     assert [each["id"] for each in shell.knows("ls", "-n", "2")] == [other["run"], run]
     (host,) = [each for each in shell.knows("hosts") if each["run"] == other["run"]]
     assert (
-        shell.knows("hold", host["instance"], "1h")["held"] > shell.knows("release", host["instance"])["held"]
+        shell.knows("hold", host["instance"], "1h")["held"] > shell.knows("unhold", host["instance"])["held"]
     )
     assert f"{other['run']} is training" in shell.says("why", other["run"])
 

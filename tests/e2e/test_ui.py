@@ -67,11 +67,11 @@ def test_a_run_that_waits_says_why_and_can_be_stopped(runs: Runs, page: Browser)
 
     page.press("Stop")
     page.until_text("The run has no hosts. It ends at once", "#dialog")
-    page.press("Leave it running")
+    page.press("Keep running")
     assert not run.execution.is_over
     page.press("Stop")
     page.until_text("The run has no hosts. It ends at once", "#dialog")
-    page.press("Stop it")
+    page.press("Stop")
     page.until("it is over", lambda: run.execution.is_over)
     page.open(f"/runs/{run.id}")
     page.until_text("was stopped", "#head")
@@ -90,7 +90,7 @@ def test_a_run_that_fails_says_its_last_words(runs: Runs, page: Browser) -> None
     page.until_text("Start a new run of the same program", "#dialog")
     page.write("#dialog textarea", "args.fail-at")
     page.press("Run again")
-    page.until_text("is no change", "#dialog")
+    page.until_text("is not a change of the job", "#dialog")
     page.write("#dialog textarea", "args.fail-at=9\nargs.steps=20")
     page.press("Run again")
     page.until("the new run's page", lambda: run.id not in page.driver.current_url)
@@ -107,7 +107,7 @@ def test_a_run_that_is_interrupted_goes_on_before_ones_eyes(runs: Runs, page: Br
     page.until("a second attempt", lambda: len(page.all("#attempts li")) == 2)
     page.until("its mark on the line", lambda: page.all("#timeline .mark-trouble"))
     page.until_text("Finished", "#head .chip")
-    page.until_text("2 in all" if len(run.status().hosts) == 2 else "3 in all", "#figures")
+    page.until_text("2 in total" if len(run.status().hosts) == 2 else "3 in total", "#figures")
 
 
 def test_the_other_pages_show_the_yard(runs: Runs, page: Browser) -> None:

@@ -108,7 +108,7 @@ def left(role: str, strike: signal.Signals, reason: str | None, folder: Path, da
 @pytest.mark.parametrize(
     ("role", "reason"),
     [
-        ("worker", "a peer is gone (nobody answers as worker 1"),
+        ("worker", "a peer is gone (no answer from worker 1"),
         ("ps", "a peer is gone"),
         ("chief", None),
     ],
@@ -122,7 +122,7 @@ def test_whoever_is_killed_the_others_leave(
 def test_a_chief_that_is_told_to_leave_takes_all_along_and_the_next_attempt_goes_on(
     tmp_path: Path, data: dict[str, Path]
 ) -> None:
-    saved = left("chief", signal.SIGTERM, "told to leave: leaving at step", tmp_path, data)
+    saved = left("chief", signal.SIGTERM, "stopping on request: step", tmp_path, data)
     with gang(DOWNPOUR, tmp_path, data, args=ARGS) as all_:
         assert all_.codes() == [0, 0, 0, 0], all_.chief.log.read_text()
     assert f"resumed from step {saved}" in all_.chief.log.read_text()

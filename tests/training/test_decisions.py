@@ -43,7 +43,9 @@ def test_the_strategy_is_what_was_said_else_what_tf_config_and_gpus_suggest(
 
 
 def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
-    with pytest.raises(SystemExit, match="'tpu': it may be single, mirrored, multi_worker, parameter_server"):
+    with pytest.raises(
+        SystemExit, match="'tpu'; allowed are single, mirrored, multi_worker, parameter_server"
+    ):
         strategy_for("tpu", Place.from_tf_config(None), 0)
 
 

@@ -62,7 +62,7 @@ def test_a_worker_told_to_leave_takes_all_along_and_the_resumed_run_ends_with_eq
     left_at = checkpoint_steps(tmp_path)[-1]
     assert 0 < left_at < STEPS
     for worker in workers:
-        assert f"leaving at step {left_at} of {STEPS}" in worker.log.read_text()
+        assert f"step {left_at} of {STEPS} is saved; stopping for a restart" in worker.log.read_text()
 
     with gang(2, tmp_path, data, args=ARGS) as workers:
         assert [worker.wait() for worker in workers] == [0, 0], workers[0].log.read_text()
@@ -129,4 +129,4 @@ def test_a_worker_that_never_comes_is_named_and_ends_the_wait() -> None:
         check=False,
     )
     assert done.returncode == 75, done.stderr
-    assert f"nobody answers as worker 1 at 127.0.0.1:{absent}" in done.stdout
+    assert f"no answer from worker 1 at 127.0.0.1:{absent}" in done.stdout

@@ -114,7 +114,7 @@ def test_a_damaged_checkpoint_is_named_and_not_trained_on(tmp_path: Path, data: 
 def test_another_batch_size_on_the_way_is_refused(tmp_path: Path, data: Path) -> None:
     finish(tmp_path, data, "single", {})
     assert ended(tmp_path, data, batch="32") == 1
-    assert "was made with global_batch_size 64, now it is 32" in log(tmp_path)
+    assert "has global_batch_size 64, but the program has 32" in log(tmp_path)
 
 
 def ended(folder: Path, data: Path, **args: str) -> int:

@@ -20,11 +20,11 @@ UNIT = "trainyard-host.service"
 LOOKED_IN = "cuda_runtime/lib"
 VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
 COMMAND = """#!/bin/sh
-# What people say on a host. Of this host itself: trainyard hold 2h, release, jupyter; in the agent's folder, so that no
+# What people say on a host. Of this host itself: trainyard hold 2h, unhold, jupyter; in the agent's folder, so that no
 # package of theirs is taken. All else as on their own computer: trainyard submit job.yaml.
 case "$1 $2" in
-"hold i-"* | "release i-"*) ;;
-"hold "* | "release "* | "jupyter "*)
+"hold i-"* | "unhold i-"*) ;;
+"hold "* | "unhold "* | "jupyter "*)
     cd /opt/trainyard/agent && exec /opt/trainyard/venv/bin/python -m training.host "$@" ;;
 esac
 exec /opt/trainyard/venv/bin/python -P /opt/trainyard/agent/training/host/dev/client.py "$@"

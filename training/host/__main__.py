@@ -1,6 +1,6 @@
-"""`trainyard run|start|stop|pause|resume|generalize|hold|release|jupyter` (`python -m training.host ...`).
+"""`trainyard run|start|stop|pause|resume|generalize|hold|unhold|jupyter` (`python -m training.host ...`).
 
-The boot unit calls `run`, users on the host call `hold` and `release`, `trainyard dev` on a user's computer calls
+The boot unit calls `run`, users on the host call `hold` and `unhold`, `trainyard dev` on a user's computer calls
 `jupyter`, and the SSM documents call the other commands."""
 
 import argparse
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     generalizing.add_argument("--depth", choices=DEPTHS, required=True)
     holding = commands.add_parser("hold", help="keep this host, even if it is idle")
     holding.add_argument("how_long", help="90m, 2h, 1h30m; at most 24 h at a time")
-    commands.add_parser("release", help="end the hold")
+    commands.add_parser("unhold", help="end the hold")
     serving = commands.add_parser("jupyter", help="print how to reach JupyterLab on this host")
     serving.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait until it serves")
     asked = parser.parse_args(arguments)
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.command in ("pause", "resume"):
         print(pause.pause(paths) if asked.command == "pause" else pause.resume(paths))
         return 0
-    if asked.command in ("hold", "release"):
+    if asked.command in ("hold", "unhold"):
         return _hold(asked.how_long if asked.command == "hold" else None)
     if asked.command == "jupyter":
         from training.host.dev import jupyter

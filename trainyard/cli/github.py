@@ -1,7 +1,7 @@
 """The program of action.yml: submit a job, follow its run, and report the result to GitHub.
 
 Inputs are environment variables such as INPUT_JOB. Outputs and a summary are appended to the files that GITHUB_OUTPUT
-and GITHUB_STEP_SUMMARY name. Errors become annotations, and the exit codes are those of the command.
+and GITHUB_STEP_SUMMARY name. Errors become annotations. The command has the same exit codes.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Options:
         )
 
     def over(self, other: Options) -> Options:
-        """Return these options, with those of `other` for the missing ones."""
+        """Return these options, and take missing ones from `other`."""
         return Options(
             yard=self.yard or other.yard,
             profile=self.profile or other.profile,

@@ -20,7 +20,7 @@ WORKERS = 2
 
 
 def needs(changes: Sequence[str] | None, deployed: Mapping[str, str] | None = None) -> Needs:
-    """Return what a yard needs. Settings of cdk.json come first, then those of the `deployed` yard, then `changes`.
+    """Return what a yard needs. Settings of the `deployed` yard override cdk.json, and `changes` override both.
 
     Raises SettingsError.
     """

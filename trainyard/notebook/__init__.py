@@ -1,1 +1,1 @@
-"""A notebook as a job: read and checked before it is sent, executed cell by cell on the host."""
+"""Notebooks as jobs: checked before the upload, and executed cell by cell on the host."""

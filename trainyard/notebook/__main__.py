@@ -1,7 +1,7 @@
-"""`python -m trainyard.notebook NOTEBOOK.ipynb [--NAME VALUE ...]`: what the job of a notebook runs on each host.
+"""`python -m trainyard.notebook NOTEBOOK.ipynb [--NAME VALUE ...]`: the program of a notebook's job on each host.
 
-The executed notebook is kept in the folder that TRAINYARD_NOTEBOOK names, which is carried to the bucket; on a laptop
-in ./training-output. Each NAME is a parameter, its VALUE JSON or plain text.
+The executed notebook is written to the folder TRAINYARD_NOTEBOOK, which is uploaded to the bucket, or to
+./training-output on a laptop. Each NAME is a parameter, and its VALUE is JSON or plain text.
 """
 
 import os
@@ -13,21 +13,21 @@ from pathlib import Path
 from trainyard.notebook.document import value_of
 
 JUPYTER = Path("/opt/trainyard/jupyter")
-"""Where images have JupyterLab, and with it what executes notebooks."""
+"""JupyterLab in images, with the libraries that execute notebooks."""
 BAD_USE = 2
 LIBRARIES = ("nbclient", "ipykernel")
 
 
 def main(words: Sequence[str]) -> int:
-    """The exit code of the notebook's program; of what it could not do, 1 with a sentence."""
+    """Run the notebook and return its exit code; return 1 and print a sentence if it cannot run."""
     if not words or words[0].startswith("-"):
         print("usage: python -m trainyard.notebook NOTEBOOK.ipynb [--NAME VALUE ...]", file=sys.stderr)
         return BAD_USE
     sys.path.extend(map(str, JUPYTER.glob("lib/python3.*/site-packages")))
     if missing := [name for name in LIBRARIES if find_spec(name) is None]:
         print(
-            f"ModuleNotFoundError: this image has no {' and no '.join(missing)}, which notebooks need: bake it anew, "
-            "with JupyterLab, or add nbclient and ipykernel to the file that program.requirements names",
+            f"ModuleNotFoundError: this image lacks {' and '.join(missing)}, which notebooks need: bake an image with "
+            "JupyterLab, or add nbclient and ipykernel to the file that program.requirements names",
             file=sys.stderr,
         )
         return 1
@@ -39,7 +39,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def parameters(words: Sequence[str]) -> dict[str, object]:
-    """Of `--NAME VALUE`, `--NAME=VALUE` and `--NAME`, which is True."""
+    """Parse `--NAME VALUE`, `--NAME=VALUE`, and `--NAME`, which means True."""
     found: dict[str, object] = {}
     name = ""
     for word in words:

@@ -1,8 +1,8 @@
-"""The text of a cell as IPython reads it: Python, with lines of IPython's own between. Pure, and without IPython.
+"""Read a cell as IPython does: Python, mixed with IPython's own lines. Pure, and without IPython.
 
-Python's compiler decides. If it fails at a line of IPython's own (a magic, a shell command, a question), that line is
-replaced by Python that assigns the same names, and the compiler tries again. So a cell that Jupyter runs is never
-refused, and a fault of Python is found in cells with magics, too.
+Python's compiler decides. If it fails at one of IPython's own lines (a magic, a shell command, a question), that line
+is replaced by Python that assigns the same names, and the compiler runs again. So no cell that Jupyter runs is
+refused, and Python's syntax errors are found in cells with magics, too.
 """
 
 import ast
@@ -16,9 +16,9 @@ from collections.abc import Sequence
 AS_IN_A_CELL = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 CELL_MAGIC = "%%"
 PROMPTS = re.compile(r"^(?:>>>|\.\.\.|In \[\d+\]:|\.\.\.+:)(?: |$)", re.MULTILINE)
-"""What sessions show before each line, and IPython takes out of what is pasted."""
+"""Prompts of Python and IPython, which IPython removes from pasted text."""
 LINE_END = re.compile(r"\r\n?|\n")
-"""Ends of lines for Python's compiler. `str.splitlines` knows more, such as U+2028, which may stand in a text."""
+"""Line ends of Python's compiler. `str.splitlines` also splits at U+2028, which strings may contain."""
 COMMAND = re.compile(r"^(?P<indent>\s*)(?:%%?[\w.]|!|\?|[,;/]\s*\w)")
 """Magics, shell commands, questions, and calls whose arguments are quoted by IPython."""
 ASSIGNMENT = re.compile(r"^(?P<targets>\s*[^\s=!%#?][^=!%#?]*?)=\s*(?:%\w|!)")
@@ -31,7 +31,7 @@ NO_MAGICS = frozenset({*keyword.kwlist, *dir(builtins)})
 def python_of(source: str) -> ast.Module | SyntaxError | None:
     """Return the cell's Python, without IPython's own lines, or why it cannot be compiled.
 
-    Return None for a cell that a magic takes as a whole (`%%bash`), and for one that may be a magic (`mkdir out`).
+    Return None for a cell magic (`%%bash`), and for a cell that may be a magic (`mkdir out`).
     """
     text = _without_prompts(textwrap.dedent(source))
     if text.lstrip().startswith(CELL_MAGIC):
@@ -65,9 +65,9 @@ def _compiled(text: str) -> ast.Module | SyntaxError:
 
 
 def _replaced(lines: Sequence[str], error: SyntaxError) -> list[str] | None:
-    """Return the lines with Python in place of IPython's line that the error is about; None for a fault of Python."""
+    """Return the lines with Python instead of the IPython line of the error; None for an error of Python."""
     at = (error.lineno or 0) - 1
-    while at > 0 and lines[at - 1].endswith("\\"):  # a command that goes on in the next line
+    while at > 0 and lines[at - 1].endswith("\\"):  # a command that continues in the next line
         at -= 1
     python = _python_for(lines[at]) if 0 <= at < len(lines) else None
     if python is None:

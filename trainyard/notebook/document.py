@@ -1,7 +1,7 @@
-"""A notebook as it lies in its file (nbformat 4, JSON): its cells, its faults, its parameters. Pure.
+"""The file of a notebook (nbformat 4, JSON): its cells, faults and parameters. Pure.
 
-Parameters are papermill's: a cell tagged `parameters` says what there is and its defaults; a cell with other values is
-put behind it, tagged `injected-parameters`.
+Parameters work as in papermill: a cell tagged `parameters` has the defaults, and a cell tagged `injected-parameters`
+with other values follows it.
 """
 
 import ast
@@ -23,20 +23,21 @@ UNKNOWN_NAMES = re.compile(r"^\s*%(?:run|load|store|macro|recall|rerun)\b", re.M
 
 @dataclass(frozen=True)
 class CodeCell:
-    """`number` counts cells with code from 1, as a kernel that has just started counts them: `[3]` before the cell."""
+    """A cell with code."""
 
     number: int
+    """Counts from 1, as a new kernel does: `[3]` before the cell."""
     source: str
     tags: tuple[str, ...] = ()
 
     @cached_property
     def tree(self) -> ast.Module | SyntaxError | None:
-        """The cell's Python, or why IPython cannot read the cell; None for a cell that a magic takes as a whole."""
+        """Return the cell's Python, its syntax error, or None for a cell magic."""
         return python_of(self.source)
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names that the cell assigns; None if it may assign others (`%run`, `from ... import *`, `%%capture`)."""
+        """Return the names that the cell assigns; None if it may assign any (`%run`, `from ... import *`)."""
         tree = self.tree
         if not isinstance(tree, ast.Module) or UNKNOWN_NAMES.search(self.source):
             return None
@@ -46,32 +47,33 @@ class CodeCell:
 
 @dataclass(frozen=True)
 class Notebook:
-    """Its cells with code, in their order; empty ones count for nothing."""
+    """A notebook."""
 
     cells: tuple[CodeCell, ...]
+    """The cells with code, in order, without empty ones."""
 
     @property
     def parameters(self) -> tuple[str, ...] | None:
-        """The names that the cell tagged `parameters` assigns; None if there is no such cell, or it may assign any."""
+        """Return the names that the cell tagged `parameters` assigns; None if it is missing or may assign any."""
         tagged = [cell for cell in self.cells if PARAMETERS in cell.tags]
         return tagged[0].names if tagged else None
 
     @property
     def imports(self) -> tuple[str, ...]:
-        """The top-level modules that its cells import, as far as these are Python alone."""
+        """Return the top-level modules that the Python cells import."""
         trees = [tree for cell in self.cells if isinstance(tree := cell.tree, ast.Module)]
         return tuple(dict.fromkeys(name for tree in trees for name in _imported(tree)))
 
 
 @dataclass(frozen=True)
 class NotUsable:
-    """The file is no notebook that can be run; `problem` says why, and what to do."""
+    """A file that cannot run as a notebook. `problem` has the reason and the remedy."""
 
     problem: str
 
 
 def read(text: bytes) -> Notebook | NotUsable:
-    """The notebook that a file holds."""
+    """Parse the file of a notebook."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -80,19 +82,19 @@ def read(text: bytes) -> Notebook | NotUsable:
             if isinstance(error, json.JSONDecodeError)
             else error
         )
-        return NotUsable(f"is no notebook, since it is not JSON ({where}); save it anew in Jupyter")
+        return NotUsable(f"is not a notebook, because it is not JSON ({where}); save it again in Jupyter")
     if not isinstance(content, Mapping) or "nbformat" not in content:
-        return NotUsable("is no notebook: it has no nbformat; save it anew in Jupyter")
+        return NotUsable("is not a notebook: nbformat is missing; save it again in Jupyter")
     if content["nbformat"] != FORMAT:
         return NotUsable(
-            f"is a notebook of format {content['nbformat']}, and hosts read {FORMAT}: "
+            f"is a notebook of format {content['nbformat']}, but hosts read format {FORMAT}: "
             f"jupyter nbconvert --to notebook --nbformat {FORMAT} --inplace FILE"
         )
     if (language := _language(content)) not in (None, "python"):
         return NotUsable(f"is a notebook for {language}; hosts run Python")
     cells = content.get("cells")
     if not isinstance(cells, Sequence) or not all(isinstance(cell, Mapping) for cell in cells):
-        return NotUsable("has no list of cells; save it anew in Jupyter")
+        return NotUsable("has no list of cells; save it again in Jupyter")
     codes = [cell for cell in cells if cell.get("cell_type") == "code" and source_of(cell).strip()]
     if not codes:
         return NotUsable("has no cell with code, so there is nothing to run")
@@ -102,7 +104,7 @@ def read(text: bytes) -> Notebook | NotUsable:
 
 
 def source_of(cell: Mapping[str, Any]) -> str:
-    """Its text, which files have as one or as lines."""
+    """Return the text of the cell, which files store as a text or as lines."""
     source = cell.get("source") or ""
     return source if isinstance(source, str) else "".join(map(str, source))
 
@@ -114,12 +116,12 @@ def tags_of(cell: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def as_word(value: object) -> str:
-    """A parameter as a word of a command line, which `value_of` reads: JSON, or plain text where that is none."""
+    """Format a parameter for a command line: plain text if `value_of` reads it unchanged, else JSON."""
     return value if isinstance(value, str) and value_of(value) == value else json.dumps(value)
 
 
 def value_of(word: str) -> object:
-    """What such a word says."""
+    """Parse a parameter of a command line: JSON, else plain text."""
     try:
         return json.loads(word)
     except ValueError:
@@ -127,12 +129,12 @@ def value_of(word: str) -> object:
 
 
 def assignments(parameters: Mapping[str, object]) -> str:
-    """The cell that gives them these values."""
+    """Return the text of the cell that assigns the parameters."""
     return "\n".join(["# Parameters", *(f"{name} = {_literal(value)}" for name, value in parameters.items())])
 
 
 def _literal(value: object) -> str:
-    """Return Python for a value of JSON. NaN and infinities, which JSON's readers take, have no literal."""
+    """Return Python for a JSON value. NaN and infinities have no literal."""
     if isinstance(value, list):
         return f"[{', '.join(map(_literal, value))}]"
     if isinstance(value, dict):
@@ -141,11 +143,11 @@ def _literal(value: object) -> str:
 
 
 def _language(content: Mapping[str, Any]) -> str | None:
-    """In which it is written; None where it does not say."""
+    """Return the programming language of the notebook, or None if the file does not name it."""
     metadata = content.get("metadata")
-    said = metadata if isinstance(metadata, Mapping) else {}
+    known = metadata if isinstance(metadata, Mapping) else {}
     for section, key in (("language_info", "name"), ("kernelspec", "language")):
-        held = said.get(section)
+        held = known.get(section)
         if isinstance(held, Mapping) and isinstance(held.get(key), str):
             return str(held[key]).lower()
     return None

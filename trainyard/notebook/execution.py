@@ -1,8 +1,7 @@
-"""Execute a notebook in a kernel of its own, by nbclient: what its cells print is printed as it comes, and the notebook
-is written down after each cell, so that what there is outlives whatever happens.
+"""Execute a notebook in a kernel by nbclient. Output is printed at once, and the notebook is saved after each cell.
 
-The kernel is the program, and this process stands for it: SIGTERM is passed on, and the exit code is the kernel's own
-where it ends by itself (`sys.exit`, `os._exit`, a signal).
+This process stands for the kernel: it passes SIGTERM on, and exits with the kernel's code if the kernel ends by itself
+(`sys.exit`, `os._exit`, a signal).
 """
 
 from __future__ import annotations
@@ -28,28 +27,30 @@ from nbclient.exceptions import CellExecutionComplete, CellExecutionError, DeadK
 from trainyard.notebook.document import FORMAT, INJECTED, PARAMETERS, assignments
 
 START_SECONDS = 300
-"""How long a kernel may take until it answers, on a disk that is read for the first time."""
+"""Seconds for the start of a kernel from a disk that is read for the first time."""
 LEAVE_SECONDS = 60
-"""And how long it may take to leave, once all cells are done."""
+"""Seconds for the exit of a kernel after the last cell."""
 LOOK_SECONDS = 0.5
 DIRECT = "--IPKernelApp.capture_fd_output=False"
-"""What libraries and child processes of the kernel print goes to the log as with any program: sent by the kernel, what
-comes with a cell's end is lost, and all else stands there twice."""
+"""Let libraries and child processes of the kernel write to the log directly. Otherwise, output at the end of a cell is
+lost, and other output appears twice."""
 WITH_IDS = 5
-"""The minor version of the format from which on cells have ids."""
+"""The first minor version of the format with cell IDs."""
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 """Colours of a traceback."""
 KERNEL = (
     "import os, sys; sys.path[:] = sys.argv.pop(1).split(os.pathsep); "
     "from ipykernel.kernelapp import launch_new_instance; launch_new_instance()"
 )
-"""With the path of this process, at the end of which Jupyter may lie."""
+"""A kernel with the import path of this process, which may include Jupyter."""
 
 
 def execute(file: Path, result: Path, parameters: Mapping[str, object]) -> int:
-    """Execute `file` in the folder that it lies in and keep `result` in step with it; answers the exit code that a
-    script with the same lines would have. Raises OSError where it cannot be read or written, nbformat.ValidationError
-    where it is no notebook, RuntimeError where no kernel starts."""
+    """Execute `file` in its folder, save each cell's results to `result`, and return the exit code of an equal script.
+
+    Raises OSError if a file cannot be read or written, nbformat.ValidationError if `file` is not a notebook, and
+    RuntimeError if no kernel starts.
+    """
     notebook = nbformat.read(file, as_version=FORMAT)  # type: ignore[no-untyped-call]
     with_parameters(notebook, parameters)
     result.parent.mkdir(parents=True, exist_ok=True)
@@ -57,11 +58,11 @@ def execute(file: Path, result: Path, parameters: Mapping[str, object]) -> int:
         client = _Client(
             notebook, result=result, sockets=folder, resources={"metadata": {"path": str(file.parent)}}
         )
-        return asyncio.run(client.ended())
+        return asyncio.run(client.run())
 
 
 def with_parameters(notebook: Any, parameters: Mapping[str, object]) -> None:
-    """Put a cell with these values behind the one tagged `parameters`, or first; in place of an earlier one."""
+    """Insert a cell with these values after the cell tagged `parameters`, or first. Replace an earlier one."""
     notebook.cells = [cell for cell in notebook.cells if INJECTED not in cell.metadata.get("tags", [])]
     if parameters:
         tagged = [at for at, cell in enumerate(notebook.cells) if PARAMETERS in cell.metadata.get("tags", [])]
@@ -73,7 +74,7 @@ def with_parameters(notebook: Any, parameters: Mapping[str, object]) -> None:
 
 
 class _Manager(AsyncKernelManager):
-    """Of kernels of this very interpreter, whatever kernels the machine knows."""
+    """A manager that always starts kernels of this interpreter."""
 
     @property
     def kernel_spec(self) -> KernelSpec:
@@ -92,7 +93,7 @@ class _Manager(AsyncKernelManager):
 
 
 class _Client(NotebookClient):
-    """Prints what comes, and saves after each cell. `sockets`: the folder of those that the kernel is spoken to by."""
+    """A client that prints output and saves after each cell. `sockets` is the folder of the kernel's sockets."""
 
     def __init__(self, notebook: Any, *, result: Path, sockets: str, **settings: Any) -> None:
         super().__init__(notebook, timeout=None, startup_timeout=START_SECONDS, **settings)
@@ -100,8 +101,8 @@ class _Client(NotebookClient):
         self._kernel: Popen[bytes] | None = None
         self.on_cell_executed = self._save
 
-    async def ended(self) -> int:
-        """The exit code of the whole notebook."""
+    async def run(self) -> int:
+        """Run the notebook and return its exit code."""
         try:
             await self.async_execute()
         except CellExecutionError as error:
@@ -130,26 +131,27 @@ class _Client(NotebookClient):
         try:
             return await super().async_execute_cell(cell, cell_index, execution_count, store_history)
         except CellExecutionError as error:
-            self._say_where(_code_of(error))
+            self._print_cell(_code_of(error))
             raise
         except DeadKernelError:
-            await self._take_the_rest(cell, cell_index)
-            self._say_where(_code_of_kernel(self._kernel))
+            await self._take_rest(cell, cell_index)
+            self._print_cell(_code_of_kernel(self._kernel))
             raise
 
     def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
         _show(msg["msg_type"], msg["content"])
         return super().process_message(msg, cell, cell_index)
 
-    def _say_where(self, code: int) -> None:
-        """At once: what comes behind this line is not why the notebook ended (training/host/program/ending.py). A
-        kernel may show exceptions of its own as it leaves."""
+    def _print_cell(self, code: int) -> None:
+        """Print the failed cell at once, because training/host/program/ending.py ignores later lines as the cause: a
+        kernel may print exceptions of its own when it exits.
+        """
         name, number = self._result.name, self.code_cells_executed
         if code and number:
             print(f"cell [{number}] of {name} ended with exit code {code}", flush=True)
 
-    async def _take_the_rest(self, cell: Any, cell_index: int) -> None:
-        """Of what a kernel has said that is dead now."""
+    async def _take_rest(self, cell: Any, cell_index: int) -> None:
+        """Take the remaining messages of a dead kernel."""
         cell["execution_count"] = self.code_cells_executed
         client: Any = self.kc
         try:
@@ -162,13 +164,13 @@ class _Client(NotebookClient):
     def _save(self, **_: Any) -> None:
         half = self._result.parent.with_name(
             f".{self._result.name}.half"
-        )  # not in the folder that is carried away
+        )  # outside the folder that is uploaded
         nbformat.write(self.nb, half)  # type: ignore[no-untyped-call]
         half.replace(self._result)
 
 
 def _show(kind: str, content: Mapping[str, Any]) -> None:
-    """What a cell says, as a script would print it."""
+    """Print the output of a cell as a script would."""
     match kind:
         case "stream":
             text = str(content["text"])
@@ -182,36 +184,39 @@ def _show(kind: str, content: Mapping[str, Any]) -> None:
 
 
 def _code_of(error: CellExecutionError) -> int:
-    """That a script would have ended with."""
+    """Return the exit code of a script with the same error."""
     if error.ename != "SystemExit":
         return 1
-    said = str(error.evalue).strip()
-    return 0 if said in ("", "None") else int(said) & 0xFF if said.lstrip("-").isdigit() else 1
+    code = str(error.evalue).strip()
+    return 0 if code in ("", "None") else int(code) & 0xFF if code.lstrip("-").isdigit() else 1
 
 
 def _code_of_kernel(kernel: Popen[bytes] | None) -> int:
-    """Of one that has ended by itself: 128 + n where signal n has ended it, as a shell has it."""
+    """Return the exit code of a dead kernel, as a shell does: 128 + n for signal n."""
     code = kernel.poll() if kernel else None
     return 1 if code is None else 128 - code if code < 0 else code
 
 
 async def _pass_on_sigterm(kernel: Popen[bytes]) -> None:
-    """To the kernel, from when on it has a handler. Until then this process has none either: the host's agent, which
-    looks for one, lets such a program go on until its next checkpoint is in the bucket."""
-    loop, hears = asyncio.get_running_loop(), False
-    loop.remove_signal_handler(signal.SIGTERM)  # nbclient's, which ends the kernel
+    """Pass SIGTERM on once the kernel has a handler.
+
+    Until then this process has no handler either: the host agent checks for one, and lets a program without one run
+    until its next checkpoint is in the bucket.
+    """
+    loop, handled = asyncio.get_running_loop(), False
+    loop.remove_signal_handler(signal.SIGTERM)  # nbclient's handler would end the kernel
     while kernel.poll() is None:
-        if _hears(kernel.pid) != hears:
-            hears = not hears
-            if hears:
+        if _handles_sigterm(kernel.pid) != handled:
+            handled = not handled
+            if handled:
                 loop.add_signal_handler(signal.SIGTERM, kernel.send_signal, signal.SIGTERM)
             else:
                 loop.remove_signal_handler(signal.SIGTERM)
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def _hears(pid: int) -> bool:
-    """Whether SIGTERM does something else to the process than end it."""
+def _handles_sigterm(pid: int) -> bool:
+    """Return True if the process handles or ignores SIGTERM."""
     status = Path(f"/proc/{pid}/status").read_text()
     masks = re.findall(r"^Sig(?:Ign|Cgt):\s*([0-9a-f]+)$", status, re.MULTILINE)
     return any(int(mask, 16) >> (signal.SIGTERM - 1) & 1 for mask in masks)

@@ -1,6 +1,6 @@
-"""What training programs use: cluster, reproducible data, training loops, checkpoints, metrics, export.
+"""The library for training programs: cluster, reproducible data, training loops, checkpoints, metrics, export.
 
-All of it also runs without Trainyard: on a laptop there is one process, and results lie in ./training-output.
+It also works without Trainyard: a laptop runs one process, which writes its results to ./training-output.
 docs/programs.md is the guide.
 """
 
@@ -10,7 +10,7 @@ except ModuleNotFoundError as error:
     if error.name not in ("tensorflow", "keras", "numpy"):
         raise
     raise ModuleNotFoundError(
-        "trainyard.runtime needs TensorFlow, which hosts have and this Python has not: pip install "
+        "trainyard.runtime needs TensorFlow, which hosts have but this Python lacks: pip install "
         "'trainyard[tensorflow]' (in a clone of the repository: pip install '.[tensorflow]')",
         name=error.name,
     ) from error

@@ -1,7 +1,7 @@
-"""Checkpoints on this host's disk: a folder named by its step, whole or not there.
+"""Checkpoints on this host's disk. Each one is a folder named by its step, and appears whole.
 
-The chief's folder is handed over by one rename; the host agent sees it and brings it to the bucket. The other workers
-save too, since saving may need all of them, but into a scratch folder that is thrown away.
+The chief renames a finished folder into place; the host agent then uploads it to the bucket. The other workers save
+into a scratch folder, because saving may need all workers.
 """
 
 import hashlib
@@ -22,17 +22,18 @@ from trainyard.runtime.processes.cluster import Cluster
 VARIABLES = "variables"
 FACTS = "trainyard-facts.json"
 PARTIAL = ".trainyard-partial-"
-"""How the name of a folder begins in which a checkpoint is put together: the host agent passes it over."""
+"""Prefix of unfinished checkpoints. The host agent ignores such folders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """`keep` the last few, None: all; a host agent tidies up by itself once they are in the bucket."""
+    """The checkpoints of a program."""
 
     folder: Path
     cluster: Cluster
     tracked: Any
     keep: int | None
+    """The number of checkpoints to keep; None keeps all of them. On hosts, the agent deletes uploaded ones."""
 
     @staticmethod
     def of(cluster: Cluster, environment: Environment, **trackable: Any) -> "Checkpoints":
@@ -45,10 +46,10 @@ class Checkpoints:
         )
 
     def restore(self) -> dict[str, Any] | None:
-        """Restore the latest; the facts that were saved with it, None when there is none.
+        """Restore the latest checkpoint and return the facts saved with it; return None without a checkpoint.
 
-        Every worker restores by itself: TensorFlow does not broadcast what only one of them restored. Raises
-        SystemExit when files or variables are not what was saved, or when the workers have different checkpoints.
+        Every worker restores by itself, because TensorFlow does not broadcast restored values. Raises SystemExit if
+        files or variables differ from the saved ones, or if the workers have different checkpoints.
         """
         found = steps_in(self.folder)
         self._all_have(found[-1] if found else 0)
@@ -66,22 +67,22 @@ class Checkpoints:
         status.assert_existing_objects_matched()
         if fingerprint(self.tracked) != facts["fingerprint"]:
             raise SystemExit(
-                f"the variables restored from {latest} are not those that were saved: the program builds another "
-                "model or optimizer than the one that made the checkpoint"
+                f"the variables restored from {latest} differ from the saved ones: the program builds another model or "
+                "optimizer than the program that saved the checkpoint"
             )
         return facts
 
     def resume(self, plan: Plan, steps_per_epoch: int) -> tuple[Resumed | None, dict[str, Any]]:
-        """Restore the latest, and say where it goes on; with the facts that were saved with it."""
+        """Restore the latest checkpoint, print the step, and return the position with the saved facts."""
         facts = self.restore()
         resumed = resume(facts, plan, steps_per_epoch) if facts else None
         print(f"resumed from step {resumed.step}" if resumed else "starting at step 0", flush=True)
         return resumed, facts or {}
 
     def save(self, step: int, facts: dict[str, Any]) -> None:
-        """Every worker calls it at the same step. `facts` come back from `restore`."""
+        """Save a checkpoint with `facts`, which `restore` returns. Every worker must call it at the same step."""
         target = self.folder / name_of(step)
-        if not self.cluster.is_chief or target.exists():  # the chief may be at the very step that it restored
+        if not self.cluster.is_chief or target.exists():  # the chief may be at the step that it restored
             with tempfile.TemporaryDirectory(prefix="trainyard-") as scratch:
                 self._write(Path(scratch))
             return
@@ -97,7 +98,7 @@ class Checkpoints:
                 shutil.rmtree(self.folder / name_of(old))
 
     def _write(self, folder: Path) -> str:
-        """The fingerprint of what was written. Reading a variable may need all workers, so all do the same."""
+        """Write the variables and return their fingerprint. Every worker does this, because reading may need all."""
         self.tracked.write(str(folder / VARIABLES), options=self._options())
         return fingerprint(self.tracked)
 
@@ -110,12 +111,12 @@ class Checkpoints:
             having = ", ".join(f"worker {index}: {step}" for index, step in enumerate(steps))
             raise SystemExit(
                 f"the workers do not have the same latest checkpoint (by step: {having}; 0: none): "
-                "each must find it in its own TRAINYARD_CHECKPOINTS before the start"
+                "each worker must find it in its own TRAINYARD_CHECKPOINTS at the start"
             )
 
 
 def fingerprint(tracked: Any) -> str:
-    """SHA-256 over the values of all variables that `tracked` leads to, in the order of the object graph."""
+    """Return the SHA-256 of all variables below `tracked`, in the order of the object graph."""
     digest = hashlib.sha256()
     for variable in variables_of(tracked):
         value = variable.numpy()
@@ -125,7 +126,7 @@ def fingerprint(tracked: Any) -> str:
 
 
 def variables_of(tracked: Any) -> Iterator[Any]:
-    """TensorFlow's variables and those of Keras 3, which are not among them."""
+    """Yield the variables of TensorFlow and of Keras 3, whose variables are no TensorFlow variables."""
     return (
         found
         for found in tf.train.TrackableView(tracked).descendants()
@@ -134,7 +135,7 @@ def variables_of(tracked: Any) -> Iterator[Any]:
 
 
 def checksum(path: Path) -> str | None:
-    """SHA-256 of a file; None when it is not there."""
+    """Return the SHA-256 of a file, or None if the file is missing."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -146,7 +147,7 @@ def name_of(step: int) -> str:
 
 
 def steps_in(folder: Path) -> list[int]:
-    """The steps of the whole checkpoints, ascending."""
+    """Return the steps of the complete checkpoints, ascending."""
     return sorted(
         int(path.name) for path in folder.iterdir() if path.name.isdigit() and (path / FACTS).is_file()
     )

@@ -1,8 +1,8 @@
 """Examples as batches whose order is a function of (seed, epoch, step), whatever the number of workers.
 
-The unit is the *global* batch. Where every worker has all data, each reads the same order and takes its share of each
-batch, so a run that goes on with more or fewer workers goes on with the same batches. Where each worker has files of
-its own (`sharding: file` in the job), it batches those: the order then is a function of the number of workers too.
+The unit is the *global* batch. If every worker has all data, each worker reads the same order and takes its share of
+each batch, so a resumed run has the same batches with more or fewer workers. If each worker has its own files
+(`sharding: file` in the job), the order also depends on the number of workers.
 """
 
 import struct
@@ -20,84 +20,83 @@ from trainyard.values.quantities import counted
 SHUFFLE_BUFFER = 10_000
 READ_SIDE_BY_SIDE = 4
 ENDLESS = 2**31
-"""Epochs: more than anybody trains."""
+"""A number of epochs that no training reaches."""
 AS_IT_IS = tf.autograph.experimental.do_not_convert
-"""AutoGraph need not read, rewrite and compile what has no control flow on tensors: each start would wait for that."""
+"""Skip AutoGraph for functions without control flow on tensors, because it delays each start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What this process does of each global batch: it takes `size` examples from its order of the data and gives its
-    replicas the `pieces` (from, to) of them."""
+    """This process's share of each global batch."""
 
     size: int
+    """Examples to take from this process's order of the data."""
     pieces: tuple[tuple[int, int], ...]
+    """The (from, to) of each replica within these examples."""
 
     @staticmethod
     def of_all_data(global_batch_size: int, *, replicas: range, of: int) -> "Share":
-        """This process's `replicas` out of `of`: all have the same data, and each takes its part of every batch."""
+        """Return the share of `replicas` out of `of`, if all processes have the same data."""
         bounds = split(global_batch_size, of)
         return Share(global_batch_size, tuple((bounds[one], bounds[one + 1]) for one in replicas))
 
     @staticmethod
     def of_own_files(global_batch_size: int, *, replicas: range, of: int) -> "Share":
-        """The same parts, but taken from data that only this process has."""
+        """Return the share of `replicas` out of `of`, if this process has its own files."""
         common = Share.of_all_data(global_batch_size, replicas=replicas, of=of).pieces
         first, last = common[0][0], common[-1][1]
         return Share(last - first, tuple((start - first, end - first) for start, end in common))
 
     def batches_in(self, count: int) -> int:
-        """Whole batches in `count` examples; what is left over rests until the next epoch mixes anew."""
+        """Return the whole batches in `count` examples. The next epoch shuffles the rest in again."""
         return count // self.size
 
 
 class Examples(Protocol):
-    """`count` examples here. `batches`: a share's pieces from `first_step` on, one element a piece, without end."""
+    """Training examples of this process."""
 
     @property
     def count(self) -> int: ...
 
     @property
     def folder(self) -> Path | None:
-        """Where they lie; None: in memory, and every worker has them all."""
+        """Return the folder of the files; None for examples in memory, which every worker has."""
 
-    def batches(self, share: Share, *, seed: int, first_step: int, per_epoch: int) -> Any: ...
+    def batches(self, share: Share, *, seed: int, first_step: int, per_epoch: int) -> Any:
+        """Return an endless data set of the share's pieces from `first_step` on, one element for each piece."""
 
     def once(self, batch_size: int) -> Any:
-        """Everything once, in order, for evaluation."""
+        """Return all examples once, in order, for evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """`parse` turns a batch of serialised records into (features, labels); `files` are TFRecord shards.
-
-    A worker reads all records of a global batch but parses only its own.
-    """
+    """TFRecord files. A worker reads all records of a global batch but parses only its own."""
 
     folder: Path
     files: tuple[str, ...]
     count: int
     parse: Callable[[Any], Any]
+    """Turns a batch of serialized records into (features, labels)."""
 
     @staticmethod
     def under(folder: Path, parse: Callable[[Any], Any]) -> "Records":
-        """Every *.tfrecord under `folder`; none on the chief of parameter servers where the workers have them."""
+        """Return every *.tfrecord under `folder`. Raises SystemExit if this process needs files but has none."""
         files = sorted(folder.rglob("*.tfrecord"))
         if not files and not Environment.from_os().only_workers_have(folder):
             raise SystemExit(
-                f"there is no *.tfrecord under {folder}: this process has nothing to train on; "
-                "with `sharding: file` there must be at least as many files as workers"
+                f"{folder} contains no *.tfrecord, so this process has nothing to train on; "
+                "with `sharding: file`, give the job at least one file for each worker"
             )
         return Records(folder, tuple(map(str, files)), sum(map(count_records, files)), parse)
 
     def batches(self, share: Share, *, seed: int, first_step: int, per_epoch: int) -> Any:
-        """The parsed pieces of this process's share."""
 
         def in_order(epoch: Any) -> Any:
             return self._in_order(seed, epoch).batch(share.size, drop_remainder=True)
 
         pieces = _pieces(in_order, share, first_step=first_step, per_epoch=per_epoch)
-        # One record after the other: the records are small, and threads that wait for each other cost more.
+        # One call at a time: records are small, and threads that wait for each other cost more.
         return _untuned(pieces.map(self.parse_all, num_parallel_calls=1).prefetch(2))
 
     def once(self, batch_size: int) -> Any:
@@ -107,7 +106,7 @@ class Records:
         return self.parse(piece)
 
     def _in_order(self, seed: int, epoch: Any) -> Any:
-        """The serialised records of one epoch: shards mixed, read a few side by side, and mixed again."""
+        """Return the serialized records of one epoch: shuffled shards, interleaved, and shuffled again."""
         mixed = tf.random.experimental.stateless_shuffle(
             tf.convert_to_tensor(self.files), seed=tf.stack([tf.cast(seed, tf.int64), epoch])
         )
@@ -120,7 +119,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrays:
-    """Examples in memory: every worker has all of them, mixed anew for each epoch."""
+    """Examples in memory. Every worker has all of them, in a new order for each epoch."""
 
     features: Any
     labels: Any
@@ -141,7 +140,6 @@ class Arrays:
         return None
 
     def batches(self, share: Share, *, seed: int, first_step: int, per_epoch: int) -> Any:
-        """The features and labels of this process's share."""
         features, labels = tf.constant(np.asarray(self.features)), tf.constant(np.asarray(self.labels))
 
         def in_order(epoch: Any) -> Any:
@@ -163,16 +161,18 @@ class Arrays:
 
 
 def _untuned(dataset: Any) -> Any:
-    """Nothing here is tuned while it runs. The thread that would do it may miss that its iterator is gone, and whoever
-    let go of that waits until it looks again: for up to a minute where the processors are busy (TensorFlow 2.21,
-    core/framework/model.cc: woken before what it is to look at is written)."""
+    """Turn off autotuning.
+
+    Its thread may miss the end of its iterator, and deleting the iterator then blocks for up to a minute on busy
+    processors (TensorFlow 2.21, core/framework/model.cc).
+    """
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
 
 
 def _pieces(in_order: Callable[[Any], Any], share: Share, *, first_step: int, per_epoch: int) -> Any:
-    """The share's pieces of every batch from `first_step` on; `in_order(epoch)` answers the batches of one epoch."""
+    """Return the share's pieces of every batch from `first_step` on; `in_order(epoch)` returns an epoch's batches."""
     first_epoch, done = first_step // per_epoch, first_step % per_epoch
     lower, upper = (tf.constant([piece[side] for piece in share.pieces], tf.int64) for side in (0, 1))
 
@@ -199,7 +199,7 @@ def split(size: int, parts: int) -> list[int]:
 
 
 def count_records(path: Path) -> int:
-    """How many records a TFRecord file holds, from its framing alone. Raises SystemExit when it is cut short."""
+    """Count the records of a TFRecord file by their framing. Raises SystemExit if the file is truncated."""
     size = path.stat().st_size
     position = count = 0
     with path.open("rb") as file:
@@ -212,5 +212,5 @@ def count_records(path: Path) -> int:
             file.seek(position)
             count += 1
     if position != size:
-        raise SystemExit(f"{path} is no whole TFRecord file: it ends inside record {count}")
+        raise SystemExit(f"{path} is truncated: the TFRecord file ends inside record {count}")
     return count

@@ -1,4 +1,4 @@
-"""What the host tells a program, as values (docs/contracts/programs.md, "Environment")."""
+"""The settings that a host passes to a program (docs/contracts/programs.md, "Environment")."""
 
 import json
 import os
@@ -12,21 +12,21 @@ DATA, SHARDING = "TRAINYARD_DATA_", "_sharding"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """`hosted`: a host agent watches over this program; it carries results away and keeps the disk tidy.
-
-    `sharded` names the data entries of which only this worker's own files lie here. `strategy` is None where nobody
-    said it. `checkpoint_steps` 0: by the clock alone. `devices` stand in for GPUs where there are none.
-    """
+    """The settings of a program."""
 
     hosted: bool
+    """True if a host agent runs this program, uploads its results and frees the disk."""
     run: str
     job: Path | None
     image: str
     strategy: str | None
+    """None if TF_CONFIG and the GPUs decide."""
     tf_config: str | None
     devices: int
+    """Logical devices that replace GPUs on a host without GPUs."""
     form_seconds: float
     checkpoint_steps: int
+    """Steps between checkpoints; 0 if only time counts."""
     checkpoint_seconds: float
     checkpoint_keep: int
     checkpoints: Path
@@ -36,23 +36,26 @@ class Environment:
     progress: Path
     data: Mapping[str, Path]
     sharded: frozenset[str]
+    """Data entries with different files on each worker."""
 
     @staticmethod
-    def from_os(told: Mapping[str, str] = os.environ) -> "Environment":
+    def from_os(variables: Mapping[str, str] = os.environ) -> "Environment":
         def path(name: str, at_home: str) -> Path:
-            return Path(told.get(f"TRAINYARD_{name}", AT_HOME / at_home))
+            return Path(variables.get(f"TRAINYARD_{name}", AT_HOME / at_home))
 
         def word(name: str, otherwise: str) -> str:
-            return told.get(f"TRAINYARD_{name}") or otherwise
+            return variables.get(f"TRAINYARD_{name}") or otherwise
 
-        entries = {key[len(DATA) :].lower(): told[key] for key in sorted(told) if key.startswith(DATA)}
+        entries = {
+            key[len(DATA) :].lower(): variables[key] for key in sorted(variables) if key.startswith(DATA)
+        }
         return Environment(
-            hosted="TRAINYARD_RUN" in told,
+            hosted="TRAINYARD_RUN" in variables,
             run=word("RUN", ""),
-            job=Path(told["TRAINYARD_JOB"]) if "TRAINYARD_JOB" in told else None,
+            job=Path(variables["TRAINYARD_JOB"]) if "TRAINYARD_JOB" in variables else None,
             image=word("IMAGE", ""),
-            strategy=told.get("TRAINYARD_STRATEGY"),
-            tf_config=told.get("TF_CONFIG"),
+            strategy=variables.get("TRAINYARD_STRATEGY"),
+            tf_config=variables.get("TF_CONFIG"),
             devices=int(word("DEVICES", "2")),
             form_seconds=float(word("FORM_SECONDS", "100")),
             checkpoint_steps=int(word("CHECKPOINT_STEPS", "0")),
@@ -72,28 +75,28 @@ class Environment:
         )
 
     def data_folder(self, name: str) -> Path:
-        """Where the data entry `name` lies; without Trainyard say it in TRAINYARD_DATA_<NAME>."""
+        """Return the folder of the data entry `name`; without Trainyard, TRAINYARD_DATA_<NAME> names it."""
         name = name.replace("-", "_")
         if name not in self.data:
             raise SystemExit(
-                f"this program needs data.{name}: name it in the job file, "
-                f"or set {DATA}{name.upper()} to a folder when you run it by hand"
+                f"this program needs data.{name}: add it to the job file, "
+                f"or set {DATA}{name.upper()} to a folder if you run the program by hand"
             )
         return self.data[name]
 
     def job_name(self) -> str:
-        """Empty without Trainyard."""
+        """Return the name of the job; empty without Trainyard."""
         return str(json.loads(self.job.read_text())["name"]) if self.job else ""
 
     def only_workers_have(self, folder: Path) -> bool:
-        """Whether the chief of parameter servers, which trains nothing itself, finds no files in `folder`."""
+        """Return True if only workers of parameter servers have files in `folder`, and their chief has none."""
         return self.strategy == "parameter_server" and self.holds_own_files_only(folder)
 
     def holds_own_files_only(self, folder: Path) -> bool:
-        """Whether `folder` lies in a data entry of which each worker has other files."""
+        """Return True if `folder` is in a data entry that is sharded by file."""
         return any(folder.is_relative_to(self.data[name]) for name in self.sharded)
 
 
 def _is_policy(name: str, entries: Mapping[str, str]) -> bool:
-    """Whether TRAINYARD_DATA_<NAME> is no folder but says how another entry is shared out."""
+    """Return True if TRAINYARD_DATA_<NAME> is the sharding of another entry instead of a folder."""
     return name.endswith(SHARDING) and name.removesuffix(SHARDING) in entries

@@ -1,4 +1,4 @@
-"""What an evaluator does: measure each checkpoint as it comes, while the others go on training."""
+"""The evaluator: it measures each new checkpoint while the other hosts train."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -17,11 +17,11 @@ LOOK_SECONDS = 0.5
 def follow(
     runtime: Runtime, evaluate: Callable[[], Mapping[str, float]], *, model: Any, optimizer: Any, epochs: int
 ) -> NoReturn:
-    """Restore each new checkpoint into `model`, `evaluate` it, and write its numbers to TensorBoard until the last one.
+    """Restore each new checkpoint into `model`, evaluate it, and write the metrics to TensorBoard until the last one.
 
-    `model` and `optimizer` are those of the training: a checkpoint is only taken when all of it is as it was saved.
+    `model` and `optimizer` must be built as in the training: a checkpoint is restored only as a whole.
     """
-    if hasattr(optimizer, "build"):  # the state of a Keras optimizer is there only then
+    if hasattr(optimizer, "build"):  # creates the state of a Keras optimizer
         optimizer.build(model.trainable_variables)
     checkpoints = Checkpoints.of(runtime.cluster, runtime.environment, model=model, optimizer=optimizer)
     events = tf.summary.create_file_writer(str(runtime.environment.tensorboard / "evaluation"))
@@ -42,5 +42,5 @@ def follow(
         text = " ".join(f"{name} {number:.4f}" for name, number in numbers.items())
         print(f"evaluation at step {evaluated}: {text}", flush=True)
         if evaluated >= facts["steps_per_epoch"] * epochs:
-            leave(FINISHED, f"evaluated to the last step, {evaluated}")
-    leave(RESTART, f"told to leave; evaluated up to step {evaluated}")
+            leave(FINISHED, f"evaluated up to the last step, {evaluated}")
+    leave(RESTART, f"stopping on request; evaluated up to step {evaluated}")

@@ -1,4 +1,4 @@
-"""The trained model as something that can be loaded anywhere: a SavedModel with named, typed signatures."""
+"""Export of the trained model as a SavedModel with named, typed signatures."""
 
 import json
 import shutil
@@ -17,25 +17,27 @@ BESIDE = "trainyard.json"
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`outputs` answers named tensors for the tensors of `inputs`, whose specs have names (None: any size)."""
+    """A signature of the SavedModel."""
 
     inputs: tuple[tf.TensorSpec, ...]
+    """Specs with names. A dimension of None has any size."""
     outputs: Callable[..., Mapping[str, Any]]
+    """Returns named tensors for the tensors of `inputs`."""
 
     def traced(self) -> Any:
         return tf.function(lambda *given: dict(self.outputs(*given))).get_concrete_function(*self.inputs)
 
 
 def plain(outputs: Callable[..., Any], *inputs: tf.TensorSpec) -> dict[str, Signature]:
-    """`serving_default` alone: what the model answers, as `outputs`."""
+    """Return the signature `serving_default`, which returns the model's result as `outputs`."""
     return {"serving_default": Signature(inputs, lambda *given: {"outputs": outputs(*given)})}
 
 
 def classifier(logits: Callable[..., Any], *inputs: tf.TensorSpec) -> dict[str, Signature]:
-    """For a model that answers logits (batch, classes).
+    """Return the signatures of a model that returns logits of shape (batch, classes).
 
-    `serving_default`: `outputs`, the logits; `predict`: `probabilities`; `classify`: `classes`, the ids of all classes
-    from the likeliest to the least, and their `scores`.
+    `serving_default` returns the logits as `outputs`, `predict` returns `probabilities`, and `classify` returns the IDs
+    of all `classes` with their `scores`, the most likely first.
     """
 
     def predict(*given: Any) -> dict[str, Any]:
@@ -55,7 +57,7 @@ def classifier(logits: Callable[..., Any], *inputs: tf.TensorSpec) -> dict[str, 
 def save(
     cluster: Cluster, environment: Environment, model: Any, signatures: Mapping[str, Signature], step: int
 ) -> None:
-    """A SavedModel whose folder appears whole. Every worker calls it: reading a model may need them all."""
+    """Write a SavedModel whose folder appears whole. Every worker must call it, because reading may need all."""
     options = tf.saved_model.SaveOptions(experimental_io_device=cluster.file_device)
     exported = tf.Module()
     exported.model = model

@@ -1,10 +1,10 @@
-"""Keras `fit` that goes on where it was interrupted, to the step.
+"""Keras `fit` that continues at the step of its interruption.
 
     steps = runtime.steps_per_epoch(train, global_batch_size=64)
     resumable = Resumable(runtime, model, steps_per_epoch=steps, global_batch_size=64)
     model.fit(resumable.batches_of(train), epochs=5, steps_per_epoch=steps, callbacks=[resumable])
 
-For models of `tf_keras` under every strategy but parameter_server, and of Keras 3 on one host.
+It supports `tf_keras` models with every strategy except parameter_server, and Keras 3 models on one host.
 """
 
 import time
@@ -28,11 +28,12 @@ from trainyard.runtime.session import Runtime
 
 
 class Resumable(keras.callbacks.Callback):
-    """Saves model, optimizer and place in the data every few steps, by the clock, when somebody is told to leave, and
-    at the end; restores the latest when it is made, with the model compiled and built. Every worker has one.
+    """Saves model, optimizer and position in the data, and restores the latest checkpoint when it is created.
 
-    `steps_per_epoch` is what `fit` is given too. What Keras says of the epoch that was interrupted counts only the
-    steps since. After a restore `fit` begins at the step that was next. Give it last: it then sees what others decided.
+    It saves every few steps, by time, when a worker must stop, and at the end. Every worker has one. The model must be
+    compiled and built. `steps_per_epoch` must equal the argument of `fit`. After a restore, `fit` starts at the next
+    step, and Keras' metrics of the interrupted epoch cover only the steps since. Pass it as the last callback, so that
+    it sees the decisions of the others.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Resumable(keras.callbacks.Callback):
         self._saved_at = time.monotonic()
 
     def batches_of(self, examples: Examples) -> Any:
-        """What is left of the examples, in their reproducible order, given to all replicas; without an end."""
+        """Return an endless distributed data set of the remaining examples, in their reproducible order."""
         return distributed(
             self._runtime.cluster,
             self._runtime.environment,
@@ -83,9 +84,10 @@ class Resumable(keras.callbacks.Callback):
         )
 
     def rest_of(self, dataset: Any) -> Any:
-        """What is left of a data set of global batches that has the same order every time it is built; without an end.
+        """Return the rest of a data set of global batches, repeated without end.
 
-        It is repeated, and what was trained on is read and skipped. Each worker takes its part of every batch.
+        The data set must have the same order every time it is built. Batches that were trained before are read and
+        skipped. Each worker takes its part of every batch.
         """
         options = tf.data.Options()
         options.deterministic = True
@@ -94,11 +96,11 @@ class Resumable(keras.callbacks.Callback):
         return (dataset if endless else dataset.repeat()).skip(self.step).with_options(options)
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """`fit` is about to begin: it is told where."""
+        """Set the epoch and step at which `fit` starts."""
         if self.params["steps"] != self._per_epoch:
             raise SystemExit(
-                f"fit does {self.params['steps']} steps an epoch, Resumable was made for {self._per_epoch}: "
-                "give fit the same steps_per_epoch"
+                f"fit has {self.params['steps']} steps per epoch, but Resumable has {self._per_epoch}: "
+                "pass the same steps_per_epoch to both"
             )
         self._steps = self.params["epochs"] * self._per_epoch
         self._reporter = Reporter(
@@ -114,24 +116,24 @@ class Resumable(keras.callbacks.Callback):
         (begin_keras_3 if self._is_keras_3 else begin_tf_keras)(self.model, begin)
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Keras counts epochs from 0."""
+        """Record the epoch, which Keras counts from 0."""
         self._epoch = epoch
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """One step is done, and with the epoch's last one nothing is saved until its sums are closed."""
+        """Report a step. The last step of an epoch is saved in `on_epoch_end`, after its sums are closed."""
         step = self._epoch * self._per_epoch + batch + 1
-        if step <= self.step:  # passed over: it was done before the restart
+        if step <= self.step:  # skipped: it was trained before the restart
             return
         self.step = step
         assert self._reporter
-        # tf_keras adds up what the replicas say of a step.
+        # tf_keras adds up the metrics of all replicas.
         of = 1 if self._is_keras_3 else self._runtime.strategy.num_replicas_in_sync
         self._reporter.report(step, {name: float(value) / of for name, value in (logs or {}).items()})
         if step % self._per_epoch:
             self._agree()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """An epoch is over, its validation included."""
+        """Record the means of an epoch, including its validation."""
         means = {name: float(value) for name, value in (logs or {}).items()}
         self.history.append({"epoch": epoch + 1, **means})
         assert self._reporter
@@ -140,13 +142,13 @@ class Resumable(keras.callbacks.Callback):
             self._agree()
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """`fit` is over: a restart has nothing left to train."""
+        """Save the end of `fit`, so that a restart trains nothing."""
         if not self._finished:
             self._finished = True
             self._save()
 
     def _agree(self) -> None:
-        """Save, and leave, when any worker must: all hear it at the same step."""
+        """Save, and stop, if any worker must. All workers learn it at the same step."""
         clock = time.monotonic() - self._saved_at >= self._plan.checkpoint_seconds
         leaves = self._runtime.cluster.asked_to_leave
         votes = self._runtime.cluster.all_say(2 * leaves + (clock and self._runtime.is_chief))
@@ -154,9 +156,7 @@ class Resumable(keras.callbacks.Callback):
             self._save()
         if any(vote >= 2 for vote in votes):
             self._runtime.cluster.end_together()
-            leave(
-                RESTART, f"leaving at step {self.step} of {self._steps}, which is saved, to be started again"
-            )
+            leave(RESTART, f"step {self.step} of {self._steps} is saved; stopping for a restart")
 
     def _save(self) -> None:
         facts = self._plan.facts_at(self.step, self._per_epoch)
@@ -171,7 +171,7 @@ class Resumable(keras.callbacks.Callback):
         return resumed
 
     def _implements_train_batch_hooks(self) -> bool:
-        """tf_keras asks its callbacks this and the next two."""
+        """Tell tf_keras which hooks this callback implements."""
         return True
 
     def _implements_test_batch_hooks(self) -> bool:
@@ -182,7 +182,7 @@ class Resumable(keras.callbacks.Callback):
 
 
 def refuse_what_cannot_work(runtime: Runtime, *, is_keras_3: bool, is_built: bool) -> None:
-    """Raises SystemExit with what to use instead."""
+    """Raise SystemExit with an alternative if `fit` cannot be resumed."""
     kind = runtime.cluster.kind
     if kind == Strategy.PARAMETER_SERVER:
         raise SystemExit("Keras fit cannot be resumed with parameter servers: use runtime.loop(...)")
@@ -193,14 +193,14 @@ def refuse_what_cannot_work(runtime: Runtime, *, is_keras_3: bool, is_built: boo
         )
     if not is_built:
         raise SystemExit(
-            "the model has no variables yet, so none can be restored: give it an Input layer or call "
+            "the model has no variables yet, so nothing can be restored: add an Input layer or call "
             "model.build(input_shape) before Resumable(...)"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Begin:
-    """Where `fit` begins, counted from 0."""
+    """The position at which `fit` starts, counted from 0."""
 
     epoch: int
     batch: int
@@ -208,25 +208,27 @@ class _Begin:
     def maybe_load_initial_counters_from_ckpt(
         self, steps_per_epoch: int, initial_epoch: int, mode: str
     ) -> tuple[int, int]:
-        """What tf_keras asks the training state of its own BackupAndRestore."""
+        """Return the position to tf_keras, which asks as it asks its own BackupAndRestore."""
         return self.epoch, self.batch
 
 
 def begin_tf_keras(model: Any, begin: _Begin) -> None:
-    """The seam of tf_keras' BackupAndRestore: asked once, right after `on_train_begin`."""
+    """Take the place of tf_keras' BackupAndRestore, which is asked once after `on_train_begin`."""
     model._training_state = begin  # noqa: SLF001
 
 
 def begin_keras_3(model: Any, begin: _Begin) -> None:
-    """The first epoch by the seam of Keras' BackupAndRestore; the steps done in it are passed over one by one, since
-    Keras 3 begins every epoch with its first step."""
+    """Set the first epoch as Keras' BackupAndRestore does, and skip the finished steps one by one.
+
+    Keras 3 starts every epoch at its first step.
+    """
     model._initial_epoch = begin.epoch  # noqa: SLF001
     if begin.batch:
-        model.train_function = _passing_over(begin.batch, model)
+        model.train_function = _skip_steps(begin.batch, model)
 
 
-def _passing_over(count: int, model: Any) -> Callable[[Any], Mapping[str, Any]]:
-    """A train function that does nothing `count` times and then gives way to the real one."""
+def _skip_steps(count: int, model: Any) -> Callable[[Any], Mapping[str, Any]]:
+    """Return a train function that does nothing `count` times and then restores the real one."""
     real, passed = model.train_function, 0
 
     def step(iterator: Any) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What a run says about itself: lines in the log, progress for the host agent, TensorBoard events, metrics.json."""
+"""The reports of a run: lines in the log, progress for the host agent, TensorBoard events, metrics.json."""
 
 import json
 import os
@@ -15,12 +15,12 @@ from trainyard.runtime.plan import Plan, Resumed, Step
 
 EVERY_SECONDS = 1.0
 SHARE_OF_TIME = 1 / 20
-"""A short run reports more often, so that its curve has more than two points: after this share of its time so far."""
+"""Pause between reports as a share of the run's duration, so that the curve of a short run has enough points."""
 
 
 @dataclass(slots=True)
 class History:
-    """Sums of the epoch under way and the means of those that are over. Travels with the checkpoint."""
+    """The sums of the current epoch and the means of earlier epochs. Checkpoints contain it."""
 
     epochs: list[dict[str, float]] = field(default_factory=list)
     loss: float = 0.0
@@ -47,7 +47,7 @@ class Reporter:
     """Report the first step after a start, then a step each second (in the first 20 s more often), and the last step.
     `plan.each_step` is called for every step.
 
-    Every worker has a progress file and a log; TensorBoard and `each_step` are the chief's.
+    Every worker has a progress file and a log; only the chief writes to TensorBoard and calls `each_step`.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class Reporter:
         self._per_epoch = per_epoch
         self._resumed = resumed
         self._began: float | None = None
-        self._said_at = 0.0
-        self._said_step: int | None = None
+        self._reported_at = 0.0
+        self._reported_step: int | None = None
 
     def say(self, step: int, loss: float, accuracy: float, **further: float) -> None:
-        """One step of a loop. `further` numbers go wherever loss and accuracy go."""
+        """Report a step of a loop. `further` metrics are reported like loss and accuracy."""
         if self._each_step and self._is_chief:
             epoch, batch = divmod(step - 1, self._per_epoch)
             self._each_step(
@@ -82,21 +82,21 @@ class Reporter:
         self.report(step, {"loss": loss, "accuracy": accuracy, **further})
 
     def report(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Whatever is known of a step, by name."""
+        """Report the metrics of a step by name."""
         now = time.monotonic()
         if self._began is None:
             self._began = now
         pause = min(EVERY_SECONDS, SHARE_OF_TIME * (now - self._began))
-        if self._said_step is not None and now - self._said_at < pause and step != self._steps:
+        if self._reported_step is not None and now - self._reported_at < pause and step != self._steps:
             return
-        if self._said_step is not None:
-            pace = (step - self._said_step) / (now - self._said_at)
+        if self._reported_step is not None:
+            pace = (step - self._reported_step) / (now - self._reported_at)
             scalars = {**scalars, "steps_per_second": round(pace, 2)}
-        self._said_at, self._said_step = now, step
+        self._reported_at, self._reported_step = now, step
         epoch = (step - 1) // self._per_epoch + 1
         if not self._each_step:
-            told = "".join(f" {name} {value:.6g}" for name, value in scalars.items())
-            print(f"step {step}/{self._steps} epoch {epoch}{told}", flush=True)
+            metrics = "".join(f" {name} {value:.6g}" for name, value in scalars.items())
+            print(f"step {step}/{self._steps} epoch {epoch}{metrics}", flush=True)
         facts: dict[str, Any] = {"step": step, "steps": self._steps, "epoch": epoch}
         facts |= {name: round(value, 6) for name, value in scalars.items()}
         if self._resumed:
@@ -106,7 +106,7 @@ class Reporter:
         self.add_scalars(step, **{f"train/{name}": value for name, value in scalars.items()})
 
     def add_scalars(self, step: int, **values: float) -> None:
-        """Further numbers for TensorBoard, from the chief."""
+        """Write scalars to TensorBoard, on the chief."""
         if self._events:
             with self._events.as_default(step):
                 for name, value in values.items():
@@ -115,7 +115,7 @@ class Reporter:
 
 
 def write_metrics(path: Path, facts: Mapping[str, Any]) -> None:
-    """metrics.json, whole or not at all."""
+    """Write metrics.json atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.{os.getpid()}")
     half.write_text(json.dumps(facts, indent=1))

@@ -1,4 +1,4 @@
-"""What is asked of a model alike, whether it is of Keras 3, of tf_keras or a tf.Module."""
+"""One interface for models of Keras 3, of tf_keras and for tf.Module."""
 
 import inspect
 from collections.abc import Callable
@@ -9,19 +9,19 @@ import keras
 import tensorflow as tf
 
 
-@tf.autograph.experimental.do_not_convert  # it chooses by what the model is, never by a tensor
+@tf.autograph.experimental.do_not_convert  # the choice depends on the model, never on a tensor
 def trained(model: Any) -> Callable[..., Any]:
-    """`model` as it is called while it learns."""
-    return partial(model, training=True) if _asks(model) else model
+    """Return `model` as a function for training."""
+    return partial(model, training=True) if _takes_training(model) else model
 
 
 def used(model: Any) -> Callable[..., Any]:
-    """`model` as it is called once it has learnt."""
-    return partial(model, training=False) if _asks(model) else model
+    """Return `model` as a function for inference."""
+    return partial(model, training=False) if _takes_training(model) else model
 
 
 def state_of(model: Any) -> dict[str, Any]:
-    """What a checkpoint must hold of `model`, by name: its variables and what its layers draw from."""
+    """Return the state of `model` for a checkpoint, by name: its variables and its random generators."""
     if isinstance(model, keras.Model):
         return {"variables": list(model.variables)}
     if _is_of_keras(model):
@@ -30,23 +30,23 @@ def state_of(model: Any) -> dict[str, Any]:
 
 
 def generators_of(model: Any) -> list[Any]:
-    """What tf_keras' layers, such as Dropout, draw from: no checkpoint of tf_keras itself holds it.
+    """Return the random generators of tf_keras' layers such as Dropout, which tf_keras' own checkpoints lack.
 
-    Layers made without `enable_tf_random_generator` draw from what cannot be saved, and this is said.
+    Print a warning for layers that were created without `enable_tf_random_generator`: theirs cannot be saved.
     """
     layers = [layer for layer in model.submodules if hasattr(layer, "_random_generator")]
     generators = [layer._random_generator._generator for layer in layers]  # noqa: SLF001
     unsaved = [layer.name for layer, generator in zip(layers, generators, strict=True) if generator is None]
     if unsaved:
         print(
-            f"what {', '.join(unsaved)} draws is not saved, so a restarted run will differ a little from a whole one: "
+            f"random generators cannot be saved for {', '.join(unsaved)}, so a restarted run will differ slightly: "
             "call tf_keras.backend.experimental.enable_tf_random_generator() before the model is built",
             flush=True,
         )
     return [generator for generator in generators if generator is not None]
 
 
-def _asks(model: Any) -> bool:
+def _takes_training(model: Any) -> bool:
     return _is_of_keras(model) or "training" in inspect.signature(model).parameters
 
 

@@ -1,4 +1,4 @@
-"""What a loop is to do, where in it a checkpoint stands, and what it has done. Pure."""
+"""The plan of a training loop, and the positions and results in it. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -7,12 +7,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step that is done, for a program's own lines. `epoch` and `batch` (of `batches`) count from 1."""
+    """A finished step, for a program's own output."""
 
     step: int
     steps: int
     epoch: int
+    """Counts from 1."""
     batch: int
+    """Counts from 1."""
     batches: int
     loss: float
     accuracy: float
@@ -20,24 +22,25 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`checkpoint_every` steps (0: never), or `checkpoint_seconds` by the chief's clock, whichever comes first.
-
-    `step_delay` seconds after each step let a person watch. `each_step` is the chief's, in place of the loop's lines.
-    """
+    """The plan of a training loop."""
 
     epochs: int
     global_batch_size: int
     seed: int
     checkpoint_every: int
+    """Steps between checkpoints; 0 turns this off."""
     checkpoint_seconds: float
+    """Seconds between checkpoints by the chief's clock. The earlier of the two limits counts."""
     step_delay: float = 0.0
+    """Seconds to wait after each step."""
     each_step: Callable[[Step], None] | None = None
+    """Called on the chief after each step, instead of the loop's own output."""
 
     def is_due(self, step: int) -> bool:
         return self.checkpoint_every > 0 and step % self.checkpoint_every == 0
 
     def facts_at(self, step: int, steps_per_epoch: int) -> dict[str, Any]:
-        """What a checkpoint says of this plan and of the place in the data."""
+        """Return what a checkpoint records of the plan and of the position in the data."""
         return {
             "step": step,
             "seed": self.seed,
@@ -50,14 +53,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What was found in a checkpoint: `batch` batches of `epoch` were done. `verified`: files, variables and place
-    in the data are those that were saved."""
+    """The position of a restored checkpoint."""
 
     step: int
     global_batch_size: int
     epoch: int
     batch: int
+    """Finished batches of `epoch`."""
     verified: bool
+    """True if files, variables and position equal the saved ones."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -65,21 +69,22 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """`history`: for each epoch `epoch`, `loss` and `accuracy`, the means over its steps."""
+    """The result of a training loop."""
 
     step: int
     steps: int
     history: list[dict[str, float]]
+    """`epoch`, and the means of `loss` and `accuracy`, for each epoch."""
 
 
 def resume(saved: Mapping[str, Any], plan: Plan, steps_per_epoch: int) -> Resumed:
-    """Where to go on. Raises SystemExit when the checkpoint is not of this plan and these data."""
+    """Return the position to continue from. Raises SystemExit if the checkpoint has another plan or other data."""
     step = int(saved["step"])
     for name, now in plan.facts_at(step, steps_per_epoch).items():
         if saved[name] != now:
             raise SystemExit(
-                f"the checkpoint of step {step} was made with {name} {saved[name]}, now it is {now}: arguments, data "
-                "and, where data are sharded by file, the number of workers must stay what they were; "
+                f"the checkpoint of step {step} has {name} {saved[name]}, but the program has {now}: arguments, data "
+                "and, for data sharded by file, the number of workers must not change; "
                 "start a new run to change them"
             )
     return Resumed(step, plan.global_batch_size, saved["epoch"], saved["batch"], verified=True)

@@ -1,4 +1,4 @@
-"""A program's training session: what `trainyard.runtime.start()` hands it."""
+"""The training session that `trainyard.runtime.start()` returns."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -24,10 +24,10 @@ from trainyard.runtime.processes.leaving import FINISHED, leave
 
 
 def start(*, deterministic: bool | None = None, seed: int = 1) -> "Runtime":
-    """Form the cluster and make its strategy. Call it before anything else of TensorFlow.
+    """Form the cluster and create its strategy. Call it before all other TensorFlow code.
 
-    A parameter server, and a worker of one, serves in here and never comes back. `deterministic` operations are on
-    where there is no GPU, unless said otherwise; `seed` is given to Python, NumPy and TensorFlow.
+    On a parameter server and on its workers, it serves the chief and never returns. By default, `deterministic`
+    operations are on without a GPU. `seed` applies to Python, NumPy and TensorFlow.
     """
     random.seed(seed)
     np.random.seed(seed)
@@ -40,7 +40,7 @@ def start(*, deterministic: bool | None = None, seed: int = 1) -> "Runtime":
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The formed cluster and what the host told this program."""
+    """The cluster, and the settings that the host passed to this program."""
 
     cluster: Cluster
     environment: Environment
@@ -51,7 +51,7 @@ class Runtime:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process is the one that saves, reports and exports."""
+        """Return True on the process that saves, reports and exports."""
         return self.cluster.is_chief
 
     @property
@@ -60,11 +60,11 @@ class Runtime:
 
     @property
     def workers(self) -> int:
-        """How many processes compute gradients."""
+        """Return the number of processes that compute gradients."""
         return self.cluster.workers
 
     def data(self, name: str) -> Path:
-        """The folder of the data entry `name`. Raises SystemExit when the job has none of that name."""
+        """Return the folder of the data entry `name`. Raises SystemExit if the job has no such entry."""
         return self.environment.data_folder(name)
 
     def loop(
@@ -81,16 +81,17 @@ class Runtime:
         step_delay: float = 0.0,
         each_step: Callable[[Step], None] | None = None,
     ) -> Elastic | Asynchronous:
-        """The training loop of this strategy, for `model` and `optimizer` made under `strategy.scope()`.
+        """Return the training loop of this strategy, for `model` and `optimizer` created in `strategy.scope()`.
 
-        `losses(labels, outputs)` answers one loss an example, `is_right(labels, outputs)` one 0/1 an example.
-        `checkpoint_every` steps; None: what the job says, 0: by the clock alone. `each_step` is called by the
-        chief after every step, in place of the loop's own lines. Raises SystemExit on an evaluator.
+        `losses(labels, outputs)` returns one loss for each example, `is_right(labels, outputs)` returns 0 or 1 for
+        each. `checkpoint_every` counts steps: None takes the value of the job, and 0 saves only by time. The chief
+        calls `each_step` after every step, instead of printing the loop's own lines. Raises SystemExit on an
+        evaluator.
         """
         if self.is_evaluator:
             raise SystemExit(
-                "this host is the evaluator, which trains nothing: call trainyard.runtime.evaluation.follow where "
-                "runtime.is_evaluator (docs/examples/evaluator.md), or leave out cluster.evaluator"
+                "this host is the evaluator, which trains nothing: call trainyard.runtime.evaluation.follow if "
+                "runtime.is_evaluator (docs/examples/evaluator.md), or remove cluster.evaluator from the job file"
             )
         plan = self.plan(
             epochs=epochs,
@@ -125,7 +126,7 @@ class Runtime:
         step_delay: float = 0.0,
         each_step: Callable[[Step], None] | None = None,
     ) -> Plan:
-        """`checkpoint_every` None: what the job says."""
+        """Return a plan. `checkpoint_every` None takes the value of the job."""
         environment = self.environment
         return Plan(
             epochs=epochs,
@@ -138,19 +139,19 @@ class Runtime:
         )
 
     def steps_per_epoch(self, examples: Examples, *, global_batch_size: int) -> int:
-        """How many whole global batches an epoch has. Every worker calls it."""
+        """Return the whole global batches of an epoch. Every worker must call it."""
         return feeding.steps_per_epoch(self.cluster, self.environment, examples, global_batch_size)
 
     def save_model(self, model: Any, signatures: Mapping[str, Signature], *, step: int) -> None:
-        """A SavedModel of the model at `step`, whole, written by the chief alone. Every worker calls it."""
+        """Write a SavedModel on the chief. Every worker must call it, at the same step."""
         export.save(self.cluster, self.environment, model, signatures, step)
 
     def write_metrics(self, facts: Mapping[str, Any]) -> None:
-        """metrics.json, by the chief alone: `step`, `steps`, `epochs`, `loss`, `accuracy`, ..."""
+        """Write metrics.json on the chief: `step`, `steps`, `epochs`, `loss`, `accuracy`, ..."""
         if self.is_chief:
             metrics.write_metrics(self.environment.metrics, facts)
 
     def finish(self, step: int) -> NoReturn:
-        """The end: waits until every worker has got this far, then leaves with success."""
+        """Wait until every worker has called it, then exit with success."""
         self.cluster.finish(self.environment)
         leave(FINISHED, f"finished at step {step}")

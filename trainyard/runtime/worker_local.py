@@ -1,6 +1,6 @@
-"""Examples that only the workers of parameter servers have: `sharding: file` puts other files on each worker's disk.
+"""Examples that only the workers of parameter servers have: `sharding: file` puts different files on each worker.
 
-A worker writes down which records it has before it serves; the chief, which has none, reads it over there.
+A worker lists its records in a file before it serves. The chief, which has no records, reads that file on the worker.
 """
 
 import json
@@ -17,7 +17,7 @@ from trainyard.values.quantities import counted
 
 @dataclass(frozen=True, slots=True)
 class SharedExamples:
-    """Every worker has all of them."""
+    """Examples that every worker has."""
 
     examples: Examples
 
@@ -40,13 +40,13 @@ class WorkerLocalExamples:
         return sum(records.count for records in self.of_workers)
 
     def of(self, worker: Any) -> Examples:
-        """In a worker's graph: the records of that worker, files and count as tensors."""
+        """Return the records of a worker in its graph, with files and count as tensors."""
         files = tf.ragged.constant([records.files for records in self.of_workers])[worker]
         count = tf.constant([records.count for records in self.of_workers], tf.int64)[worker]
         return replace(self.of_workers[0], files=files, count=count)
 
     def refuse_less_than(self, batch: int) -> None:
-        """Raises SystemExit when a worker cannot fill one batch."""
+        """Raise SystemExit if a worker cannot fill one batch."""
         for worker, records in enumerate(self.of_workers):
             if records.count < batch:
                 raise SystemExit(
@@ -59,7 +59,7 @@ class WorkerLocalExamples:
 def by_worker(
     environment: Environment, examples: Examples, workers: int, *, batch: int
 ) -> SharedExamples | WorkerLocalExamples:
-    """Raises SystemExit when a worker has files of its own, but too little in them."""
+    """Return the examples of each worker. Raises SystemExit if a worker has too few."""
     if not isinstance(examples, Records) or not environment.holds_own_files_only(examples.folder):
         return SharedExamples(examples)
     found = read_records(environment, examples, workers)
@@ -68,7 +68,7 @@ def by_worker(
 
 
 def write_records(environment: Environment, index: int) -> None:
-    """Which records this worker has, by file."""
+    """Write the number of records in each file of this worker."""
     counts = {
         str(file): count_records(file)
         for name in environment.sharded
@@ -80,7 +80,7 @@ def write_records(environment: Environment, index: int) -> None:
 
 
 def read_records(environment: Environment, records: Records, workers: int) -> WorkerLocalExamples:
-    """What the workers have written down, as far as it lies in the folder of `records`."""
+    """Read the lists of the workers, for files in the folder of `records`."""
     found = []
     for index in range(workers):
         with tf.device(f"/job:worker/task:{index}/device:CPU:0"):

@@ -1,1 +1,1 @@
-"""The page `trainyard ui`: a yard in a browser, on this computer alone, with the credentials of whoever started it."""
+"""The page `trainyard ui`: a yard in the browser of this computer, with the credentials of the user who started it."""

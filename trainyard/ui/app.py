@@ -1,4 +1,4 @@
-"""The page's addresses. What is shown comes from `pages`, what is done from `actions`; `security` stands before all."""
+"""The page's addresses. `pages` has what they show, `actions` what they do, and `security` guards all of them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from trainyard.ui.templating import Templates
 from trainyard.values.text import printable
 
 FIRST_LOOK = 3.0
-"""Seconds that a page waits for AWS before it is shown without; what is asked for comes then by itself."""
-PLACES = ("/", "/hosts", "/money", "/images", "/compare", "/runs/{run}")
+"""Seconds that a page waits for AWS. After that it is shown without data, which follow by events."""
+PATHS = ("/", "/hosts", "/money", "/images", "/compare", "/runs/{run}")
 MOST_SHOWN = 200
 """Characters of an address that a page shows."""
 MOST_TYPED = 2**16
@@ -45,13 +45,14 @@ MOST_TYPED = 2**16
 
 @dataclass(frozen=True)
 class Server:
-    """What all answers are made of. `closing` is set when the command ends."""
+    """The handlers of all addresses."""
 
     cache: Cache
     templates: Templates
     closing: asyncio.Event
+    """Set when the command ends."""
 
-    # ------------------------------------------------------------------------------------------------------ to look
+    # ------------------------------------------------------------------------------------------------------ reading
     async def page(self, request: Request) -> Response:
         page = page_of(request)
         try:
@@ -65,13 +66,13 @@ class Server:
 
     async def events(self, request: Request) -> Response:
         last, have = request.headers.get("last-event-id", ""), request.query_params.get("have", "")
-        told = sse.stream(page_of(request), self.cache, self.templates, self.closing, have=have, last=last)
-        return StreamingResponse(told, media_type="text/event-stream")
+        events = sse.stream(page_of(request), self.cache, self.templates, self.closing, have=have, last=last)
+        return StreamingResponse(events, media_type="text/event-stream")
 
     async def download(self, request: Request) -> Response:
         run, name = request.path_params["run"], request.path_params["name"]
         try:
-            found = await self.cache.alone(lambda yard: downloads.of(yard, run, name))
+            found = await self.cache.do_apart(lambda yard: downloads.of(yard, run, name))
         except YardError as error:
             return HTMLResponse(self.templates.refusal(error), 404)
         headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
@@ -79,19 +80,19 @@ class Server:
         return StreamingResponse(found.pieces, headers=headers, media_type="application/octet-stream")
 
     async def missing(self, request: Request, error: Exception) -> Response:
-        """Answer for an address that the page does not have."""
+        """Answer an unknown address."""
         path = printable(request.url.path, MOST_SHOWN)
         detail = error.detail if isinstance(error, HTTPException) and error.detail != "Not Found" else ""
-        said = YardError(
-            f"there is no page {path}{f': {detail}' if detail else ''}",
-            "the address may be mistyped, or of another version of the page",
-            "open Runs, Hosts, Money or Images above",
+        error_shown = YardError(
+            f"the page {path} does not exist{f': {detail}' if detail else ''}",
+            "the address may be mistyped, or belong to another version of the page",
+            "open Runs, Hosts, Cost or Images above",
         )
-        return HTMLResponse(self.templates.refusal(said), 404)
+        return HTMLResponse(self.templates.refusal(error_shown), 404)
 
-    # -------------------------------------------------------------------------------------------------------- to do
-    async def asked(self, request: Request) -> Response:
-        """What an action would do, with a button that does it."""
+    # ------------------------------------------------------------------------------------------------------- actions
+    async def dialog(self, request: Request) -> Response:
+        """Answer with the dialog of an action."""
         action_of(request, {})
         try:
             seen = await self._about(request)
@@ -123,7 +124,7 @@ class Server:
 
 
 class Static(StaticFiles):
-    """Files of the package; a browser keeps them for the version that their address names."""
+    """Files of the package. Their address names the version, so that browsers can cache them."""
 
     def file_response(self, *given: Any, **named: Any) -> Response:
         answer = super().file_response(*given, **named)
@@ -139,17 +140,20 @@ def app(
     closing: asyncio.Event,
     once: Collection[str] = (),
 ) -> ASGIApp:
-    """The page of the yard that `find` answers, for whoever has the token, or comes first with one of `once`."""
+    """Return the page of the yard that `find` returns.
+
+    It serves requests with the token. Each token of `once` can be exchanged for it one time.
+    """
     cache = Cache(find)
     server = Server(cache, templates, closing)
     routes = [
         Mount("/static", Static(directory=Path(__file__).with_name("static"))),
-        *(Route(place, server.page) for place in PLACES),
-        *(Route(f"{place.rstrip('/')}/events", server.events) for place in PLACES),
+        *(Route(path, server.page) for path in PATHS),
+        *(Route(f"{path.rstrip('/')}/events", server.events) for path in PATHS),
         Route("/runs/{run}/left/{name}", server.download),
-        Route("/runs/{run}/{action}", server.asked),
+        Route("/runs/{run}/{action}", server.dialog),
         Route("/runs/{run}/{action}", server.done, methods=["POST"]),
-        Route("/images/{action}", server.asked),
+        Route("/images/{action}", server.dialog),
         Route("/images/{action}", server.done, methods=["POST"]),
     ]
 
@@ -163,7 +167,7 @@ def app(
 
 
 def page_of(request: Request) -> Page:
-    """The one that this address, or the events of it, is about. Raises HTTPException for a month that is none."""
+    """Return the page of an address or of its events. Raises HTTPException for an invalid query."""
     if "run" in request.path_params:
         return RunPage(request.path_params["run"])
     match request.url.path.removesuffix("/events"):
@@ -180,7 +184,7 @@ def page_of(request: Request) -> Page:
 
 
 def action_of(request: Request, typed: Mapping[str, str]) -> Callable[[Yard], str]:
-    """What the form asks for. Raises HTTPException for what is not done here."""
+    """Return the action of a form. Raises HTTPException for an unknown action."""
     run, action = request.path_params.get("run"), request.path_params["action"]
     match run, action:
         case None, "bake":
@@ -197,18 +201,18 @@ def _month_in(request: Request) -> datetime | None:
     try:
         return datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC) if text else None
     except ValueError as error:
-        raise HTTPException(404, f"{text} is no month like 2026-11") from error
+        raise HTTPException(404, f"{text} is not a month like 2026-11") from error
 
 
 def _runs_in(request: Request) -> tuple[str, ...]:
     runs = tuple(dict.fromkeys(filter(None, request.query_params.get("runs", "").split(","))))
     if not 2 <= len(runs) <= MOST:
-        raise HTTPException(404, f"a comparison has 2 to {MOST} runs")
+        raise HTTPException(404, f"a comparison takes 2 to {MOST} runs")
     return runs
 
 
 async def _typed(request: Request) -> dict[str, str]:
-    """The fields of a form. Raises HTTPException for one that nobody types."""
+    """Return the fields of a form. Raises HTTPException if the form is too large."""
     body = b""
     async for piece in request.stream():
         body += piece

@@ -1,4 +1,4 @@
-"""Where every question of the page is put to AWS: on a few threads, once however many ask it, and kept for a moment."""
+"""The page's requests to AWS: on a few threads, once for all viewers, and cached for a moment."""
 
 from __future__ import annotations
 
@@ -20,25 +20,30 @@ from trainyard.command_line import command_line
 Answer = TypeVar("Answer")
 THREADS = 4
 FRESH = 2.0
-"""Seconds for which an answer, or an error, is as good as a new one."""
+"""Seconds for which an answer or an error is cached."""
 FORGET = 120.0
-"""Seconds after which an answer that nobody asks for again is let go."""
+"""Seconds after which an unused answer is dropped."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class Entry:
-    """One question: its answer, or the one under way, until when that is fresh, and when it was asked for last."""
+    """A cached answer."""
 
     answer: asyncio.Task[Any]
     until: float
+    """The end of its freshness."""
     wanted: float
+    """The time of the last request for it."""
 
 
 class Cache:
-    """`find` answers the yard, with a session of its own each time: boto3's are one thread's. A session that AWS does
-    not accept is given up, so that the next question finds what `aws sso login` has brought."""
+    """The cache of the yard that `find` returns.
+
+    `find` creates a session for each thread, because boto3's sessions are not thread-safe. A session that AWS rejects
+    is dropped, so that the next request uses the credentials of a new `aws sso login`.
+    """
 
     def __init__(self, find: Callable[[], Yard]) -> None:
         self._find = find
@@ -52,7 +57,7 @@ class Cache:
         question: Callable[[Yard], Answer],
         fresh: float | Callable[[Answer], float] = FRESH,
     ) -> Answer:
-        """The answer, at most so many seconds old. Raises YardError; of another error, too, which is written down."""
+        """Return the answer, at most `fresh` seconds old. Raises YardError, also for other errors, which are logged."""
         now = time.monotonic()
         entry = self._known.get(key)
         if entry is None or (entry.answer.done() and now >= entry.until):
@@ -61,18 +66,18 @@ class Cache:
             entry.answer.add_done_callback(lambda answer: self._keep(entry, answer, fresh))
             self._known[key] = entry
         entry.wanted = now
-        return await asyncio.shield(entry.answer)  # who goes away leaves the others their answer
+        return await asyncio.shield(entry.answer)  # a viewer that goes away must not cancel it for the others
 
     async def do(self, question: Callable[[Yard], Answer]) -> Answer:
-        """The same, anew and for this one alone: what changes something."""
+        """Run a question without the cache, e.g. an action."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._put, question)
 
-    async def alone(self, question: Callable[[Yard], Answer]) -> Answer:
-        """The same with a yard of its own, for an answer that goes on asking."""
+    async def do_apart(self, question: Callable[[Yard], Answer]) -> Answer:
+        """Run a question with a new session, for an answer that sends more requests later."""
         return await self.do(lambda _: question(self._find()))
 
     def stale(self, *keys: Hashable) -> None:
-        """Something was done: the next who asks any of these is answered anew."""
+        """Drop these answers after an action."""
         for key in keys:
             self._known.pop(key, None)
 
@@ -80,7 +85,7 @@ class Cache:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def yard(self) -> Yard:
-        """This thread's own."""
+        """Return this thread's yard."""
         if not hasattr(self._own, "yard"):
             self._own.yard = self._find()
         found: Yard = self._own.yard
@@ -97,11 +102,11 @@ class Cache:
         except YardError:
             raise
         except Exception as error:
-            logger.exception("a question of the page has failed")
+            logger.exception("a request of the page has failed")
             raise YardError(
                 f"the page has failed: {type(error).__name__}: {error}",
-                "this is a fault of the page; the terminal that it runs in says where",
-                f"send that to whoever looks after your yard; {command_line('show', 'RUN')} does without the page",
+                "this is a bug in the page; its terminal shows the traceback",
+                f"send it to the operator of your yard; {command_line('show', 'RUN')} works without the page",
             ) from error
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What a run has left, as a file: an object as it is, a folder as one archive. The browser opens nothing of it."""
+"""Downloads of a run's results: an object as it is, a folder as a tar archive. The browser only saves them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from trainyard.ui.pages.run import DOCUMENTS, PARTS
 ODD = re.compile(
     r'[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\\:*?"<>|]|%(?=[0-9A-F]{2})'
 )
-"""Characters that a file system, an extractor or a terminal may take for something else; and what looks encoded."""
+"""Characters that a file system, an extractor or a terminal may misread, and text that looks percent-encoded."""
 DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)
-"""Names that are no files on Windows, whatever follows the point."""
+"""Names of Windows devices, with any extension."""
 
 
 @dataclass(frozen=True)
 class Download:
-    """A name to save it under, what it is made of, and its bytes where they are known before."""
+    """A file to download."""
 
     name: str
     pieces: Iterator[bytes]
     size: int | None
+    """Bytes; None if unknown."""
 
 
 def of(yard: Yard, run: str, name: str) -> Download:
-    """`model` and the other folders, or a document. Raises NoModel where there is none."""
+    """Return a folder such as `model` as an archive, or a file such as summary.json. Raises NoModel."""
     bucket, key = yard.bucket, f"{keys.run(run)}{name}"
     if name in DOCUMENTS:
         sizes = bucket.keys(key)
@@ -41,11 +42,13 @@ def of(yard: Yard, run: str, name: str) -> Download:
             return Download(f"{run}-{name}", bucket.pieces(key), sizes[key])
     elif name in PARTS and (sizes := bucket.keys(f"{key}/")):
         return Download(f"{run}-{name}.tar", archive(bucket, keys.run(run), sizes), None)
-    raise NoModel(f"{key} is not there", "the run has left none (yet)", command_line("show", run))
+    raise NoModel(
+        f"{key} does not exist", "the run has not written it, or not yet", command_line("show", run)
+    )
 
 
 def archive(bucket: Bucket, prefix: str, keys: Mapping[str, int]) -> Iterator[bytes]:
-    """A tar of the objects, made while it is read. A log may grow meanwhile: what was listed is what is in it."""
+    """Yield a tar archive of the objects. A growing log is cut at its listed size."""
     names = member_names([key.removeprefix(prefix) for key in keys])
     for key, size in keys.items():
         if (name := names.get(key.removeprefix(prefix))) is None:
@@ -62,11 +65,11 @@ def archive(bucket: Bucket, prefix: str, keys: Mapping[str, int]) -> Iterator[by
 
 
 def member_names(keys: Collection[str]) -> dict[str, str]:
-    """Return the path that each key becomes in an archive, different for each, none of which leads out of the folder.
+    """Return a distinct path inside the archive for each key.
 
-    A program chooses its keys. What is no plain name is percent-encoded: `..`, an empty part, control characters,
-    a backslash, a name of a device. A file whose name other keys need for a folder ends with a percent sign. Keys that
-    end with a slash only mark a folder and become none.
+    Programs choose their keys, so unsafe parts are percent-encoded: `..`, empty parts, control characters, backslashes
+    and device names. A file with the name of another key's folder gets a percent sign at its end. Keys that end with a
+    slash only mark a folder and are dropped.
     """
     folders = {str(above) for key in keys for above in PurePosixPath(key).parents}
     return {

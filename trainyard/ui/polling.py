@@ -1,4 +1,4 @@
-"""The log of a run as the page shows it: its last lines, and those that come, read once for all who look."""
+"""The log of a run for the page: its last lines and new lines, read once for all viewers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from trainyard.client import Yard
 from trainyard.client.runs.logs import LogLine, RunLogs
 
 KEPT = 2_000
-"""Lines that somebody who comes later is shown; all of them are in the files that the run leaves."""
+"""Lines that a new viewer receives. The run's files have all lines."""
 
 
 @dataclass
 class RunLog:
-    """One run's. Every line has a number, in the order in which they were read; `total` is the next one's."""
+    """The log of one run. Lines are numbered as they are read."""
 
     run: str
     total: int = 0
+    """The number of the next line."""
     _lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=KEPT))
     _logs: RunLogs | None = None
     _is_whole: bool = False
 
     def look(self, yard: Yard, *, builder: bool, over: bool) -> RunLog:
-        """Read what is new, at first the last lines alone; of a bake its builder's. Not by two threads at once."""
+        """Read new lines; at first, only the last lines. `builder` selects the log of a bake. Not thread-safe."""
         if self._logs is None:
             hosts = ("builder",) if builder else ()
             self._logs = RunLogs(yard.bucket, self.run, 1, hosts, later=True)
@@ -38,6 +39,6 @@ class RunLog:
         return self
 
     def since(self, number: int) -> list[LogLine]:
-        """The lines from this number on that are kept."""
+        """Return the cached lines from this number on."""
         missing = max(self.total - max(number, 0), 0)
         return list(islice(self._lines, max(len(self._lines) - missing, 0), None))

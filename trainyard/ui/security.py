@@ -1,10 +1,10 @@
-"""Who may see the page: the user who has the address that the command printed, and no other page or account.
+"""Access control: only the user with the address that the command printed can use the page.
 
-The token comes in the fragment of the address, which browsers do not send. `static/enter.js` keeps it in the browser's
-localStorage, which belongs to one address with its port, and sends it as a header with each request. A cookie would go
-to every port of 127.0.0.1, so to the servers of all other users of this computer. Navigations carry no header: they get
-a page without content that asks again with it. `Host` must be ours, so that no name that a stranger points at
-127.0.0.1 is (DNS rebinding). What changes anything is a POST that our own page sent.
+The token is in the fragment of the address, which browsers do not send. `static/enter.js` keeps it in localStorage,
+which is separate for each port, and sends it as a header with each request. A cookie would go to every port of
+127.0.0.1, and so to the servers of other users of this computer. Navigations carry no header: they get an empty page,
+whose script requests the content with the header. The `Host` header is checked against DNS rebinding. Only a POST with
+the page's own `Origin` changes anything.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-CLOSED = "403: this page is its user's only. Open the address that `trainyard ui` printed, with its token.\n"
-STRANGE = "403: this page answers as {} only, and not what another page sends.\n"
+CLOSED = "403: this page needs a token. Open the address that `trainyard ui` printed.\n"
+STRANGE = "403: this page answers only requests to {} and from itself.\n"
 DOOR = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><link rel="icon" href="/static/icon.svg">'
     f'<script src="/static/enter.js" defer></script><title>Trainyard</title><p>{CLOSED}</p></html>'
 )
-"""Without content: the script in it asks again with the token, or leaves what is written there."""
+"""An empty page. Its script requests the content with the token; without a token, the text stays."""
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Lets through what has the token, sent to 127.0.0.1 or localhost at this port; adds the headers above."""
+    """Passes requests with the token to 127.0.0.1 or localhost at this port, and adds HEADERS to responses."""
 
     app: ASGIApp
     token: str
     port: int
     once: set[str] = field(default_factory=set)
-    """Tokens that are exchanged for `token` once: all users of this computer can read a browser's command line."""
+    """Tokens for a browser's command line, which all users can read. Each one is exchanged for `token` once."""
     tickets: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """For one download each, which no script can ask with a header: its path, and until when it is good."""
+    """Path and expiry of tickets. A ticket allows one download, because downloads carry no header."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -74,12 +74,14 @@ class Guard:
         if reads:
             return None
         if scope["method"] != "POST":
-            return PlainTextResponse("405: GET shows, POST does\n", 405, {"Allow": "GET, HEAD, POST"})
+            return PlainTextResponse(
+                "405: use GET to read and POST to act\n", 405, {"Allow": "GET, HEAD, POST"}
+            )
         ours = headers.getlist("origin") == [f"http://{headers['host']}"]
         return None if ours else PlainTextResponse(STRANGE.format(hosts[0]), 403)
 
     def _own(self, scope: Scope) -> Response | None:
-        """Answer an entry with the token, and a request for a ticket with one for the path in its query."""
+        """Answer an entry with the token, and a ticket request with a ticket for the path in its query."""
         if (scope["method"], scope["path"]) == ("POST", ENTER):
             self.once.discard(Headers(scope=scope)[TOKEN_HEADER])
             return PlainTextResponse(self.token)

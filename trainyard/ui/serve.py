@@ -1,4 +1,4 @@
-"""The page as a server on this computer, until somebody ends it."""
+"""The page's server on this computer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PORT = 8780
 
 
 class Ending(uvicorn.Server):
-    """Tells what is streamed that the command ends, so that nothing is cut off."""
+    """A server that ends its event streams before it stops."""
 
     def __init__(self, config: uvicorn.Config, closing: asyncio.Event) -> None:
         super().__init__(config)
@@ -33,9 +33,11 @@ class Ending(uvicorn.Server):
 
 
 def serve(find: Callable[[], Yard], yard: Yard, port: int | None, ready: Callable[[str, str], None]) -> None:
-    """Serve the page of the yard, which `find` finds anew for each thread, until Ctrl-C; once somebody who opens it is
-    answered, `ready` is given its address, and one that is good once, for a command line. Raises NotHere where the port
-    is taken."""
+    """Serve the page of the yard until Ctrl-C.
+
+    `find` returns the yard with a new session, for each thread. Once the port is open, `ready` receives the address of
+    the page, and an address that works once and is safe on a command line. Raises NotHere if the port is taken.
+    """
     listening = listen(port)
     port = int(listening.getsockname()[1])
     token, once, closing = secrets.token_urlsafe(32), secrets.token_urlsafe(32), asyncio.Event()
@@ -54,8 +56,7 @@ def serve(find: Callable[[], Yard], yard: Yard, port: int | None, ready: Callabl
 
 
 def listen(port: int | None) -> socket.socket:
-    """On loopback alone: at that port, else at the usual one or, where this is taken, at any. Connections wait from now
-    on. Raises NotHere."""
+    """Listen on 127.0.0.1: at `port`, or at the default port, or at a free one. Raises NotHere."""
     for each in (port,) if port is not None else (PORT, 0):
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -68,7 +69,7 @@ def listen(port: int | None) -> socket.socket:
         listening.listen()
         return listening
     raise NotHere(
-        f"nothing can be served at port {port} of {LOOPBACK} ({trouble.strerror})",
-        "something else listens there",
-        f"{command_line('ui')} without --port takes one that is free",
+        f"the page cannot use port {port} of {LOOPBACK} ({trouble.strerror})",
+        "another program listens there",
+        f"{command_line('ui')} without --port takes a free port",
     ) from trouble

@@ -1,4 +1,4 @@
-"""What keeps a page current: server-sent events with those of its parts that have changed, and its news."""
+"""Server-sent events that keep a page current: changed parts of the page, and data for its scripts."""
 
 from __future__ import annotations
 
@@ -13,36 +13,39 @@ from trainyard.ui.templating import Templates, digest
 
 FIRST = "0"
 QUIET = 15.0
-"""Seconds after which a page that has nothing new is told that the command is there still."""
+"""Seconds without news after which a comment keeps the connection open."""
 
 
 async def stream(
     page: Page, cache: Cache, templates: Templates, closing: asyncio.Event, *, have: str, last: str
 ) -> AsyncIterator[str]:
-    """Until `closing` is set, or whoever reads goes away. `have` is what the page came with, as `name:digest`;
-    `last` is the id of the last news before a break, after which nobody knows what the page has."""
+    """Yield events until `closing` is set or the browser disconnects.
+
+    `have` lists the parts that the page came with, as `name:digest`. `last` is the ID of the last event before a
+    reconnection. After a reconnection all parts are sent again.
+    """
     shown = {} if last else dict(each.split(":", 1) for each in have.split() if ":" in each)
-    yield f"id: {last or FIRST}\n\n"  # a page that comes back says so by it
-    told: dict[str, Any] = {}
+    yield f"id: {last or FIRST}\n\n"  # the browser sends it back when it reconnects
+    sent: dict[str, Any] = {}
     quiet = 0.0
     while True:
         seen = await looked(page, cache)
         events = [
             *_changed(templates.parts(page, seen), shown),
-            *(_named(each) for each in page.news(seen, told, last)),
+            *(_named(each) for each in page.news(seen, sent, last)),
         ]
         quiet = 0.0 if events else quiet + FRESH
         for event in events:
             yield event
         if quiet >= QUIET:
             quiet = 0.0
-            yield ": still here\n\n"
+            yield ": keep-alive\n\n"
         if await _closes(closing):
             return
 
 
 def _changed(parts: dict[str, str], shown: dict[str, str]) -> list[str]:
-    """One message that has all of them, so that what belongs together changes together; none where all is as before."""
+    """Return one message with all changed parts, so that the browser updates them together; none without changes."""
     new = {name: text for name, text in parts.items() if shown.get(name) != digest(text)}
     shown |= {name: digest(text) for name, text in new.items()}
     text = "".join(
@@ -62,7 +65,7 @@ def _message(text: str) -> str:
 
 
 async def _closes(closing: asyncio.Event) -> bool:
-    """Whether it is said within the pause between two looks."""
+    """Wait for the next pass. Return True if the command ends meanwhile."""
     try:
         await asyncio.wait_for(closing.wait(), FRESH)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""From what there is to see to HTML: the templates, and how they say times, money and what others have written."""
+"""Render pages to HTML. The filters format times, money and untrusted text."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ from trainyard.client import YardError
 from trainyard.ui.pages.page import Page, Seen
 from trainyard.ui.pages.runs import standing
 from trainyard.values import floats
-from trainyard.values.quantities import dollars, sized, span
+from trainyard.values.quantities import counted, dollars, sized, span
 from trainyard.values.text import printable
 
 SECTIONS = {"runs": "/", "hosts": "/hosts", "money": "/money", "images": "/images"}
-"""What the page's head leads to."""
+"""The navigation of the page: sections and their paths."""
 
 FAILED_ATTEMPT = re.compile(
     r"^Attempt \d+ (?:failed|ended)[^:]*: \w+(?:, [^:(]*)?(?: \(exit code \d+\))?: "
     r"(?:the program ended with exit code \d+: )?"
 )
-"""Begins the reason of a run whose last attempt failed (lambdas/core/run/recovery.py)."""
+"""The beginning of a reason if the last attempt failed (lambdas/core/run/recovery.py)."""
 
 EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Fault|Warning)\b(?::|$)"
 )
-"""Begins the last line of a traceback."""
+"""The beginning of the last line of a traceback."""
 
 
 @dataclass(frozen=True)
 class Templates:
-    """Of the yard of this name, where it is."""
+    """The templates for a yard."""
 
     yard: str
     place: str
+    """Account and region."""
 
     def page(self, page: Page, seen: Seen, path: str) -> str:
-        """The whole page, at this path."""
+        """Render the whole page at this path."""
         parts = {name: Markup(text) for name, text in self.parts(page, seen).items()}  # noqa: S704 - rendered just now
         have = " ".join(f"{name}:{digest(text)}" for name, text in parts.items())
         events = f"{path.rstrip('/')}/events?{urlencode({**page.query, 'have': have})}"
@@ -53,22 +54,22 @@ class Templates:
         )
 
     def parts(self, page: Page, seen: Seen) -> dict[str, str]:
-        """Those that change; where something is in the way, that alone, and the others stay as they were."""
+        """Render the parts that can change. After an error, render only the error, so that the other parts stay."""
         troubles = {"troubles": self._render("troubles.html", seen)}
         if len(seen) == 1:
             return troubles
         return troubles | {name: self._render(f"{page.name}/{name}.html", seen) for name in page.parts}
 
     def dialog(self, name: str, **seen: Any) -> str:
-        """What is asked before something is done."""
+        """Render the dialog of an action."""
         return self._render(f"dialogs/{name}.html", seen)
 
     def trouble(self, error: YardError) -> str:
-        """What is in the way."""
+        """Render an error."""
         return self._render("troubles.html", {"troubles": [error]})
 
     def refusal(self, error: YardError) -> str:
-        """A page that says no more than that."""
+        """Render a page with only an error."""
         return self._render("refusal.html", {"troubles": [error], "page": None})
 
     def _render(self, template: str, seen: Seen) -> str:
@@ -85,8 +86,8 @@ class Templates:
             lstrip_blocks=True,
         )
         made.filters |= {
-            "dollars": dollars, "span": span, "sized": sized, "stamp": stamp, "clock": clock, "standing": standing,
-            "measured": measured, "failure": failure, "shown": shown,
+            "counted": counted, "dollars": dollars, "span": span, "sized": sized, "stamp": stamp, "clock": clock,
+            "standing": standing, "measured": measured, "failure": failure, "shown": shown,
         }  # fmt: skip
         made.globals |= {
             "yard": self.yard, "place": self.place, "sections": SECTIONS, "version": trainyard.__version__,
@@ -95,12 +96,12 @@ class Templates:
 
 
 def digest(text: str) -> str:
-    """By which a part that a page has is known to be as before."""
+    """Return a short digest that identifies unchanged parts."""
     return hashlib.blake2s(text.encode(), digest_size=6).hexdigest()
 
 
 def harmless(value: Any) -> Any:
-    """Whatever a template writes: text, which others may have written, without what nobody can see."""
+    """Escape invisible characters in untrusted text. Rendered markup stays."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -128,10 +129,10 @@ def measured(value: float) -> str:
 
 
 def stamp(at: datetime) -> str:
-    """For programs."""
+    """Format a time for programs."""
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def clock(at: datetime) -> str:
-    """For people; today's date goes without saying in a script of the page."""
+    """Format a time for users. A script of the page shortens it."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,4 +1,4 @@
-"""A run as a line in time: phases, attempts and hosts as bars, in percent of the line from its beginning until now."""
+"""The timeline of a run: phases, attempts and hosts as bars, in percent of its duration."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from trainyard.values.quantities import dollars, span
 
 MOST_HOSTS = 12
 MOST_SAVED = 40
-"""Checkpoints that are marked on an attempt's bar, its last among them."""
+"""Checkpoints that are marked on an attempt's bar, including the last one."""
 STEPS = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800,
 )  # fmt: skip
-"""Seconds between two marks on the axis: people count in these."""
+"""Seconds between two marks on the axis."""
 MOST_MARKS = 6
 TROUBLE = ("warning", "interrupted", "lost", "failed", "hangs")
-"""What is in the names of events that a person wants to see on the line."""
+"""Words in the names of events that are marked on the timeline."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """`kind` is a word for its looks, `label` is written into it, `title` says all."""
+    """A bar of a lane."""
 
     left: float
     width: float
     kind: str
+    """Selects the color."""
     label: str
     title: str
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment."""
+    """A mark at one moment of a lane or of the axis."""
 
     left: float
     kind: str
@@ -47,7 +48,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Lane:
-    """One row: its name, its bars, and what happened on it."""
+    """One row of the timeline."""
 
     name: str
     bars: tuple[Bar, ...]
@@ -56,18 +57,20 @@ class Lane:
 
 @dataclass(frozen=True)
 class Line:
-    """`axis` are marks with the time since the beginning; `phases` how long each took in all, in their order; `unseen`
-    how many hosts have no lane."""
+    """The whole timeline."""
 
     lanes: tuple[Lane, ...]
     axis: tuple[Mark, ...]
+    """Marks with the time since the beginning."""
     phases: tuple[tuple[str, str], ...]
+    """The total duration of each phase, in order."""
     unseen: int
+    """The number of hosts without a lane."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From seconds to percent."""
+    """Converts times to percent of the timeline."""
 
     begin: datetime
     end: datetime
@@ -88,7 +91,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Stretch:
-    """One phase without a break."""
+    """A phase without a break."""
 
     phase: str
     begin: datetime
@@ -96,7 +99,7 @@ class Stretch:
 
 
 def line_of(status: RunStatus) -> Line:
-    """Of the run as it is."""
+    """Return the timeline of the run."""
     scale = Scale(status.execution.started, status.execution.stopped or status.at)
     stretches = stretches_of(status.states, scale.end)
     lanes = [Lane("states", tuple(_of_phase(scale, each) for each in stretches))]

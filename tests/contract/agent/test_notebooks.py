@@ -142,5 +142,5 @@ def test_an_image_without_jupyter_says_what_to_do(yard: Yard) -> None:
     yard.hear("ready")
     yard.order("start", 1)
     failed = yard.hear("failed")
-    assert "this image has no" in failed["reason"]
+    assert "this image lacks" in failed["reason"]
     assert "bake it anew" in failed["reason"]

@@ -110,13 +110,13 @@ def test_a_module_beside_it_that_would_not_go_along_is_warned_of(tmp_path: Path)
 @pytest.mark.parametrize(
     ("sentence", "content", "said"),
     [
-        ("not JSON", "{", "is no notebook, since it is not JSON (line 1, column 2: "),
-        ("deep", "[" * 100_000, "is no notebook, since it is not JSON"),
-        ("another document", "[1]", "is no notebook: it has no nbformat"),
+        ("not JSON", "{", "is not a notebook, because it is not JSON (line 1, column 2: "),
+        ("deep", "[" * 100_000, "is not a notebook, because it is not JSON"),
+        ("another document", "[1]", "is not a notebook: nbformat is missing"),
         (
             "an old one",
             '{"nbformat": 3, "worksheets": []}',
-            "is a notebook of format 3, and hosts read 4: jupyter",
+            "is a notebook of format 3, but hosts read format 4: jupyter",
         ),
         ("no cells", '{"nbformat": 4}', "has no list of cells"),
         ("odd cells", '{"nbformat": 4, "cells": [1]}', "has no list of cells"),

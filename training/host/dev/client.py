@@ -12,7 +12,7 @@ JUPYTER = Path("/opt/trainyard/jupyter")
 PACKAGES = JUPYTER / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 WITHOUT = """\
 Error: this host's image has no JupyterLab, whose packages the client needs
-What it means: only `trainyard hold 2h` and `trainyard release` work here; use your own computer for other commands
+What it means: only `trainyard hold 2h` and `trainyard unhold` work here; use your own computer for other commands
 Next: bake an image with JupyterLab (without JUPYTER=none in its base image; for a local cloud, run make jupyter first)
 """
 

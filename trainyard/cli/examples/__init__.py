@@ -25,7 +25,7 @@ DIGITS = (
 )
 """Each digit in 7 rows of 5 dots."""
 SCHEMA = ".trainyard/job.schema.json"
-"""The schema by which editors complete and check the job file."""
+"""The schema for editors, which complete and check the job file."""
 
 
 def write(example: str, folder: Path) -> list[Path]:

@@ -1,1 +1,1 @@
-"""What a person is shown: on a terminal, in a pipe, while it goes on and when it is over."""
+"""Output of commands in terminals and pipes: live screens, plain lines, and reports."""

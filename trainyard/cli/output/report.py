@@ -155,7 +155,7 @@ def _time(status: RunStatus) -> None:
 
 
 def spans(status: RunStatus) -> list[tuple[str, float]]:
-    """Return the seconds spent in each state by its word, in the order in which they were first entered."""
+    """Return the seconds spent in each state by its word, in the order of their first entry."""
     ends: list[datetime] = [at for at, _ in status.words[1:]] + [status.execution.stopped or status.at]
     spent: dict[str, float] = {}
     for (entered, name), left in zip(status.words, ends, strict=True):

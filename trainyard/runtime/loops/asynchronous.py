@@ -1,12 +1,12 @@
-"""The asynchronous loop: the parameters lie on parameter servers; workers fetch, compute and push at their own pace.
+"""The asynchronous loop: parameter servers hold the parameters; workers fetch, compute and push at their own pace.
 
-A step is one push: the gradients of one worker's batch, which holds `global_batch_size` / workers examples. An epoch
-has as many steps as it takes the workers together to see as many examples as there are. Each worker has an order of
-its own (seed + worker), and a fast one gets further in it than a slow one: no two runs are equal.
+A step is one push: the gradients of one worker's batch of `global_batch_size` / workers examples. In an epoch, the
+workers together see as many examples as the data set has. Each worker has its own order (seed + worker), and a fast
+worker gets further than a slow one, so no two runs are equal.
 
-The chief keeps the workers busy, reads the statistics (step_statistics.py), and saves when nobody computes. When a
-worker is gone it still saves, and leaves to be started again. When a parameter server is gone, so are the parameters,
-and when somebody hangs, nothing can be saved: it leaves at once, and the last checkpoint counts.
+The chief keeps the workers busy, reads the statistics (step_statistics.py), and saves while the workers are idle. If a
+worker is gone, the chief saves and exits for a restart. If a parameter server is gone or a process hangs, nothing can
+be saved: the chief exits at once, and the next attempt continues from the last checkpoint.
 """
 
 import time
@@ -32,12 +32,12 @@ from trainyard.runtime.worker_local import SharedExamples, WorkerLocalExamples, 
 
 LOOK_SECONDS = 0.02
 AHEAD_SECONDS = 0.3
-"""So much work is scheduled ahead: enough to keep the workers busy, little enough to stop soon."""
+"""Seconds of work that are scheduled ahead: enough to keep the workers busy, and little enough to stop soon."""
 DRAIN_SECONDS = 45.0
 
 
 class Turn(Protocol):
-    """What a worker does at a stretch: it takes `batches` of them and pushes `pushes` times."""
+    """A unit of work of a worker: it takes `batches` batches and pushes `pushes` times."""
 
     @property
     def batches(self) -> int: ...
@@ -46,14 +46,14 @@ class Turn(Protocol):
     def pushes(self) -> int: ...
 
     def __call__(self, batches: Sequence[Any], statistics: StepStatistics) -> None:
-        """In the worker's graph; `batches` are (features, labels). Adds every push in the statistics."""
+        """Run in the worker's graph on batches of (features, labels), and count every push in the statistics."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneBatch:
-    """Fetch the parameters, compute the gradients of one batch, push them.
+    """The turn that fetches the parameters, computes the gradients of one batch, and pushes them.
 
-    `losses(labels, outputs)` answers one loss an example, `is_right(labels, outputs)` one 0/1 an example.
+    `losses(labels, outputs)` returns one loss for each example, `is_right(labels, outputs)` returns 0 or 1 for each.
     """
 
     model: Any
@@ -77,7 +77,7 @@ class OneBatch:
 
 
 class Work:
-    """Keeps the workers busy, and stops them. `dataset_of(worker)` is made by each worker, `done` steps are behind."""
+    """The scheduler of the workers. Each worker creates `dataset_of(worker)`; `done` steps were trained before."""
 
     def __init__(
         self,
@@ -93,21 +93,21 @@ class Work:
         self._datasets = iter(self._coordinator.create_per_worker_dataset(lambda: dataset_of(worker_here())))
         self._statistics = statistics
         self._turn = turn
-        self._promised = done
+        self._scheduled = done
 
     def schedule(self, until: int, *, delay: float) -> None:
-        """Turns, until this step is promised. What was promised before is done when nobody works any more."""
+        """Schedule turns up to this step."""
         if self._coordinator.done():
-            self._promised = self._statistics.read().step
-        while self._promised < until:
+            self._scheduled = self._statistics.read().step
+        while self._scheduled < until:
             self._coordinator.schedule(self._one_turn, args=(self._datasets,))
-            self._promised += self._turn.pushes
+            self._scheduled += self._turn.pushes
             time.sleep(delay)
 
     def stop(self) -> Snapshot:
-        """Waits until what was scheduled is done, or until it is clear that somebody will not do it.
+        """Wait until the scheduled work is done, for at most DRAIN_SECONDS, and return the statistics.
 
-        Raises what a worker or a parameter server raised.
+        Raises the errors of workers and parameter servers.
         """
         end = time.monotonic() + DRAIN_SECONDS
         while not self._coordinator.done() and time.monotonic() < end:
@@ -115,7 +115,7 @@ class Work:
         if self._coordinator.done():
             self._coordinator.join()
         snapshot = self._statistics.read()
-        self._promised = snapshot.step
+        self._scheduled = snapshot.step
         return snapshot
 
     @tf.function
@@ -126,9 +126,9 @@ class Work:
 
 
 class Asynchronous:
-    """Trains `model` with `optimizer`, both made under the scope of the cluster's strategy.
+    """Trains `model` with `optimizer`, both created in the scope of the cluster's strategy.
 
-    `turn` is what a worker does at a stretch. Raises SystemExit for what cannot be trained like this.
+    `turn` is the unit of work of a worker. Raises SystemExit for combinations that cannot be trained asynchronously.
     """
 
     def __init__(
@@ -153,13 +153,13 @@ class Asynchronous:
         self._saved_step = 0
 
     def train(self, examples: Examples) -> Trained:
-        """To the last step, from wherever the latest checkpoint is. Does not return when the chief must leave."""
+        """Train from the latest checkpoint to the last step. Never return if the chief must stop."""
         share = self._plan.global_batch_size // self._cluster.workers
         examples_of = by_worker(self._environment, examples, self._cluster.workers, batch=share)
         per_epoch = steps_per_epoch(examples_of.count, share, self._turn)
         steps = per_epoch * self._plan.epochs
         with self._cluster.strategy.scope():
-            if hasattr(self._optimizer, "build"):  # the state of a Keras optimizer is there only then
+            if hasattr(self._optimizer, "build"):  # creates the state of a Keras optimizer
                 self._optimizer.build(self._model.trainable_variables)
             statistics = StepStatistics(
                 epochs=self._plan.epochs, per_epoch=per_epoch, workers=self._cluster.workers
@@ -192,7 +192,7 @@ class Asynchronous:
     def _datasets(
         self, examples_of: SharedExamples | WorkerLocalExamples, share: int, turns_before: Sequence[int]
     ) -> Callable[[Any], Any]:
-        """Each worker goes on where it was in its own order of the examples, and never comes to its end."""
+        """Return a function for the endless data set of a worker, which continues at its position."""
         batches_before = tf.constant(turns_before, tf.int64) * self._turn.batches
 
         def dataset_of(worker: Any) -> Any:
@@ -234,14 +234,14 @@ class Asynchronous:
             if why and snapshot.step < steps:
                 leave(
                     RESTART,
-                    f"{why}: leaving at step {snapshot.step} of {steps}, which is saved, to be started again",
+                    f"{why}: step {snapshot.step} of {steps} is saved; stopping for a restart",
                 )
         snapshot = work.stop()
         self._save(snapshot, per_epoch)
         return snapshot
 
     def _report(self, before: Snapshot, now: Snapshot, reporter: Reporter, per_epoch: int) -> Snapshot:
-        """Report the steps between two snapshots: loss and accuracy are the means over them."""
+        """Report the steps between two snapshots, with the means of loss and accuracy."""
         if now.step > before.step:
             loss, accuracy = now.since(before)
             for step in range(before.step + 1, now.step + 1):
@@ -253,27 +253,27 @@ class Asynchronous:
         return now
 
     def _ahead(self, worker_progress: WorkerProgress) -> int:
-        """How many steps to have scheduled: some for every worker, and what they all do in AHEAD_SECONDS."""
+        """Return the number of steps to schedule ahead: two turns for every worker, or AHEAD_SECONDS of work."""
         turns = max(
             2 * self._cluster.workers, int(worker_progress.turns_per_second(time.monotonic()) * AHEAD_SECONDS)
         )
         return turns * self._turn.pushes
 
     def _leave_if_one_hangs(self, worker_progress: WorkerProgress) -> None:
-        """Nothing is saved: TensorFlow would wait for a worker that is connected and does not answer."""
+        """Stop without a checkpoint: TensorFlow would wait for a connected worker that does not answer."""
         hanging = worker_progress.hanging(time.monotonic())
         if hanging:
             named = ", ".join(map(str, hanging))
             leave(
                 RESTART,
-                f"no step of worker {named} for too long: it hangs; leaving to be started again from the last "
-                f"checkpoint, of step {self._saved_step}",
+                f"worker {named} hangs: it has finished no step for too long; stopping for a restart from the "
+                f"checkpoint of step {self._saved_step}",
             )
 
     def _why_to_leave(self, watch: Watch) -> str:
         if self._cluster.asked_to_leave:
-            return "told to leave"
-        return f"a peer is gone (nobody answers as {watch.gone})" if watch.gone else ""
+            return "stopping on request"
+        return f"a peer is gone (no answer from {watch.gone})" if watch.gone else ""
 
     def _is_due(self, step: int) -> bool:
         every, clock = self._plan.checkpoint_every, time.monotonic() - self._saved_at
@@ -294,12 +294,12 @@ class Asynchronous:
 
 
 def steps_per_epoch(examples: int, share: int, turn: Turn) -> int:
-    """Whole turns of `share` examples a batch. Raises SystemExit when there is not one."""
+    """Return the steps of an epoch in whole turns of a worker. Raises SystemExit if an epoch has none."""
     turns = examples // (share * turn.batches)
     if not turns:
         raise SystemExit(
-            f"{share * turn.batches} examples go into one turn of a worker, and there are {examples}: "
-            "make the global batch size smaller"
+            f"one turn of a worker takes {share * turn.batches} examples, but only {examples} exist: "
+            "reduce the global batch size"
         )
     return turns * turn.pushes
 
@@ -307,16 +307,16 @@ def steps_per_epoch(examples: int, share: int, turn: Turn) -> int:
 def refuse_what_cannot_work(optimizer: Any, plan: Plan, workers: int, replicas: int) -> None:
     if isinstance(optimizer, keras.optimizers.Optimizer):
         raise SystemExit(
-            "the optimizers of Keras 3 lose counts when several workers push at once: "
+            "optimizers of Keras 3 lose counts if several workers push at once: "
             f"use tf_keras.optimizers.{type(optimizer).__name__}"
         )
     if plan.global_batch_size < workers:
         raise SystemExit(
-            f"the global batch size {plan.global_batch_size} leaves nothing for some of the {workers} workers: "
-            "make it larger"
+            f"the global batch size {plan.global_batch_size} is smaller than the number of workers, {workers}: "
+            "increase it"
         )
     if replicas > 1:
         raise SystemExit(
-            f"each worker has {replicas} GPUs, and an asynchronous worker trains with one: "
-            "name types with one GPU in hardware.instance_types, and more workers"
+            f"each worker has {replicas} GPUs, but an asynchronous worker uses only one: "
+            "choose types with one GPU in hardware.instance_types, and more workers"
         )

@@ -1,11 +1,11 @@
-"""The elastic loop: the same batches and the same weights, whoever comes and goes between the attempts.
+"""The elastic loop: the batches and the weights stay the same if workers join or leave between attempts.
 
-Rules that make a restarted run equal to an uninterrupted one:
-- the batch size is global; a worker's share follows from how many workers there are;
-- the order of the data is a function of seed, epoch and step (data.py);
-- every step carries the votes of all workers along in one all-reduce: that somebody was told to leave, that the
-  chief's clock asks for a checkpoint. So all save and all leave at the same step;
-- when a peer is gone, everybody leaves at once with the code that means "start me again".
+Four rules make a restarted run equal to an uninterrupted one:
+- The batch size is global. A worker's share follows from the number of workers.
+- The order of the data is a function of seed, epoch and step (data.py).
+- One all-reduce in every step carries two votes of each worker: it must stop, or the chief's clock requires a
+  checkpoint. So all workers save and stop at the same step.
+- If a peer is gone, every process exits at once with the code that requests a restart.
 """
 
 import time
@@ -29,19 +29,19 @@ from trainyard.runtime.processes.leaving import leave
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """What all workers learned together in one step."""
+    """The results and votes of all workers in one step."""
 
     loss: float
     accuracy: float
-    somebody_leaves: bool
-    chief_wants_checkpoint: bool
+    stop_requested: bool
+    checkpoint_requested: bool
 
 
 class Elastic:
-    """Trains `model` with `optimizer`, both made inside the strategy's scope, step by step on all replicas.
+    """Trains `model` with `optimizer` in step on all replicas. Both must be created in the strategy's scope.
 
-    `losses(labels, outputs)` answers one loss an example, `is_right(labels, outputs)` one 0/1 an example.
-    `optimizer.apply_gradients` must add up the replicas' gradients, as every Keras optimizer does.
+    `losses(labels, outputs)` returns one loss for each example, and `is_right(labels, outputs)` returns 0 or 1 for
+    each. `optimizer.apply_gradients` must add up the replicas' gradients, as every Keras optimizer does.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Elastic:
         self._checkpoints = Checkpoints.of(cluster, environment, optimizer=optimizer, **state_of(model))
 
     def train(self, examples: Examples) -> Trained:
-        """To the last step, from wherever the latest checkpoint is. Does not return when the workers must leave."""
+        """Train from the latest checkpoint to the last step. Never return if the workers must stop."""
         per_epoch = steps_per_epoch(self._cluster, self._environment, examples, self._plan.global_batch_size)
         steps = per_epoch * self._plan.epochs
         resumed = self._resume(per_epoch)
@@ -101,18 +101,18 @@ class Elastic:
                 closed = self._history.close_epoch(step // per_epoch)
                 reporter.add_scalars(step, **{f"epoch/{name}": closed[name] for name in ("loss", "accuracy")})
             last = step == steps
-            if last or facts.somebody_leaves or facts.chief_wants_checkpoint or self._plan.is_due(step):
+            if last or facts.stop_requested or facts.checkpoint_requested or self._plan.is_due(step):
                 self._save(step, per_epoch)
-            if facts.somebody_leaves and not last:
+            if facts.stop_requested and not last:
                 self._cluster.end_together()
-                leave(RESTART, f"leaving at step {step} of {steps}, which is saved, to be started again")
+                leave(RESTART, f"step {step} of {steps} is saved; stopping for a restart")
             if self._plan.step_delay:
                 time.sleep(self._plan.step_delay)
         return Trained(step, steps, self._history.epochs)
 
     def _resume(self, per_epoch: int) -> Resumed | None:
         with self._cluster.strategy.scope():
-            if hasattr(self._optimizer, "build"):  # the state of a Keras optimizer is there only then
+            if hasattr(self._optimizer, "build"):  # creates the state of a Keras optimizer
                 self._optimizer.build(self._model.trainable_variables)
         resumed, saved = self._checkpoints.resume(self._plan, per_epoch)
         if resumed:
@@ -133,7 +133,7 @@ class Elastic:
 
     @tf.function(reduce_retracing=True)
     def _train_step(self, batch: Any, votes: Any) -> Any:
-        """One global step. Sum of losses, number right, and everybody's votes, reduced over all replicas at once."""
+        """Train one global step. Return the sum of losses, the number of correct examples, and the votes."""
 
         def on_replica(batch: Any, votes: Any) -> Any:
             features, labels = batch
@@ -145,8 +145,8 @@ class Elastic:
             variables = self._model.trainable_variables
             self._optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables, strict=True))
             right = tf.reduce_sum(self._is_right(labels, outputs))
-            told = tf.concat([tf.stack([tf.reduce_sum(losses), right]), votes], axis=0)
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, told)
+            summed = tf.concat([tf.stack([tf.reduce_sum(losses), right]), votes], axis=0)
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, summed)
 
         reduced = self._cluster.strategy.run(on_replica, args=(batch, votes))
         return self._cluster.strategy.experimental_local_results(reduced)[0]

@@ -1,4 +1,4 @@
-"""Examples given to the replicas of a strategy whose workers train in step."""
+"""Distribution of examples to the replicas of workers that train in step."""
 
 from typing import Any
 
@@ -9,32 +9,31 @@ from trainyard.runtime.environment import Environment
 from trainyard.runtime.processes.cluster import Cluster
 
 HELD: list[Any] = []
-"""Iterators over distributed data, which nobody lets go of: a strategy's devices have pipelines of their own, which
-TensorFlow tunes, and whoever lets go of one may wait for the thread that does (data.py, `_untuned`)."""
+"""Iterators over distributed data, kept until the program ends: deleting one may block (data.py, `_untuned`)."""
 
 
 def steps_per_epoch(
     cluster: Cluster, environment: Environment, examples: Examples, global_batch_size: int
 ) -> int:
-    """As many whole global batches as the worker with the fewest examples can do. All workers must call it."""
+    """Return the whole global batches that every worker can fill. All workers must call it."""
     replicas = cluster.strategy.num_replicas_in_sync
     if global_batch_size < replicas:
         raise SystemExit(
-            f"the global batch size {global_batch_size} is smaller than the {replicas} replicas that share it: "
-            "make it larger"
+            f"the global batch size {global_batch_size} is smaller than the number of replicas, {replicas}: "
+            "increase it"
         )
     counts = cluster.all_say(examples.count)
     if not _own_files_only(environment, examples) and len(set(counts)) > 1:
         raise SystemExit(
-            f"the workers have {', '.join(map(str, counts))} training examples: each must have all of them, "
-            "or files of its own by `sharding: file` in the job"
+            f"the workers have different numbers of training examples ({', '.join(map(str, counts))}): give each "
+            "worker all of them, or its own files by `sharding: file` in the job"
         )
     share = _share(cluster, environment, examples, global_batch_size, cluster.place.position)
     least = min(cluster.all_say(share.batches_in(examples.count)))
     if not least:
         raise SystemExit(
-            f"the global batch size {global_batch_size} is larger than the {' + '.join(map(str, counts))} training "
-            "examples can fill on every worker: make it smaller"
+            f"the global batch size {global_batch_size} is too large for the training examples of every worker "
+            f"({' + '.join(map(str, counts))}): reduce it"
         )
     return least
 
@@ -49,9 +48,9 @@ def distributed(
     first_step: int,
     per_epoch: int,
 ) -> Any:
-    """A distributed data set: each element is what the replicas do of one global batch, from `first_step` on.
+    """Return a distributed data set with the replicas' parts of each global batch from `first_step` on.
 
-    It has no end, and TensorFlow is told so: else the workers ask each other before every step who has examples left,
+    The data set is declared endless. Otherwise the workers check before every step whether all have examples left,
     which may take longer than the step (tensorflow/python/distribute/input_lib.py, `_enable_get_next_as_optional`).
     """
 

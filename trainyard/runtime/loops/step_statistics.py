@@ -1,8 +1,8 @@
-"""Step statistics of asynchronous training, kept on the parameter servers and added to by the steps themselves.
+"""Step statistics of asynchronous training. The steps add to them on the parameter servers.
 
-They are exact however the workers race: no step is lost or counted twice, and each knows its staleness, that is how
-many pushes came between its fetch and its own. For that `step` counts by the one operation that counts and answers in
-one go, and each worker has rows of its own: two that add to one row at a time may lose one (4 of 60,000 did).
+They are exact although the workers race: no step is lost or counted twice. Staleness is the number of pushes between
+the fetch and the push of a step. `step` is counted by an operation that increments and returns in one go, and each
+worker has its own rows, because concurrent additions to one row may lose one (4 of 60,000 did).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,14 @@ LOSS, ACCURACY, STALENESS, STEPS = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The statistics as the chief read them. `epochs` and `stalest` have a row an epoch, `turns` a number a worker."""
+    """The statistics at one moment."""
 
     epochs: Any
+    """One row for each epoch."""
     stalest: Any
+    """One value for each epoch."""
     turns: tuple[int, ...]
+    """One value for each worker."""
 
     @property
     def step(self) -> int:
@@ -30,19 +33,19 @@ class Snapshot:
 
     @property
     def staleness(self) -> dict[str, float]:
-        """Of all steps so far, the mean and the largest."""
+        """Return the mean and the maximum of all steps so far."""
         return {
             "staleness": round(float(self.epochs[:, STALENESS].sum() / max(self.step, 1)), 3),
             "staleness_max": int(self.stalest.max()),
         }
 
     def since(self, earlier: "Snapshot") -> tuple[float, float]:
-        """Mean loss and accuracy of the steps since `earlier`, of which there must be some."""
+        """Return the mean loss and accuracy of the steps since `earlier`. At least one step is required."""
         sums = self.epochs.sum(axis=0) - earlier.epochs.sum(axis=0)
         return float(sums[LOSS] / sums[STEPS]), float(sums[ACCURACY] / sums[STEPS])
 
     def history(self, per_epoch: int) -> list[dict[str, float]]:
-        """The means over the steps of every epoch that is over."""
+        """Return the means of each finished epoch."""
         over = min(self.step // per_epoch, len(self.epochs))
         means = (self.epochs[:over] / self.epochs[:over, STEPS:]).tolist()
         return [
@@ -61,7 +64,7 @@ class Snapshot:
 
 
 class StepStatistics(tf.Module):
-    """To be made under the strategy's scope. `per_epoch` steps are an epoch."""
+    """The statistics on the parameter servers. Create it in the strategy's scope."""
 
     def __init__(self, *, epochs: int, per_epoch: int, workers: int) -> None:
         super().__init__()
@@ -80,7 +83,7 @@ class StepStatistics(tf.Module):
         )
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """`saved`: what `Snapshot.to_json` said, for as many epochs or fewer. The first worker's rows take it all."""
+        """Restore the JSON of a snapshot into the first worker's rows. It may have fewer epochs."""
         done = np.asarray(saved["epochs"])
         epochs, stalest = np.zeros(self._epochs.shape), np.zeros(self._stalest.shape, np.int64)
         epochs[: len(done)], stalest[: len(done)] = done, saved["stalest"]
@@ -90,8 +93,10 @@ class StepStatistics(tf.Module):
         self.step.assign(int(epochs[:, STEPS].sum()))
 
     def add_push(self, gradients: Sequence[Any], *, fetched_at: Any, loss: Any, accuracy: Any) -> None:
-        """In the worker's graph: a step is done as soon as its gradients are there. `fetched_at`: what `step` was when
-        the parameters were fetched."""
+        """Count a step in the worker's graph once its gradients exist.
+
+        `fetched_at` is the value of `step` when the parameters were fetched.
+        """
         with tf.control_dependencies(gradients):
             before = tf.raw_ops.ResourceCountUpTo(resource=self.step.handle, limit=WITHOUT_END, T=tf.int64)
         epochs = self._shape[1]
@@ -102,12 +107,12 @@ class StepStatistics(tf.Module):
         tf.raw_ops.ResourceScatterMax(resource=self._stalest.handle, indices=[row], updates=[staleness])
 
     def add_turn(self) -> None:
-        """In the worker's graph: it has done with the batches it took."""
+        """Count a finished turn in the worker's graph."""
         _add(self._turns, worker_here(), tf.ones((), tf.int64))
 
 
 def worker_here() -> Any:
-    """Whose graph this is, as a number, where the coordinator runs something on a worker."""
+    """Return the index of the worker whose graph this is."""
     return tf.cast(tf.distribute.coordinator.experimental_get_current_worker_index(), tf.int64)
 
 

@@ -1,1 +1,1 @@
-"""The processes that train together: who is who, how they form a cluster, how they leave it."""
+"""The processes of a cluster: their places, how they form the cluster, and how they exit."""

@@ -1,4 +1,4 @@
-"""The formed cluster: this process's place in it, the strategy, and what all its processes say to each other."""
+"""The formed cluster: this process's place, the strategy, and the exchange of values between processes."""
 
 import signal
 import threading
@@ -15,15 +15,16 @@ from trainyard.runtime.processes.forming import answers, gpus, make_strategy
 from trainyard.runtime.processes.leaving import leave_when_a_peer_is_gone
 from trainyard.runtime.processes.place import Place, strategy_for
 from trainyard.runtime.processes.serving import send_shutdown_notice, serve
+from trainyard.values.quantities import counted
 
 LOOK_SECONDS = 0.2
 CHIEF_STAYS_SECONDS = 0.3
-"""So that TensorFlow has no lost connection to complain of in the others' logs."""
+"""Seconds that keep TensorFlow from logging a lost connection on the other hosts."""
 MOST_SECONDS_TO_END = 30.0
 
 
 class Cluster:
-    """`asked_to_leave` turns true when SIGTERM came."""
+    """The cluster. `asked_to_leave` becomes True at SIGTERM."""
 
     def __init__(self, place: Place, kind: Strategy, strategy: Any) -> None:
         self.place = place
@@ -37,7 +38,7 @@ class Cluster:
 
     @property
     def workers(self) -> int:
-        """How many processes compute gradients: a chief of parameter servers does not."""
+        """Return the number of processes that compute gradients. A chief of parameter servers does not."""
         match self.kind:
             case Strategy.PARAMETER_SERVER:
                 return len(self.place.members["worker"])
@@ -48,7 +49,7 @@ class Cluster:
 
     @property
     def in_step(self) -> bool:
-        """Whether this process trains together with others, step by step."""
+        """Return True if this process trains in step with others."""
         match self.kind:
             case Strategy.MULTI_WORKER:
                 return self.workers > 1 and self.place.role != "evaluator"
@@ -59,12 +60,12 @@ class Cluster:
 
     @property
     def file_device(self) -> str | None:
-        """Where files are written and read: what lies on parameter servers would otherwise be saved over there."""
+        """Return the device for files. Variables on parameter servers would otherwise be saved there."""
         over_there = self.kind == Strategy.PARAMETER_SERVER and self.place.role == "chief"
         return "/job:chief/replica:0/task:0/device:CPU:0" if over_there else None
 
     def all_say(self, value: int) -> list[int]:
-        """What every process that trains says, in the order of the workers. Waits until all have called it."""
+        """Return the values of all training processes in the order of the workers. Blocks until all have called it."""
         if not self.in_step:
             return [value]
         own = [value if index == self.place.position else 0 for index in range(self.workers)]
@@ -72,36 +73,36 @@ class Cluster:
         return [said // replicas_here for said in self._sum(tf.constant(own, tf.int64)).numpy().tolist()]
 
     def finish(self, environment: Environment) -> None:
-        """Returns when every process has got this far and may leave with success."""
+        """Return once every process has called it and may exit with success."""
         if self.kind == Strategy.PARAMETER_SERVER and self.is_chief:
             send_shutdown_notice(self.place, environment)
         self.end_together()
 
     def end_together(self) -> None:
-        """Returns when every process has got this far, and none needs this one any more.
+        """Return once every process has called it and none needs this one.
 
-        Processes fetch what they reduce from each other. One that ended while another still fetched the last word would
-        look like one that failed. So there is one word more: whoever is in that has all before it, and whether it
-        comes through matters to nobody. It has a thread of its own, since NCCL may wait for ever for who is gone.
+        Processes fetch reduced values from each other, and a process that exits during the last fetch would look like a
+        failed one. So one more reduction follows: a process in it has finished all others, and its result is not used.
+        It runs in a thread, because NCCL may wait forever for a process that has exited.
         """
         if not self.in_step:
             return
         self.all_say(1)
-        last_word = threading.Thread(target=self._say_for_nobody, daemon=True)
-        last_word.start()
+        last_exchange = threading.Thread(target=self._exchange_unused, daemon=True)
+        last_exchange.start()
         end = time.monotonic() + MOST_SECONDS_TO_END
-        while last_word.is_alive() and self._goes_on(end):
-            last_word.join(LOOK_SECONDS)
+        while last_exchange.is_alive() and self._may_wait(end):
+            last_exchange.join(LOOK_SECONDS)
         if self.is_chief:
             time.sleep(CHIEF_STAYS_SECONDS)
-        while not self.is_chief and self._goes_on(end):
+        while not self.is_chief and self._may_wait(end):
             time.sleep(LOOK_SECONDS)
 
-    def _goes_on(self, end: float) -> bool:
-        """Whether there is time left, and for the others a chief."""
+    def _may_wait(self, end: float) -> bool:
+        """Return True while time is left and, except on the chief, the chief answers."""
         return time.monotonic() < end and (self.is_chief or answers(self.place.trainers[0]))
 
-    def _say_for_nobody(self) -> None:
+    def _exchange_unused(self) -> None:
         with suppress(tf.errors.OpError):
             self.all_say(1)
 
@@ -116,12 +117,12 @@ class Cluster:
 
 
 def join(environment: Environment) -> Cluster:
-    """Form the cluster. A parameter server, and a worker of one, serves in here and never comes back."""
+    """Form the cluster. On a parameter server and on its workers, serve the chief and never return."""
     place = Place.from_tf_config(environment.tf_config)
     kind = strategy_for(environment.strategy, place, len(gpus()))
     if kind == Strategy.PARAMETER_SERVER and place.members and "chief" not in place.members:
         raise SystemExit(
-            "TF_CONFIG names no chief, whom trainyard.runtime needs beside the workers: leave out cluster.chief: worker"
+            "TF_CONFIG names no chief, but trainyard.runtime needs one: remove cluster.chief: worker from the job file"
         )
     if kind == Strategy.PARAMETER_SERVER and place.role in ("ps", "worker"):
         serve(place, environment)
@@ -131,15 +132,15 @@ def join(environment: Environment) -> Cluster:
         leave_when_a_peer_is_gone()
     _listen_for_sigterm(cluster)
     print(
-        f"{place.name} of {kind}: {cluster.workers} workers, {strategy.num_replicas_in_sync} replicas, "
-        f"{len(gpus())} GPUs here",
+        f"{place.name} of {kind}: {counted(cluster.workers, 'worker')}, "
+        f"{counted(strategy.num_replicas_in_sync, 'replica')}, {counted(len(gpus()), 'GPU')} here",
         flush=True,
     )
     return cluster
 
 
 def _listen_for_sigterm(cluster: Cluster) -> None:
-    """After the strategy was made: a strategy of several workers takes SIGTERM for itself and then ignores it."""
+    """Handle SIGTERM. Call it after the strategy is created, because a multi-worker strategy replaces the handler."""
 
     def asked(number: int, frame: FrameType | None) -> None:
         cluster.asked_to_leave = True

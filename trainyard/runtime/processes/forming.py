@@ -1,4 +1,4 @@
-"""How the processes of a cluster find each other, each strategy in its own way and with a deadline."""
+"""The processes of a cluster find each other here, each strategy in its own way and with a deadline."""
 
 import os
 import signal
@@ -20,9 +20,9 @@ HANDSHAKE_SECONDS = 60.0
 
 
 def make_strategy(kind: Strategy, place: Place, *, devices: int, form_seconds: float) -> Any:
-    """The strategy, formed. Who does not come in time is named, and everybody leaves to be started again.
+    """Form the cluster and return its strategy. If a process is missing in time, name it and exit for a restart.
 
-    `devices` stand in for GPUs under `mirrored` where there are none.
+    Without GPUs, `mirrored` uses `devices` logical processors.
     """
     use_processors()
     if place.role == "evaluator" or kind == Strategy.SINGLE:
@@ -30,7 +30,7 @@ def make_strategy(kind: Strategy, place: Place, *, devices: int, form_seconds: f
     if kind == Strategy.MIRRORED:
         return tf.distribute.MirroredStrategy(None if gpus() else _logical_processors(devices))
     if not place.members:
-        raise SystemExit(f"{kind} needs TF_CONFIG, which says who the others are: there is none")
+        raise SystemExit(f"{kind} needs TF_CONFIG with the addresses of the cluster, but it is not set")
     if kind == Strategy.MULTI_WORKER:
         with _forming(place, form_seconds):
             return tf.distribute.MultiWorkerMirroredStrategy()
@@ -46,9 +46,9 @@ def gpus() -> list[Any]:
 
 
 def use_processors() -> None:
-    """As many threads as this process may use processors, unless the environment says otherwise.
+    """Use as many threads as this process may use processors, unless the environment sets the number.
 
-    TensorFlow counts the machine's processors, not those it was given; too many threads cost a small host dearly.
+    TensorFlow counts all processors of the machine, and too many threads slow down a small host.
     """
     if gpus():
         return
@@ -69,7 +69,7 @@ def answers(address: str) -> bool:
 
 
 def wait_for(addresses: Collection[str], seconds: float) -> tuple[str, ...]:
-    """Wait until all of them answer; who does not when the time is over."""
+    """Wait until all addresses answer, and return those that do not answer in time."""
     end = time.monotonic() + seconds
     absent = tuple(addresses)
     while absent := tuple(address for address in absent if not answers(address)):
@@ -80,10 +80,10 @@ def wait_for(addresses: Collection[str], seconds: float) -> tuple[str, ...]:
 
 
 def leave_without(absent: Collection[str], place: Place, seconds: float) -> None:
-    """Leave to be started again when anybody is absent, naming them."""
+    """Exit for a restart if a process is absent, and name it."""
     if absent:
         named = ", ".join(place.others()[address] for address in absent)
-        leave(RESTART, f"the cluster did not form in {seconds:g} seconds: nobody answers as {named}")
+        leave(RESTART, f"the cluster did not form in {seconds:g} seconds: no answer from {named}")
 
 
 def _logical_processors(count: int) -> list[str]:
@@ -94,11 +94,11 @@ def _logical_processors(count: int) -> list[str]:
 
 @contextmanager
 def _forming(place: Place, seconds: float) -> Iterator[None]:
-    """Inside, TensorFlow forms the cluster.
+    """TensorFlow forms the cluster in the block.
 
-    TensorFlow waits for a missing process without a word and without an end, and no other thread runs meanwhile.
-    So all look for each other first, each on the port on which TensorFlow will listen. Should one vanish just then,
-    SIGALRM ends the process; the host agent knows what that means.
+    TensorFlow waits for a missing process silently and forever, and blocks all threads. So the processes find each
+    other first, on the ports on which TensorFlow will listen. If one exits after that, SIGALRM ends this process, and
+    the host agent restarts it.
     """
     with _listening(place.address, len(place.others())):
         absent = wait_for(place.others(), seconds)
@@ -115,7 +115,7 @@ def _forming(place: Place, seconds: float) -> Iterator[None]:
 
 @contextmanager
 def _listening(address: str, callers: int) -> Iterator[None]:
-    """Be seen at `address` before TensorFlow listens there."""
+    """Listen at `address` before TensorFlow does."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         host, _, port = address.rpartition(":")

@@ -1,4 +1,4 @@
-"""Leaving: with a code that means something, at once, whatever TensorFlow's threads are doing."""
+"""Exit at once with a meaningful code, whatever TensorFlow's threads are doing."""
 
 import os
 import sys
@@ -19,24 +19,24 @@ PEER_ERRORS = (
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
 )
-"""How TensorFlow says that another process is gone."""
+"""TensorFlow's errors for a process that is gone."""
 
 
 def leave(code: int, reason: str) -> NoReturn:
-    """End the process now. A normal exit waits for peers that may be gone: up to 16 seconds were seen."""
+    """End the process now. A normal exit waits up to 16 s for peers that may be gone."""
     print(reason, flush=True)
     sys.stderr.flush()
     os._exit(code)
 
 
 def leave_when_a_peer_is_gone() -> None:
-    """From now on an error that nobody caught ends this process at once, one that a lost peer caused with RESTART."""
+    """End this process at once after an uncaught error, with RESTART if a lost peer caused the error."""
 
     def ended(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if isinstance(error, PEER_ERRORS):
             leave(
                 RESTART,
-                f"a peer is gone ({kind.__name__}: {_first_line(error)}); leaving to be started again",
+                f"a peer is gone ({kind.__name__}: {_first_line(error)}); stopping for a restart",
             )
         traceback.print_exception(kind, error, trace)
         sys.stderr.flush()

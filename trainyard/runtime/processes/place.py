@@ -1,4 +1,4 @@
-"""This process's place among the processes that train together: TF_CONFIG, read."""
+"""This process's place in the cluster, read from TF_CONFIG."""
 
 import json
 from collections.abc import Mapping
@@ -9,9 +9,10 @@ from trainyard.protocol.cluster import Strategy
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`members` are the addresses of every role; without TF_CONFIG there are none, and this process is the chief."""
+    """The place of this process. Without TF_CONFIG, it is the chief and has no members."""
 
     members: Mapping[str, tuple[str, ...]]
+    """The addresses of every role."""
     role: str
     index: int
 
@@ -19,9 +20,9 @@ class Place:
     def from_tf_config(text: str | None) -> "Place":
         if not text:
             return Place({}, "chief", 0)
-        said = json.loads(text)
-        members = {role: tuple(addresses) for role, addresses in said["cluster"].items()}
-        return Place(members, said["task"]["type"], int(said["task"]["index"]))
+        config = json.loads(text)
+        members = {role: tuple(addresses) for role, addresses in config["cluster"].items()}
+        return Place(members, config["task"]["type"], int(config["task"]["index"]))
 
     @property
     def name(self) -> str:
@@ -29,7 +30,7 @@ class Place:
 
     @property
     def is_chief(self) -> bool:
-        """Where the cluster has no role called chief, worker 0 is it."""
+        """Return True on the chief. In a cluster without this role, worker 0 is the chief."""
         return self.index == 0 and self.role == (
             "worker" if self.members and "chief" not in self.members else "chief"
         )
@@ -40,16 +41,16 @@ class Place:
 
     @property
     def trainers(self) -> tuple[str, ...]:
-        """The addresses of those that train in step under multi_worker, the chief first."""
+        """Return the addresses of the processes that train in step, the chief first."""
         return (*self.members.get("chief", ()), *self.members.get("worker", ()))
 
     @property
     def position(self) -> int:
-        """This process's place among the trainers."""
+        """Return the index of this process among the trainers."""
         return self.index + (len(self.members.get("chief", ())) if self.role == "worker" else 0)
 
     def others(self) -> dict[str, str]:
-        """Address of everybody else that listens on a port: what it is."""
+        """Return the names of the other listening processes by address."""
         return {
             address: f"{role} {index} at {address}"
             for role, addresses in sorted(self.members.items())
@@ -58,12 +59,12 @@ class Place:
         }
 
 
-def strategy_for(said: str | None, place: Place, gpus: int) -> Strategy:
-    """What the environment asks for; where it says nothing, what TF_CONFIG and the GPUs here suggest."""
-    if said:
-        if said not in tuple(Strategy):
-            raise SystemExit(f"TRAINYARD_STRATEGY is {said!r}: it may be {', '.join(Strategy)}")
-        return Strategy(said)
+def strategy_for(name: str | None, place: Place, gpus: int) -> Strategy:
+    """Return the strategy of the environment, else the strategy that TF_CONFIG and the GPUs suggest."""
+    if name:
+        if name not in tuple(Strategy):
+            raise SystemExit(f"TRAINYARD_STRATEGY is {name!r}; allowed are {', '.join(Strategy)}")
+        return Strategy(name)
     if place.members:
         return Strategy.PARAMETER_SERVER if "ps" in place.members else Strategy.MULTI_WORKER
     return Strategy.MIRRORED if gpus > 1 else Strategy.SINGLE

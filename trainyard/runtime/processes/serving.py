@@ -1,4 +1,4 @@
-"""What a parameter server, and a worker of one, does: serve the chief until it is gone."""
+"""Parameter servers and their workers: serve the chief until it is gone."""
 
 import time
 from pathlib import Path
@@ -18,10 +18,10 @@ GONE_AFTER_LOOKS = 6
 
 
 def serve(place: Place, environment: Environment) -> NoReturn:
-    """Answer the chief until its port has been closed for a while.
+    """Serve the chief until its port has been closed for 3 s.
 
-    The code is 0 when the chief has sent its shutdown notice, else RESTART. SIGTERM is ignored here: the chief gets the
-    interruption too, and what it saves then lies on the parameter servers.
+    Exit with 0 after the chief's shutdown notice, else with RESTART. SIGTERM is ignored, because the chief still saves
+    the variables of the parameter servers.
     """
     notice = _shutdown_notice(environment, place.role, place.index)
     notice.unlink(missing_ok=True)
@@ -42,12 +42,12 @@ def serve(place: Place, environment: Environment) -> NoReturn:
         time.sleep(LOOK_SECONDS)
         unanswered = 0 if answers(chief) else unanswered + 1
     if notice.exists():
-        leave(FINISHED, f"{place.name} is not needed any more: the chief has finished")
-    leave(RESTART, f"a peer is gone (nobody answers as the chief at {chief}); leaving to be started again")
+        leave(FINISHED, f"{place.name} ends: the chief has finished")
+    leave(RESTART, f"a peer is gone (no answer from the chief at {chief}); stopping for a restart")
 
 
 def send_shutdown_notice(place: Place, environment: Environment) -> None:
-    """The chief tells everybody who serves it that all is done, by a file that each writes for itself."""
+    """Send the shutdown notice from the chief, as a file on each serving process."""
     for role in ("worker", "ps"):
         for index in range(len(place.members[role])):
             try:

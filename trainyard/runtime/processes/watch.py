@@ -1,4 +1,4 @@
-"""Watching the others from a thread of its own: a call that waits for a lost peer must not blind the chief."""
+"""The chief's watch over its peers, in a thread: training calls may block on a lost peer."""
 
 import threading
 import time
@@ -16,15 +16,15 @@ SAVE_SECONDS = 60.0
 FIRST_TURN_SECONDS = 180.0
 STALLED_SECONDS = 60.0
 SLOW_TURNS = 20
-"""A worker may take STALLED_SECONDS for a turn, or as long as so many of its turns took on average."""
+"""A worker may take STALLED_SECONDS for a turn, or the average time of this many turns."""
 
 
 class Watch:
-    """Looks at addresses: `vital` and `helpers` are address -> who that is.
+    """Watches peers, given by address and name.
 
-    Without a vital one nothing can be saved: this process leaves at once, with RESTART. Without a helper it may still
-    save: `gone` names who is missing, and this process leaves by itself within SAVE_SECONDS, or is made to.
-    It is made to leave, too, when the step it `saw` stays the same for too long.
+    Without a `vital` peer nothing can be saved, so this process exits at once with RESTART. Without a helper it can
+    still save: `gone` names the helper, and the process must exit within SAVE_SECONDS, or it is ended. It is also
+    ended if no new step comes for too long.
     """
 
     def __init__(self, *, vital: Mapping[str, str], helpers: Mapping[str, str]) -> None:
@@ -48,7 +48,7 @@ class Watch:
         self._over.set()
 
     def saw(self, step: int, *, patience: float) -> None:
-        """The training is at this step; the next one may take so many seconds."""
+        """Record the current step. The next one may take `patience` seconds."""
         self._patience = patience
         if step > self._step:
             self._step, self._moved_at = step, time.monotonic()
@@ -62,23 +62,23 @@ class Watch:
                 self.gone, gone_at = ", ".join(helpers), now
             if vital or (gone_at is not None and now - gone_at > SAVE_SECONDS):
                 named = ", ".join(vital) or self.gone
-                leave(RESTART, f"a peer is gone (nobody answers as {named}); leaving to be started again")
+                leave(RESTART, f"a peer is gone (no answer from {named}); stopping for a restart")
             if now - self._moved_at > self._patience + SAVE_SECONDS:
                 leave(
                     RESTART,
-                    f"no step for {now - self._moved_at:.0f} seconds, though everybody's port is open: "
-                    "a parameter server or the workers hang; leaving to be started again",
+                    f"no step for {now - self._moved_at:.0f} seconds, although all ports are open: "
+                    "a parameter server or the workers hang; stopping for a restart",
                 )
 
     def _absent(self, addresses: Mapping[str, str]) -> list[str]:
-        """Who did not answer in the last looks."""
+        """Return the names of the peers that did not answer in the last LOOKS_UNTIL_GONE checks."""
         for address in addresses:
             self._misses[address] = 0 if answers(address) else self._misses.get(address, 0) + 1
         return [who for address, who in addresses.items() if self._misses[address] >= LOOKS_UNTIL_GONE]
 
 
 class WorkerProgress:
-    """Who works, and how fast: from how many turns each worker has done, seen again and again."""
+    """The speed of the workers, and which ones hang, from repeated counts of their turns."""
 
     def __init__(self, turns: Sequence[int], now: float) -> None:
         self._began = now
@@ -95,7 +95,7 @@ class WorkerProgress:
         return (sum(self._turns) - sum(self._before)) / max(now - self._began, LOOK_SECONDS)
 
     def patience(self, now: float) -> float:
-        """How many seconds a worker may take for a turn; one that takes longer is said to hang."""
+        """Return the seconds that a worker may take for a turn before it counts as hanging."""
         if any(done == before for done, before in zip(self._turns, self._before, strict=True)):
             return FIRST_TURN_SECONDS
         return max(STALLED_SECONDS, SLOW_TURNS * len(self._turns) / self.turns_per_second(now))

@@ -1,1 +1,1 @@
-"""The pages: each gathers what it shows, by the client alone."""
+"""The pages. Each one collects its values through trainyard.client."""

@@ -33,13 +33,13 @@ class Compare(Page):
     async def look(self, cache: Cache) -> Seen:
         return {"comparison": await cache.ask(("compare", self.runs), self._comparison, FRESH)}
 
-    def news(self, seen: Seen, told: dict[str, Any], last: str) -> Iterator[News]:
+    def news(self, seen: Seen, sent: dict[str, Any], last: str) -> Iterator[News]:
         comparison: Comparison | None = seen.get("comparison")
         if comparison is None:
             return
         curves = {side.run: side.losses for side in comparison.sides if side.losses}
-        if told.get("curves") != curves:
-            told["curves"] = curves
+        if sent.get("curves") != curves:
+            sent["curves"] = curves
             yield News(
                 "compared", {"curves": [{"label": run, **columns(losses)} for run, losses in curves.items()]}
             )

@@ -22,5 +22,5 @@ class Hosts(Page):
 
 
 def all_hosts(yard: Yard) -> list[YardHost]:
-    """Those also that EC2 still shows: a run that has just ended shows its own."""
+    """Return the hosts, including terminated ones that EC2 still lists: the page of a run shows its own."""
     return yards.hosts(yard, gone=True)

@@ -1,4 +1,4 @@
-"""The images and what each was made from, and the bakes."""
+"""The family tree of the images, and the bakes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_BAKES = 8
 
 @dataclass(frozen=True)
 class Branch:
-    """An image, and those that were made from it, the newest first."""
+    """An image with its descendants, newest first."""
 
     image: Image
     children: tuple[Branch, ...]
@@ -39,7 +39,7 @@ def _bakes(yard: Yard) -> tuple[ListedRun, ...]:
 
 
 def tree_of(images: Sequence[Image]) -> tuple[Branch, ...]:
-    """By parents; at the top those whose parent is none of the yard's. Who may tag may write anything as a parent."""
+    """Return the images by parents. Images whose parent is not in the yard are roots, also one that names itself."""
     own = {image.id for image in images}
     roots = [image for image in images if image.parent == image.id or image.parent not in own]
     return tuple(_branch(root, images) for root in roots)

@@ -1,4 +1,4 @@
-"""What the runs of a month have cost, by day and by who asked for them."""
+"""The cost of a month's runs, by day, by user and by job."""
 
 from __future__ import annotations
 
@@ -20,30 +20,32 @@ MOST = 10_000
 
 @dataclass(frozen=True)
 class Day:
-    """`part` is its share of the dearest day, in percent."""
+    """The cost of one day."""
 
     number: int
     runs: int
     dollars: float
     part: float
+    """Percent of the most expensive day."""
 
 
 @dataclass(frozen=True)
 class Month:
-    """`budget` is that of this one; None of others."""
+    """The runs of a month."""
 
     begin: datetime
     runs: tuple[ListedRun, ...]
     budget: Budget | None
+    """None except for the current month."""
 
 
 @dataclass(frozen=True)
 class Money(Page):
-    """Of the month that begins then; of this one where it is None."""
+    """The page of the month that starts at `begin`; by default, of the current month."""
 
     begin: datetime | None = None
 
-    name, title, parts = "money", "Money", ("month",)
+    name, title, parts = "money", "Cost", ("month",)
 
     @property
     def query(self) -> dict[str, str]:

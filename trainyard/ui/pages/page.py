@@ -1,4 +1,4 @@
-"""What every page is: a folder of templates, the parts of it that change, and what these show."""
+"""The base of all pages: a folder of templates, and the values that their changing parts show."""
 
 from __future__ import annotations
 
@@ -10,42 +10,46 @@ from trainyard.client import YardError
 from trainyard.ui.cache import Cache
 
 Seen = dict[str, Any]
-"""What the templates know by name."""
+"""Values for the templates, by name."""
 
 
 @dataclass(frozen=True)
 class News:
-    """What a script of the page takes, rather than a part of its text. `id` says how far the page is with it."""
+    """Data for a script of the page."""
 
     event: str
     data: Mapping[str, Any]
     id: str = ""
+    """The position of the page in a log, which the browser sends back when it reconnects."""
 
 
 class Page:
-    """`name` is the folder of its templates: `page.html`, and one for each of its `parts`."""
+    """A page of the yard."""
 
     name: ClassVar[str]
+    """The folder of its templates: `page.html`, and one template for each of its `parts`."""
     title: ClassVar[str]
     parts: ClassVar[tuple[str, ...]]
 
     @property
     def query(self) -> dict[str, str]:
-        """What its address has behind the path."""
+        """Return the query of the page's address."""
         return {}
 
     async def look(self, cache: Cache) -> Seen:
-        """What there is to see now. Raises YardError where that is nothing."""
+        """Return the current values. Raises YardError."""
         raise NotImplementedError
 
-    def news(self, seen: Seen, told: dict[str, Any], last: str) -> Iterator[News]:
-        """What is new for a page that has been told so far what is in `told`, which this writes; `last` is the id that
-        it had before a break."""
+    def news(self, seen: Seen, sent: dict[str, Any], last: str) -> Iterator[News]:
+        """Yield the new data since the last call, and record them in `sent`.
+
+        `last` is the ID of the last event before a reconnection.
+        """
         yield from ()
 
 
 async def looked(page: Page, cache: Cache) -> Seen:
-    """What there is to see, or what is in the way as `troubles`."""
+    """Return the values, or the error as `troubles`."""
     try:
         seen = await page.look(cache)
     except YardError as error:

@@ -1,4 +1,4 @@
-"""One run: what it did, when, why, on which hosts, for how much."""
+"""The page of one run: state, timeline, capacity search, hosts, log, results and cost."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from trainyard.values.quantities import span
 from trainyard.values.text import printable
 
 OVER_FRESH = 10.0
-"""A run that is over changes no more, but for what the last hosts send while they shut down."""
+"""Seconds for a run that has ended. Its last hosts may still send signals while they shut down."""
 FILES_FRESH = 5.0
 USAGE_FRESH = 60.0
-"""CloudWatch bills each look, and knows nothing newer for a minute."""
+"""Seconds. CloudWatch bills each request, and has new values once a minute."""
 USAGE_OVER_FRESH = 600.0
 FEEDS = 64
 PARTS = ("model", "outputs", "checkpoints", "logs", "tensorboard", "notebook", "attempts")
@@ -42,11 +42,12 @@ DOCUMENTS = (
 
 @dataclass(frozen=True)
 class Picture:
-    """A run at one moment. `summary` is empty while it runs."""
+    """A run at one moment."""
 
     status: RunStatus
     reason: Reason
     summary: Mapping[str, Any]
+    """Empty until the run has ended."""
 
     @property
     def is_over(self) -> bool:
@@ -54,7 +55,7 @@ class Picture:
 
     @property
     def arguments(self) -> str:
-        """Return what the job gives its program: `lr=0.1 epochs=3`, or the words of a list."""
+        """Return the program's arguments: `lr=0.1 epochs=3`, or the words of a list."""
         args = (self.status.job.get("program") or {}).get("args") or {}
         if isinstance(args, Mapping):
             return " ".join(f"{name}={value}" for name, value in args.items())
@@ -62,7 +63,7 @@ class Picture:
 
     @property
     def remaining(self) -> str:
-        """Return how long the program still needs at its pace, or that the run reaches its cap first."""
+        """Return the remaining time at the current pace, or the limit that comes first."""
         progress, now = self.status.progress, self.status.at
         if self.is_over or not progress or not progress.steps_per_second or progress.step >= progress.steps:
             return ""
@@ -71,18 +72,18 @@ class Picture:
         if hours is not None:
             left = float(hours) * 3600 - (now - self.status.execution.started).total_seconds()
             if seconds > left:
-                return f"{span(seconds)} to go, but the limit of {span(float(hours) * 3600)} comes first"
-        return f"{span(seconds)} to go"
+                return f"{span(seconds)} remaining, but the limit of {span(float(hours) * 3600)} comes first"
+        return f"{span(seconds)} remaining"
 
     @property
     def money(self) -> tuple[float, float]:
-        """Return the dollars until now, and what spot has saved of them."""
+        """Return the cost in dollars, and the savings by spot."""
         return self.status.dollars, self.status.saved_dollars
 
 
 @dataclass(frozen=True)
 class PoolNews:
-    """What a pool has answered: how often it was asked, and the last answer in a word, a code and a sentence."""
+    """The answers of a capacity pool to launch requests."""
 
     name: str
     price: float | None
@@ -92,13 +93,13 @@ class PoolNews:
     @property
     def word(self) -> str:
         if self.last is None:
-            return "not asked"
+            return "not tried"
         return REFUSED.get(self.last.kind, self.last.kind) if self.last.kind else self.last.answer or "asked"
 
 
 @dataclass(frozen=True)
 class Left:
-    """What lies under one name in the run's folder: `model/`, `summary.json`."""
+    """A file or folder in the run's bucket folder, e.g. `model/` or `summary.json`."""
 
     name: str
     count: int
@@ -107,7 +108,7 @@ class Left:
 
 @dataclass(frozen=True)
 class RunPage(Page):
-    """The run of that id."""
+    """The page of the run with this ID."""
 
     run: str
 
@@ -126,7 +127,7 @@ class RunPage(Page):
         }.items():
             try:
                 seen[name] = await ask(cache, picture)
-            except YardError as error:  # one part that may not be seen leaves the others
+            except YardError as error:  # an error in one part leaves the others
                 troubles.append(error)
                 seen[name] = None
         return {
@@ -136,18 +137,18 @@ class RunPage(Page):
             "pools": pools_of(picture.status),
         }
 
-    def news(self, seen: Seen, told: dict[str, Any], last: str) -> Iterator[News]:
+    def news(self, seen: Seen, sent: dict[str, Any], last: str) -> Iterator[News]:
         if "status" in seen:
-            yield from _curve(seen["status"].losses, told)
-            yield from _measures(seen["status"].measures, told)
+            yield from _curve(seen["status"].losses, sent)
+            yield from _measures(seen["status"].measures, sent)
         if seen.get("log"):
-            yield from _lines(seen["log"], told, last)
+            yield from _lines(seen["log"], sent, last)
         if seen.get("usage"):
-            yield from _usage(seen["usage"], told)
+            yield from _usage(seen["usage"], sent)
 
     @property
     def key(self) -> tuple[str, str]:
-        """By which the cache knows it."""
+        """Return the cache key of the run."""
         return "run", self.run
 
     def _picture(self, yard: Yard) -> Picture:
@@ -182,30 +183,30 @@ class RunPage(Page):
 
 @lru_cache(FEEDS)
 def log_of(cache: Cache, run: str) -> RunLog:
-    """The one of all who look at the run."""
+    """Return the log that all viewers of the run share."""
     return RunLog(run)
 
 
 def found(yard: Yard, run: str) -> Run:
-    """The run of this whole id. Raises RunNotFound."""
+    """Return the run with this ID. Raises RunNotFound."""
     row = yard.row(run)
     if row is not None:
         return Run(yard, row.execution_arn)
     begun = yard.run(run)
     states = yard.session.client("stepfunctions")
     try:
-        begun.execution  # noqa: B018 - asks whether there is one that has no row yet
+        begun.execution  # noqa: B018 - raises if the execution does not exist
     except (states.exceptions.ExecutionDoesNotExist, states.exceptions.InvalidArn) as error:
         raise RunNotFound(
             f"the yard {yard.name} has no run {printable(run, 80)}",
-            "it may be another yard's, or not have begun yet",
+            "it may belong to another yard, or may not have started yet",
             command_line("ls"),
         ) from error
     return begun
 
 
 def left_of(yard: Yard, run: str) -> list[Left]:
-    """What lies in the run's folder, what people want first."""
+    """Return the contents of the run's bucket folder, the most useful first."""
     prefix = keys.run(run)
     sums: dict[str, tuple[int, int]] = {}
     for key, size in yard.bucket.keys(prefix).items():
@@ -218,7 +219,7 @@ def left_of(yard: Yard, run: str) -> list[Left]:
 
 
 def pools_of(status: RunStatus) -> list[PoolNews]:
-    """Every pool of the plan in its order, with what it has answered."""
+    """Return the capacity pools of the plan in order, with their answers."""
     answers: dict[str, list[Asked]] = {}
     for each in status.asked:
         answers.setdefault(each.pool, []).append(each)
@@ -236,31 +237,33 @@ def _fresh(picture: Picture) -> float:
     return OVER_FRESH if picture.is_over and picture.summary else FRESH
 
 
-def _curve(losses: Sequence[Loss], told: dict[str, Any]) -> Iterator[News]:
-    """The points that are new; all of them where earlier ones are others now (a run has 500 samples at most, which are
-    thinned out while it goes on). A loss that is no number is a gap."""
-    count, newest = told.get("curve", (0, None))
-    goes_on = 0 < count <= len(losses) and losses[count - 1] == newest
-    new = losses[count if goes_on else 0 :]
+def _curve(losses: Sequence[Loss], sent: dict[str, Any]) -> Iterator[News]:
+    """Yield the new points. Yield all points if earlier ones have changed, because samples are thinned out to 500.
+
+    A loss that is not finite is a gap.
+    """
+    count, newest = sent.get("curve", (0, None))
+    continues = 0 < count <= len(losses) and losses[count - 1] == newest
+    new = losses[count if continues else 0 :]
     if new:
-        told["curve"] = len(losses), losses[-1]
+        sent["curve"] = len(losses), losses[-1]
         values = [loss if isfinite(loss) else None for _, loss in new]
-        yield News("curve", {"whole": not goes_on, "steps": [step for step, _ in new], "losses": values})
+        yield News("curve", {"whole": not continues, "steps": [step for step, _ in new], "losses": values})
 
 
-def _measures(measures: Mapping[str, Sequence[Loss]], told: dict[str, Any]) -> Iterator[News]:
+def _measures(measures: Mapping[str, Sequence[Loss]], sent: dict[str, Any]) -> Iterator[News]:
     """Yield all points of the curves beside the loss, if any is new."""
     newest = {name: (len(points), points[-1]) for name, points in measures.items()}
-    if newest and told.get("measures") != newest:
-        told["measures"] = newest
+    if newest and sent.get("measures") != newest:
+        sent["measures"] = newest
         yield News("measures", {name: columns(points) for name, points in measures.items()})
 
 
-def _usage(usage: Sequence[Usage], told: dict[str, Any]) -> Iterator[News]:
+def _usage(usage: Sequence[Usage], sent: dict[str, Any]) -> Iterator[News]:
     """Yield the curves of the hosts, if any is new."""
     newest = [(each.measure.title, each.times[-1], len(each.times), len(each.hosts)) for each in usage]
-    if told.get("usage") != newest:
-        told["usage"] = newest
+    if sent.get("usage") != newest:
+        sent["usage"] = newest
         charts = [
             {
                 "title": f"{each.measure.title}, {each.measure.unit}",
@@ -280,13 +283,13 @@ def columns(points: Sequence[Loss]) -> dict[str, list[Any]]:
     }
 
 
-def _lines(log: RunLog, told: dict[str, Any], last: str) -> Iterator[News]:
-    """The lines that are new; all that are kept for a page that has none, or those of a log that has begun again."""
-    before = told.get("log")
+def _lines(log: RunLog, sent: dict[str, Any], last: str) -> Iterator[News]:
+    """Yield the new lines. A page without lines gets all cached lines."""
+    before = sent.get("log")
     if before is None and last.isdecimal() and int(last) <= log.total:
         before = int(last)
     if before is None or log.total > before:
-        told["log"] = log.total
+        sent["log"] = log.total
         lines = [
             [line.at.isoformat(), line.host, line.attempt, printable(line.text)]
             for line in log.since(before or 0)

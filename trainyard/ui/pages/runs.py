@@ -1,5 +1,4 @@
-"""The training runs of this month and the last. Bakes and snapshots are on the page of images, dev hosts on that of
-hosts."""
+"""The training runs of this month and last month. Bakes and snapshots are on Images, dev hosts on Hosts."""
 
 from __future__ import annotations
 
@@ -23,5 +22,5 @@ def _newest(yard: Yard) -> tuple[ListedRun, ...]:
 
 
 def standing(run: ListedRun) -> str:
-    """How it ended, else whether it waits or runs: a word for its looks and the filter."""
+    """Return the outcome, or `waiting` or `running`: the word for the color and the filter."""
     return run.outcome or ("waiting" if run.waiting else "running")

@@ -19,7 +19,7 @@ def down(
     options: Options,
     name: Name,
     keep: Annotated[
-        Keep, typer.Option(metavar="WORD", help="What to keep: disk, image or nothing.")
+        Keep, typer.Option(metavar="WORD", help="Keep the disk, an image or nothing.")
     ] = Keep.DISK,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:

@@ -35,7 +35,7 @@ def ssh(
 
 
 def introduced(options: Options, name: str) -> Files:
-    """Write the files by which ssh finds and trusts the host, and return them."""
+    """Write the ssh files of the host (config, known hosts, key), and return them."""
     from trainyard.client.dev import hosts
     from trainyard.client.dev import ssh as by_ssh
 

@@ -50,7 +50,10 @@ def up(
     disk: Annotated[
         int | None,
         typer.Option(
-            "--disk", metavar="GIB", min=1, help="Size of the root disk, at least that of the image."
+            "--disk",
+            metavar="GIB",
+            min=1,
+            help="Size of the root disk. Default and minimum: size of the image.",
         ),
     ] = None,
 ) -> None:

@@ -31,7 +31,7 @@ def snapshot(
     name: Annotated[str | None, typer.Option("--name", help="Family of the image.")] = None,
     then: Annotated[
         Then,
-        typer.Option(metavar="WORD", help="What to do with the host afterwards: keep, stop or terminate."),
+        typer.Option(metavar="WORD", help="Keep, stop or terminate the host afterwards."),
     ] = Then.KEEP,
     detach: Detach = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Tell digits apart, on any number of hosts. It goes on from its last checkpoint when a host is taken back."""
+"""Classify digits on any number of hosts. After an interruption, training continues from the last checkpoint."""
 
 import argparse
 

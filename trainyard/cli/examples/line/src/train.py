@@ -1,4 +1,4 @@
-"""Fit a line to points. It goes on from its last checkpoint when a host is taken back."""
+"""Fit a line to points. After an interruption, training continues from the last checkpoint."""
 
 import argparse
 

@@ -9,8 +9,8 @@ from trainyard.cli.command import command
 from trainyard.cli.options import Options
 
 
-@command("trainyard release i-0123456789abcdef0")
-def release(options: Options, host: HostId) -> None:
+@command("trainyard unhold i-0123456789abcdef0")
+def unhold(options: Options, host: HostId) -> None:
     """End the hold of a host, so that patrol judges its use again."""
     from trainyard.cli.output import terminal
     from trainyard.client.inventory import hosts as yards
@@ -19,4 +19,4 @@ def release(options: Options, host: HostId) -> None:
     if options.is_json:
         terminal.answer({"host": host, "held": ended})
     else:
-        terminal.console.print(f"{host} is no longer held", markup=False)
+        terminal.console.print(f"{host} is not held any longer", markup=False)
