@@ -1,6 +1,6 @@
-"""The host's half of a bake: install what the recipe says, and test it before there is an image of it.
+"""The builder's part of a bake: install the recipe, and test the result before an image is made of it.
 
-Read in this order: __main__ (what the documents call), install, tests, then what they use. It runs on the builder with
-the Python that it fills, so nothing here imports TensorFlow: what must is run as a program of its own
+Read in this order: __main__ (called by the SSM documents), install, tests, then the modules that they use. This code
+runs in the Python that it fills, so it does not import TensorFlow: code that must runs as a separate program
 (tensorflow_facts, pair).
 """

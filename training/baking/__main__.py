@@ -1,4 +1,5 @@
-"""`python -m training.baking install|test --recipe URI --sha256 H --run R`: what the documents of those names call."""
+"""`python -m training.baking install|test --recipe URI --sha256 H --run R`: called by the SSM documents install and
+test."""
 
 import argparse
 import json
@@ -24,18 +25,19 @@ from training.host.orders import write_whole
 from training.host.paths import Paths
 from training.host.reporting import gpus
 
-WORDS: dict[str, tuple[Callable[[Builder], None], float]] = {
+COMMANDS: dict[str, tuple[Callable[[Builder], None], float]] = {
     "install": (install, 6000),
     "test": (run_all, 3000),
 }
-"""What each word does, and how many seconds its commands have: less than its document."""
+"""The function of each command, and the time limit in seconds of its commands, which is less than its SSM
+document's."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m training.baking", description=__doc__)
-    parser.add_argument("word", choices=WORDS)
-    parser.add_argument("--recipe", required=True, help="s3 URI of the run's recipe.json")
-    parser.add_argument("--sha256", required=True, help="which it must have")
+    parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("--recipe", required=True, help="S3 URI of the run's recipe.json")
+    parser.add_argument("--sha256", required=True, help="SHA-256 that recipe.json must have")
     parser.add_argument("--run", required=True)
     asked = parser.parse_args(arguments)
     logging.basicConfig(
@@ -43,20 +45,20 @@ def main(arguments: list[str] | None = None) -> int:
     )
     logging.Formatter.converter = time.gmtime
     try:
-        bake(asked.word, asked.recipe, asked.sha256, asked.run, paths=Paths(), metadata=Metadata())
+        bake(asked.command, asked.recipe, asked.sha256, asked.run, paths=Paths(), metadata=Metadata())
     except HostTrouble as trouble:
-        print(f"{asked.word} failed: {trouble.reason}", file=sys.stderr)
+        print(f"{asked.command} failed: {trouble.reason}", file=sys.stderr)
         return 1
     return 0
 
 
-def bake(word: str, uri: str, sha256: str, run: str, *, paths: Paths, metadata: Metadata) -> None:
-    """Raises HostTrouble saying why it failed; the log in the bucket says it too."""
-    does, seconds = WORDS[word]
+def bake(command: str, uri: str, sha256: str, run: str, *, paths: Paths, metadata: Metadata) -> None:
+    """Run a command. Raises HostTrouble with the reason of a failure, which the log in the bucket contains, too."""
+    act, seconds = COMMANDS[command]
     identity = metadata.identity()
     session = boto3.Session(region_name=identity.region)
     bucket = Bucket(session.client("s3", config=CALLS), uri.removeprefix("s3://").partition("/")[0])
-    with BuilderLog(f"{word} {run} on {identity.instance}", bucket, run, identity.instance, paths) as log:
+    with BuilderLog(f"{command} {run} on {identity.instance}", bucket, run, identity.instance, paths) as log:
         try:
             builder = Builder(
                 run=run,
@@ -70,27 +72,27 @@ def bake(word: str, uri: str, sha256: str, run: str, *, paths: Paths, metadata: 
                 log=log,
                 shell=Shell(log, paths, until=time.monotonic() + seconds),
             )
-            once(paths.work / "bake" / f"{word}.json", run, lambda: does(builder))
-            log.note(f"{word} is done")
+            once(paths.work / "bake" / f"{command}.json", run, lambda: act(builder))
+            log.note(f"{command} is done")
         except HostTrouble as trouble:
-            log.note(f"{word} failed: {trouble.reason}")
+            log.note(f"{command} failed: {trouble.reason}")
             raise
         except OSError as error:
-            reason = f"{word} failed: this builder's disk or network is in trouble: {error}"
+            reason = f"{command} failed: this builder's disk or network has failed: {error}"
             log.note(reason)
             raise HostTrouble(reason) from error
 
 
-def once(path: Path, run: str, does: Callable[[], None]) -> None:
-    """Do it, unless `path` says how it ended for this run: Systems Manager may deliver a document twice. Raises what it
-    raises; of an earlier call ProgramFault."""
+def once(path: Path, run: str, act: Callable[[], None]) -> None:
+    """Call `act`, unless the file `path` has its result for this run: Systems Manager may deliver an SSM document
+    twice. Raises the errors of `act`, and the ProgramFault of an earlier call."""
     try:
         earlier = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):
         earlier = {}
     if earlier.get("run") != run:
         try:
-            does()
+            act()
         except ProgramFault as fault:
             write_whole(path, json.dumps({"run": run, "fault": fault.reason}))
             raise

@@ -1,4 +1,4 @@
-"""What the tests of a builder share: its commands, its GPUs, and the versions that were found."""
+"""Shared parts of a builder's tests: its commands, its GPUs, and the versions that were found."""
 
 import platform
 import tempfile
@@ -22,7 +22,7 @@ EC2_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64"}
 
 
 class Bench:
-    """What several tests need to know. `began`: metrics that are older prove nothing."""
+    """Values that several tests need. Metrics from before `began` do not count."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
@@ -33,24 +33,24 @@ class Bench:
         return str(self.builder.paths.python)
 
     def program(self, module: str, *arguments: str) -> CommandResult:
-        """A module of the package training, run to its end in an empty folder."""
+        """Run a module of the package training in an empty folder."""
         with tempfile.TemporaryDirectory() as place:
             command = [self.shell_python, "-m", module, *arguments]
             return self.builder.shell.run(command, cwd=Path(place), environment=self.builder.our_path)
 
     @property
     def without_gpu(self) -> str:
-        """Why what needs a GPU cannot be tested; empty where it can."""
+        """The reason why GPUs cannot be tested; empty if they can."""
         return FOR_NO_GPU if not self.builder.for_gpus else "" if self.builder.gpus else NO_GPU_HERE
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Of matmul."""
+        """The arguments of matmul that select its devices."""
         return () if self.without_gpu else ("--every-gpu",)
 
     @cached_property
     def drivers(self) -> tuple[str, ...]:
-        """The driver's version, once for each GPU that it shows. Raises HostTrouble when it does not answer."""
+        """The driver's version, once for each GPU. Raises HostTrouble if the driver does not answer."""
         command = ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"]
         done = self.builder.shell.run(command, seconds=60)
         shown = tuple(line.partition(",")[0].strip() for line in done.output.splitlines() if "," in line)
@@ -63,7 +63,7 @@ class Bench:
 
     @cached_property
     def tensorflow_facts(self) -> TensorFlowFacts:
-        """What TensorFlow sees. Raises HostTrouble when it cannot be imported."""
+        """TensorFlow's facts about itself and this host. Raises HostTrouble if it cannot be imported."""
         done = self.program("training.baking.tensorflow_facts")
         if not done.is_good:
             raise HostTrouble(f"TensorFlow cannot be imported ({done.reason}): {done.last_lines()}")
@@ -71,28 +71,28 @@ class Bench:
 
     @cached_property
     def driver(self) -> str:
-        """The driver's version, ` proprietary` behind it where its kernel modules are not the open ones: only those
-        serve GPUs before Turing. Raises HostTrouble when it does not answer."""
+        """The driver's version, followed by ` proprietary` if its kernel modules are not the open ones. Only
+        proprietary modules support GPUs before Turing. Raises HostTrouble if the driver does not answer."""
         version = self.drivers[0]
-        says = self.builder.paths.driver
-        is_open = not says.exists() or OPEN_MODULES in says.read_text()
+        file = self.builder.paths.driver
+        is_open = not file.exists() or OPEN_MODULES in file.read_text()
         return version if is_open else f"{version} proprietary"
 
     @property
     def versions(self) -> Versions:
-        """As far as they could be found."""
+        """The versions that could be found."""
         machine = platform.machine()
         for_gpus = self.builder.for_gpus
         return Versions(
-            driver=_found(lambda: self.driver) if for_gpus else "none",
-            cuda=_found(lambda: self.tensorflow_facts.cuda) if for_gpus else "none",
-            tensorflow=_found(lambda: self.tensorflow_facts.tensorflow),
+            driver=_find(lambda: self.driver) if for_gpus else "none",
+            cuda=_find(lambda: self.tensorflow_facts.cuda) if for_gpus else "none",
+            tensorflow=_find(lambda: self.tensorflow_facts.tensorflow),
             architecture=EC2_ARCHITECTURES.get(machine, machine),
         )
 
 
-def _found(look: Callable[[], str]) -> str:
-    """Empty where a test has already said why it cannot be found."""
+def _find(look: Callable[[], str]) -> str:
+    """Return the result of `look`; empty if it fails, which a test has already reported."""
     try:
         return look()
     except HostTrouble:

@@ -1,6 +1,6 @@
-"""What is on an image, as an SBOM in CycloneDX's JSON: every package of Python and of the system.
+"""The content of an image, as an SBOM in CycloneDX's JSON: every package of Python and of the system.
 
-Field by field by cyclonedx.org/docs/1.6/json and, for the names of packages, github.com/package-url/purl-spec.
+The fields follow cyclonedx.org/docs/1.6/json, and the names of packages github.com/package-url/purl-spec.
 """
 
 import importlib.metadata
@@ -24,7 +24,7 @@ Component = dict[str, Any]
 
 
 def bill_of_materials(builder: Builder) -> dict[str, Any]:
-    """The document; what has no package database, as a base image of the local cloud, has only Python's packages."""
+    """Return the SBOM. An image without a package database, as in the local cloud, has only Python's packages."""
     found = [*python_packages(), *system_packages(builder)]
     recipe = builder.recipe
     return {
@@ -50,7 +50,7 @@ def bill_of_materials(builder: Builder) -> dict[str, Any]:
 
 
 def python_packages() -> Iterator[Component]:
-    """Of the Python that this runs in, which is the hosts'; once each, as the first on its path."""
+    """Yield the packages of the hosts' Python, in which this runs. The first one on the path counts."""
     seen = set()
     for distribution in importlib.metadata.distributions():
         name = canonicalize_name(distribution.name)
@@ -60,12 +60,12 @@ def python_packages() -> Iterator[Component]:
 
 
 def system_packages(builder: Builder) -> Iterator[Component]:
-    """Those of dpkg that are installed; none where it knows of none."""
+    """Yield the installed packages of dpkg; none if the image has no dpkg."""
     system = image_settings(builder.paths.root / "etc/os-release").get("ID", "debian")
     if not shutil.which(DPKG[0]):
         return
-    told = subprocess.run(DPKG, capture_output=True, text=True, timeout=60, check=False).stdout
-    for line in told.splitlines():
+    output = subprocess.run(DPKG, capture_output=True, text=True, timeout=60, check=False).stdout
+    for line in output.splitlines():
         status, *facts = line.split("\t")
         if status.strip() == INSTALLED and len(facts) == 3:
             name, version, architecture = facts

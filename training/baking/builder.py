@@ -1,4 +1,4 @@
-"""The builder: who it is, what its base image says of itself, what it is to become."""
+"""The builder: its identity, its base image's settings, and its recipe."""
 
 import shlex
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from training.host.paths import Paths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Builder:
-    """`for_gpus`: whether hosts of the image may have GPUs, as the base image says. `gpus`: how many this one has."""
+    """The instance on which an image is built."""
 
     run: str
     recipe: Recipe
@@ -25,34 +25,37 @@ class Builder:
     paths: Paths
     session: boto3.Session
     for_gpus: bool
+    """True if hosts of the image may have GPUs, according to the base image."""
     gpus: int
+    """The number of GPUs of this builder."""
     log: BuilderLog
     shell: Shell
 
     @property
     def requirements(self) -> Path:
-        """What every host needs, all pinned."""
+        """The list of packages that every host needs, all pinned."""
         name = "requirements/host.txt" if self.for_gpus else "requirements/host-local.txt"
         return self.paths.agent / name
 
     @property
     def beside(self) -> Path:
-        """The lock of what is beside either list of the hosts' Python."""
+        """The lock of the packages that are installed in addition to either list."""
         return self.paths.agent / "requirements/locks/host-tf-keras.txt"
 
     @property
     def our_path(self) -> dict[str, str]:
-        """For programs of the package training, which is on no other's path. They run where no name is in its way."""
+        """The variables for programs of the package training, which other programs do not have on their path. They run
+        in an empty folder, so that no file hides a module."""
         return {"PYTHONPATH": str(self.paths.agent)}
 
 
 def for_gpus(paths: Paths) -> bool:
-    """Unless the base image says ACCELERATOR=none."""
+    """Return False if the base image has ACCELERATOR=none."""
     return image_settings(paths.image_settings).get("ACCELERATOR", "gpu") != "none"
 
 
 def image_settings(path: Path) -> dict[str, str]:
-    """A file that shells and systemd read: NAME=value lines."""
+    """Read a file with NAME=value lines, as shells and systemd do."""
     try:
         words = shlex.split(path.read_text(), comments=True)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""GPU metrics: the CloudWatch agent that publishes them from every host."""
+"""Install the CloudWatch agent, which publishes GPU metrics from every host."""
 
 import json
 import platform
@@ -24,7 +24,8 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def configuration() -> dict[str, Any]:
-    """Utilisation and memory of all GPUs of a host as one series each, with the dimension InstanceId alone."""
+    """Return the agent's configuration: utilization and memory of all GPUs, one series each, with only the dimension
+    InstanceId."""
     return {
         "agent": {"metrics_collection_interval": INTERVAL_SECONDS, "run_as_user": "root"},
         "metrics": {
@@ -47,11 +48,9 @@ def configuration() -> dict[str, Any]:
 
 
 def install_agent(builder: Builder) -> None:
-    """The agent where the base image lacks it, and its configuration: it runs from now on and after every boot."""
+    """Install the agent if the base image lacks it, and configure it. It runs from now on, and after every boot."""
     if not builder.for_gpus:
-        builder.log.note(
-            "an image without GPUs: nothing for the CloudWatch agent to publish, it is not installed"
-        )
+        builder.log.note("an image without GPUs does not need the CloudWatch agent: it is not installed")
         return
     if not builder.paths.cloudwatch_agent.exists():
         install_package(builder)
@@ -59,11 +58,11 @@ def install_agent(builder: Builder) -> None:
     write_whole(written, json.dumps(configuration(), indent=2) + "\n")
     agent = str(builder.paths.cloudwatch_agent)
     configure = (agent, "-a", "fetch-config", "-m", "ec2", "-s", "-c", f"file:{written}")
-    _must(builder, "giving the CloudWatch agent its configuration", *configure)
+    _must(builder, "configuring the CloudWatch agent", *configure)
 
 
 def install_package(builder: Builder) -> None:
-    """From AWS's bucket in this region, and only with AWS's signature."""
+    """Install the package from AWS's bucket in this region, and only with AWS's signature."""
     architecture = ARCHITECTURES[platform.machine()]
     package = PACKAGE.format(region=builder.identity.region, architecture=architecture)
     with tempfile.TemporaryDirectory() as place:
@@ -73,8 +72,8 @@ def install_package(builder: Builder) -> None:
         keys, trusted = ("gpg", "--batch", "--homedir", place), str(Path(place) / "trusted.gpg")
         _must(builder, "reading the key of the CloudWatch agent", *keys, "--import", key)
         _must(builder, f"looking for AWS's key {SIGNED_BY}", *keys, "--list-keys", SIGNED_BY)
-        # The file may hold other keys beside AWS's, and nothing that those have signed is AWS's.
-        _must(builder, "taking AWS's key alone", *keys, "--output", trusted, "--export", SIGNED_BY)
+        # The file may contain other keys, too. A package that those have signed is not AWS's.
+        _must(builder, "selecting only AWS's key", *keys, "--output", trusted, "--export", SIGNED_BY)
         checking = "checking AWS's signature of the CloudWatch agent"
         _must(builder, checking, "gpgv", "--keyring", trusted, signature, deb)
         _must(builder, "installing the CloudWatch agent", *APT, "install", deb)
@@ -84,7 +83,6 @@ def _must(builder: Builder, doing: str, *command: str) -> None:
     done = builder.shell.run(command, environment=APT_ENVIRONMENT)
     if not done.is_good:
         raise HostTrouble(
-            f"{doing} failed ({done.reason}): {done.last_lines()}; without the agent nobody sees whether a "
-            "GPU is idle: let the builder reach AWS's buckets, or "
-            "start from a base image that has amazon-cloudwatch-agent"
+            f"{doing} failed ({done.reason}): {done.last_lines()}; without the agent, idle GPUs are not detected: let "
+            "the builder reach AWS's buckets, or start from a base image with amazon-cloudwatch-agent"
         )

@@ -1,4 +1,4 @@
-"""What the install document does once Python is there: step by step what the recipe says, its own commands last."""
+"""The steps of the SSM document install after Python is installed. The recipe's own commands come last."""
 
 import re
 import shutil
@@ -20,8 +20,8 @@ UNIT = "trainyard-host.service"
 LOOKED_IN = "cuda_runtime/lib"
 VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
 COMMAND = """#!/bin/sh
-# What people say on a host. Of this host itself: trainyard hold 2h, unhold, jupyter; in the agent's folder, so that no
-# package of theirs is taken. All else as on their own computer: trainyard submit job.yaml.
+# The command trainyard on a host. For this host itself: trainyard hold 2h, unhold, jupyter; these run in the agent's
+# folder, so that no package of the user is imported. Other commands work as on a user's computer.
 case "$1 $2" in
 "hold i-"* | "unhold i-"*) ;;
 "hold "* | "unhold "* | "jupyter "*)
@@ -32,7 +32,7 @@ exec /opt/trainyard/venv/bin/python -P /opt/trainyard/agent/training/host/dev/cl
 
 
 def install(builder: Builder) -> None:
-    """Raises ProgramFault naming the recipe's entry at fault, HostTrouble for what is not the recipe's."""
+    """Run all steps. Raises ProgramFault that names the faulty entry of the recipe, HostTrouble for other faults."""
     for title, step in STEPS:
         builder.log.note(f"== {title}")
         step(builder)
@@ -40,9 +40,9 @@ def install(builder: Builder) -> None:
 
 
 def link_cuda_libraries(builder: Builder) -> None:
-    """Into the folder of NVIDIA's packages in which every release of TensorFlow looks. Of its own 2.21 leaves out the
-    one of cuSOLVER (the RUNPATH of libtensorflow_framework.so.2), and without it uses no GPU: "Cannot dlopen some GPU
-    libraries"."""
+    """Link all CUDA libraries into the folder of NVIDIA's packages in which every release of TensorFlow looks. The
+    RUNPATH of libtensorflow_framework.so.2 in release 2.21 lacks the folder of cuSOLVER. Without that library,
+    TensorFlow uses no GPU ("Cannot dlopen some GPU libraries")."""
     nvidia = site_packages(builder) / "nvidia"
     for library in sorted(nvidia.glob("*/lib/*.so*")):
         link = nvidia / LOOKED_IN / library.name
@@ -51,7 +51,7 @@ def link_cuda_libraries(builder: Builder) -> None:
 
 
 def install_boot_unit(builder: Builder) -> None:
-    """The host agent, on every host that starts from the image, and how Systems Manager's is to start there."""
+    """Install the host agent's unit, and the additions to the unit of Systems Manager's agent."""
     ours, units = builder.paths.agent / "training/host", builder.paths.root / "etc/systemd/system"
     shutil.copyfile(ours / UNIT, units / UNIT)
     for unit in systems_manager.UNITS:
@@ -63,50 +63,51 @@ def install_boot_unit(builder: Builder) -> None:
 
 
 def make_account(builder: Builder) -> None:
-    """The one that programs run as; its home is made anew for each run."""
+    """Create the account that programs run as. Its home is created for each run."""
     if builder.shell.run(["getent", "passwd", account.NAME]).is_good:
         return
     made = ["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"]
     done = builder.shell.run([*made, "--home-dir", str(builder.paths.home), account.NAME])
     if not done.is_good:
         raise HostTrouble(
-            f"the account {account.NAME} of programs could not be made ({done.reason}): {done.last_lines()}"
+            f"the account {account.NAME} of programs could not be created ({done.reason}): {done.last_lines()}"
         )
 
 
 def install_command(builder: Builder) -> None:
-    """`trainyard`, on everybody's PATH."""
+    """Install the command `trainyard` on the PATH of all accounts."""
     write_whole(builder.paths.command, COMMAND)
     builder.paths.command.chmod(0o755)
 
 
 def install_profile(builder: Builder) -> None:
-    """The set-up of login shells: TensorFlow's Python on the path, a prompt, the limits of programs."""
+    """Install the settings of login shells: TensorFlow's Python on the path, a prompt, the limits of programs."""
     ours = builder.paths.agent / "training/host/dev/profile.sh"
     write_whole(builder.paths.profile, ours.read_text(), mode=0o644)
 
 
 def install_library(builder: Builder) -> None:
-    """The package `trainyard`, for whatever uses the hosts' Python: programs, their own environments, notebooks."""
+    """Install the package `trainyard` for programs, their own environments, and notebooks."""
     move_library(builder.paths.agent / LIBRARY, site_packages(builder))
 
 
 def site_packages(builder: Builder) -> Path:
-    """Of the hosts' Python."""
+    """Return the folder of packages of the hosts' Python."""
     asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
     done = builder.shell.run([str(builder.paths.python), "-c", asked])
     if not done.is_good:
-        raise HostTrouble(f"the hosts' Python does not say where its packages are: {done.last_lines()}")
+        raise HostTrouble(f"the hosts' Python does not print the folder of its packages: {done.last_lines()}")
     return Path(done.output.strip())
 
 
 def move_library(folder: Path, packages: Path) -> None:
-    """Out of the agent's folder into a Python's packages. pip knows it then: a program's requirements may name it."""
+    """Move our package from the agent's folder to a Python's packages. pip then counts it as installed, so that a
+    program's requirements may name it."""
     for earlier in (packages / LIBRARY, *packages.glob(f"{LIBRARY}-*.dist-info")):
         shutil.rmtree(earlier, ignore_errors=True)
     shutil.move(folder, packages / LIBRARY)
     found = VERSION.search((packages / LIBRARY / "__init__.py").read_text())
-    assert found, "the package says its version"
+    assert found, "the package has a version"
     facts = f"Metadata-Version: 2.4\nName: {LIBRARY}\nVersion: {found[1]}\n"
     write_whole(packages / f"{LIBRARY}-{found[1]}.dist-info" / "METADATA", facts)
 

@@ -1,7 +1,7 @@
-"""JupyterLab for hosts that people sit at: an environment of its own, so that no program sees its packages.
+"""Install JupyterLab for dev hosts, in its own environment, so that programs do not see its packages.
 
-Its kernels are the hosts' Python (training/jupyter/share/jupyter/kernels), which finds ipykernel there.
-"""
+Its kernels run in the hosts' Python (training/jupyter/share/jupyter/kernels), which finds ipykernel in that
+environment."""
 
 import shutil
 
@@ -14,39 +14,41 @@ from training.host.program.packages import site_packages
 
 LIST = "requirements/jupyter.txt"
 OURS = {"etc": "etc", "share": "share"}
-"""Below training/jupyter, and below the environment: configuration, kernels, extensions of the page."""
+"""Folders below training/jupyter, and their targets below the environment: configuration, kernels, extensions."""
 PACKAGES = "packages"
-"""Below training/jupyter: what its server can import."""
-WITHOUT = "the image has no JupyterLab: its base image says JUPYTER={}"
+"""The folder below training/jupyter with packages for the server."""
+WITHOUT = "the image has no JupyterLab: its base image has JUPYTER={}"
 NONE, OPTIONAL = "none", "optional"
 
 
 def setting(paths: Paths) -> str:
-    """What the base image says of it: `none`, `optional` (where the package index has it), or nothing: it must be."""
+    """Return the base image's setting: `none`, `optional` (if the package index has it), or nothing for required."""
     return image_settings(paths.image_settings).get("JUPYTER", "")
 
 
 def install_jupyter(builder: Builder) -> None:
-    """Raises HostTrouble where its packages are not to be had and must be."""
+    """Install JupyterLab. Raises HostTrouble if it is required and its packages are not available."""
     paths = builder.paths
-    said = setting(paths)
-    if said == NONE:
-        builder.log.note(WITHOUT.format(said))
+    wanted = setting(paths)
+    if wanted == NONE:
+        builder.log.note(WITHOUT.format(wanted))
         return
     uv = str(paths.python.with_name("uv"))
     made = builder.shell.run([uv, "venv", "--quiet", "--python", str(paths.python), str(paths.jupyter)])
     if not made.is_good:
-        raise HostTrouble(f"JupyterLab's environment could not be made ({made.reason}): {made.last_lines()}")
-    words = lock_or_list(builder, paths.agent / LIST)
-    done = install_with_uv(builder, paths.jupyter / "bin/python", *words)
-    if not done.is_good and said == OPTIONAL:
+        raise HostTrouble(
+            f"JupyterLab's environment could not be created ({made.reason}): {made.last_lines()}"
+        )
+    packages = lock_or_list(builder, paths.agent / LIST)
+    done = install_with_uv(builder, paths.jupyter / "bin/python", *packages)
+    if not done.is_good and wanted == OPTIONAL:
         shutil.rmtree(paths.jupyter)
-        builder.log.note(f"{WITHOUT.format(said)}, and {message_of_uv(done)}")
+        builder.log.note(f"{WITHOUT.format(wanted)}, and {message_of_uv(done)}")
         return
     if not done.is_good:
         raise HostTrouble(
-            f"installing JupyterLab failed ({done.reason}): {done.last_lines()}; see that the builder's package index "
-            "serves it, or write JUPYTER=none into /etc/trainyard/image.env of the base image: hosts then have none"
+            f"installing JupyterLab failed ({done.reason}): {done.last_lines()}; check that the builder's package "
+            "index has it, or write JUPYTER=none into /etc/trainyard/image.env of the base image: hosts then lack it"
         )
     add_ours(paths)
     unit = f"training/host/dev/{UNIT}"
@@ -54,7 +56,7 @@ def install_jupyter(builder: Builder) -> None:
 
 
 def add_ours(paths: Paths) -> None:
-    """What of ours belongs into its environment. Ours replaces what a package brought under the same name."""
+    """Copy our configuration and packages into its environment. They replace files of the same name."""
     ours = paths.agent / "training/jupyter"
     folders = {ours / name: paths.jupyter / target for name, target in OURS.items()}
     folders[ours / PACKAGES] = site_packages(paths.jupyter)

@@ -1,6 +1,6 @@
-"""The builder's log: what install and test print, on stdout and, stamped, in the bucket while it goes on.
+"""The builder's log: the output of install and test, on stdout and, with time stamps, in the bucket meanwhile.
 
-Systems Manager shows a command's output only when it has ended, and of a long one only the beginning.
+Systems Manager shows a command's output only after its end, and only the beginning of a long one.
 """
 
 import sys
@@ -24,10 +24,10 @@ EVERY_SECONDS = 1.0
 
 
 class BuilderLog:
-    """A context; commands print to `path`. It goes on after an earlier document of this builder, and after what an
-    earlier builder of the same bake left in the bucket.
+    """A context manager for the log, to whose `path` commands print. It continues the log of an earlier SSM document of
+    this builder, and of an earlier builder of the same bake in the bucket.
 
-    Raises HostTrouble at the beginning, not only at the end, when the bucket does not take it."""
+    Raises HostTrouble already at the beginning if the bucket cannot be written."""
 
     def __init__(
         self,
@@ -48,48 +48,48 @@ class BuilderLog:
         self._echo = echo
         self._splitter = Splitter()
         self._shown = 0
-        self._thread = Repeat("the builder's log", self._bring_away, every=EVERY_SECONDS)
+        self._thread = Repeat("the builder's log", self._upload_new, every=EVERY_SECONDS)
 
     def __enter__(self) -> Self:
         if not self.path.exists():
-            self._go_on_after_another_builder()
+            self._continue_earlier_builder()
         self._shown = self.size
         self.note(self._title)
-        self._bring_away()
+        self._upload_new()
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """All of it is in the bucket then, whatever happened."""
+        """Upload the rest of the log, even after an error."""
         try:
             self._thread.finish()
         finally:
             self._show(last=True)
 
     def note(self, text: str) -> None:
-        """A line of ours."""
+        """Write a line of Trainyard into the log."""
         logs.note(self.path, text)
 
     @property
     def size(self) -> int:
-        """Bytes that were printed so far."""
+        """The bytes that were printed so far."""
         return max(0, logs.size_of(self.path))
 
     def since(self, size: int) -> bytes:
-        """What was printed after the log had that size."""
+        """Return the output after the log had that size."""
         with self.path.open("rb") as log:
             log.seek(size)
             return log.read()
 
-    def _go_on_after_another_builder(self) -> None:
+    def _continue_earlier_builder(self) -> None:
         chunks = sorted(each.key for each in self._bucket.list(self._prefix))
         earlier = b"".join(map(self._bucket.read, chunks)).decode(errors="replace")
         for path in (self.path, self._stamped.path):
             write_whole(path, earlier if earlier.endswith("\n") or not earlier else earlier + "\n")
 
-    def _bring_away(self, last: bool = False) -> None:
+    def _upload_new(self, last: bool = False) -> None:
         self._stamped.stamp(datetime.now(UTC))
         self._show(last=last)
         self._upload.send(time.monotonic(), last=last)

@@ -1,6 +1,6 @@
-"""Packages: those of the system, those that every host needs, those that the recipe adds.
+"""Install packages: the recipe's system packages, the packages that every host needs, and the recipe's Python packages.
 
-What is pinned for TensorFlow stays as it is: the recipe's packages may add to it and replace nothing.
+The packages that are pinned for TensorFlow stay unchanged: the recipe may add packages, but not replace these.
 """
 
 import importlib
@@ -22,12 +22,12 @@ from training.host.errors import HostTrouble, ProgramFault
 from trainyard import locks
 
 TENSORFLOW_BUILDS = ("tensorflow", "tensorflow-cpu")
-"""Two names of one package: which is installed is the base image's doing, so a recipe may say either."""
+"""Two names of one package. The base image decides which one is installed, so a recipe may name either."""
 CHOSEN_BY_TENSORFLOW = ("numpy", "protobuf", "tensorboard")
-"""Packages of which each release of TensorFlow takes versions of its own."""
+"""Packages whose versions each release of TensorFlow chooses."""
 DRAWN = frozenset("\N{MULTIPLICATION SIGN}╰─▶│├")
 MESSAGE_CHARACTERS = 1200
-"""Characters of uv's explanation; the end of it says what to conclude."""
+"""Most characters of uv's explanation. Its end has the conclusion."""
 APT = (
     "apt-get",
     "--yes",
@@ -38,24 +38,24 @@ APT = (
     "--option=Dpkg::Options::=--force-confold",
 )
 HELD = ("--no-deps", "--require-hashes", "-r")
-"""Before a lock: it has all, each file by its SHA-256."""
+"""Options before a lock, which lists all packages with the SHA-256 of each file."""
 LISTS_TAKEN = "/var/lib/apt/lists/lock"
 LISTS_SECONDS, LOOK_SECONDS = 600.0, 10.0
 APT_SOURCES = ("sources.list", "sources.list.d/*.list", "sources.list.d/*.sources")
 OF_A_REGION = re.compile(r"http://[a-z0-9-]+\.ec2\.(archive|ports)\.ubuntu\.com")
-"""Ubuntu's mirrors in AWS's regions, which speak plain HTTP alone."""
+"""Ubuntu's mirrors in AWS's regions, which only support HTTP."""
 NOT_FETCHED = re.compile(r"^(?:E: |W: )?(?:Err:\d+ |Failed to fetch |The repository ).*", re.MULTILINE)
-"""How apt-get update says it, though it ends well."""
+"""Messages of apt-get update about lists that it could not fetch, even if it ends with 0."""
 APT_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C.UTF-8"}
 
 
 OURS = {"nft": "nftables", "setpriv": "util-linux", "useradd": "passwd"}
-"""Commands that hosts need (training/host/fence.py, account.py), and their packages; most base images have them."""
+"""Commands that hosts need (training/host/fence.py, account.py), with their packages. Most base images have them."""
 
 
 def install_system_packages(builder: Builder) -> None:
-    """Those of the recipe, and those that hosts need and the base image lacks. Raises ProgramFault naming the entries
-    that apt-get would not install, HostTrouble where it does not work."""
+    """Install the recipe's system packages, and the ones that hosts need and the base image lacks. Raises ProgramFault
+    with the entries that apt-get refuses, HostTrouble if apt-get does not work."""
     entries = builder.recipe.system_packages
     ours = [package for command, package in OURS.items() if shutil.which(command) is None]
     if not entries and not ours and not builder.recipe.upgrade:
@@ -75,39 +75,39 @@ def install_system_packages(builder: Builder) -> None:
 
 
 def upgrade(shell: Shell) -> None:
-    """Everything that is there, as far as nothing new must be installed for it: the kernel, and what is built for it,
-    stays."""
+    """Update all packages that need no new packages. The kernel and its modules stay."""
     done = shell.run([*APT, "upgrade"], environment=APT_ENVIRONMENT)
     if not done.is_good:
         raise HostTrouble(
-            f"apt-get could not update the base image's packages ({done.reason}): {done.last_lines()}; see that it "
-            "works there, or take `upgrade: true` out of the recipe"
+            f"apt-get could not update the base image's packages ({done.reason}): {done.last_lines()}; check that "
+            "apt-get works there, or remove `upgrade: true` from the recipe"
         )
 
 
 def fetch_by_https(folder: Path) -> None:
-    """Package sources by HTTPS, from where Ubuntu serves it: the hosts of a yard may not go out by any other port."""
+    """Change package sources to HTTPS, which Ubuntu's main servers support: hosts of a yard may use no other port."""
     for file in sorted(file for pattern in APT_SOURCES for file in folder.glob(pattern)):
         text = file.read_text()
-        mended = OF_A_REGION.sub(r"https://\1.ubuntu.com", text).replace("http://", "https://")
-        if mended != text:
-            file.write_text(mended)
+        changed = OF_A_REGION.sub(r"https://\1.ubuntu.com", text).replace("http://", "https://")
+        if changed != text:
+            file.write_text(changed)
 
 
 def no_sources(updated: CommandResult) -> HostTrouble:
-    """That apt-get could not fetch its lists, each URL with its reason."""
+    """Return the trouble that apt-get could not fetch its lists, with each URL and reason."""
     lines = dict.fromkeys(line.group().strip() for line in NOT_FETCHED.finditer(updated.output))
     errors = [line.strip() for line in updated.output.splitlines() if line.startswith("E: ")]
     message = " / ".join((*lines, *errors))[-MESSAGE_CHARACTERS:] or updated.last_lines()
     return HostTrouble(
         f"apt-get update could not fetch the lists of its package sources ({updated.reason or 'some of them'}), so it "
-        f"knows no package: {message}; hosts go out by HTTPS (port 443) alone, and in a private yard not at all: name "
-        "sources that answer there under /etc/apt of the base image, or take system_packages out of the recipe"
+        f"cannot find packages: {message}; hosts reach the internet only by HTTPS (port 443), and not at all in a "
+        "private yard: name reachable sources in /etc/apt of the base image, or remove system_packages from the recipe"
     )
 
 
 def _update_apt(shell: Shell) -> CommandResult:
-    """Waits for the update that a new machine does by itself. One that could not fetch a list may end well."""
+    """Run apt-get update. Wait for the update that a new machine runs by itself. An update that could not fetch a list
+    may still end with 0."""
     until = time.monotonic() + LISTS_SECONDS
     while True:
         done = shell.run([*APT, "update"], environment=APT_ENVIRONMENT)
@@ -117,7 +117,7 @@ def _update_apt(shell: Shell) -> CommandResult:
 
 
 def trouble_of_apt(entries: Sequence[str], done: CommandResult) -> HostTrouble:
-    """Whose fault it is: of the entries that apt-get's errors name, else nobody's who wrote the recipe."""
+    """Return a ProgramFault with the entries that apt-get's errors name, or a HostTrouble if they name none."""
     errors = [line.strip() for line in done.output.splitlines() if line.startswith("E: ")]
     words = {word.strip("'\",:") for line in errors for word in line.split()}
     at_fault = [
@@ -132,28 +132,28 @@ def trouble_of_apt(entries: Sequence[str], done: CommandResult) -> HostTrouble:
             "image. None of system_packages was installed"
         )
     return HostTrouble(
-        f"apt-get could not install {', '.join(entries)} ({done.reason}): {message}; see that it works on the base "
+        f"apt-get could not install {', '.join(entries)} ({done.reason}): {message}; check that it works on the base "
         "image, and that the builder can reach its package sources"
     )
 
 
 def install_requirements(builder: Builder) -> None:
-    """What Trainyard and its programs need; the versions are the repository's, but for another TensorFlow's."""
+    """Install the packages of Trainyard and its programs, with the pinned versions, or for the recipe's TensorFlow."""
     if builder.recipe.release:
         install_release(builder, builder.recipe.release)
         return
-    for words in (lock_or_list(builder, builder.requirements), [*HELD, str(builder.beside)]):
-        done = _uv(builder, *words)
+    for arguments in (lock_or_list(builder, builder.requirements), [*HELD, str(builder.beside)]):
+        done = _uv(builder, *arguments)
         if not done.is_good:
             raise HostTrouble(
-                f"installing {words[-1]} failed ({done.reason}): {done.last_lines()}; see that the builder "
-                "can reach the package index that the base image names (/etc/uv/uv.toml, else pypi.org), and that "
-                "this serves what pypi.org does"
+                f"installing {arguments[-1]} failed ({done.reason}): {done.last_lines()}; check that the builder can "
+                "reach the package index of the base image (/etc/uv/uv.toml, otherwise pypi.org), and that the index "
+                "has the same packages as pypi.org"
             )
 
 
 def lock_or_list(builder: Builder, requirements: Path) -> list[str]:
-    """What uv is to install: the list's lock, or the list itself where somebody has changed it since."""
+    """Return uv's arguments for a list: its lock, or the list itself if it has changed since the lock."""
     lock = requirements.parent / "locks" / requirements.name
     missing = locks.changed(requirements.read_text(), lock.read_text())
     if not missing:
@@ -163,24 +163,24 @@ def lock_or_list(builder: Builder, requirements: Path) -> list[str]:
 
 
 def install_release(builder: Builder, release: Mapping[str, str]) -> None:
-    """Another TensorFlow than the usual one, with what its own metadata ask for, and the tf_keras of its release."""
+    """Install another release of TensorFlow, with the versions that its metadata require, and its tf_keras."""
     version, minor = release["tensorflow"], release["tensorflow"].rpartition(".")[0]
     builder.log.note(
         f"TensorFlow {version} and Keras {release['keras']}, without hashes: the lock is of another release"
     )
     lines = lines_of(builder.requirements.read_text(), release)
-    for words in (lines, ["--no-deps", f"tf-keras~={minor}.0"]):
-        done = _uv(builder, *words)
+    for arguments in (lines, ["--no-deps", f"tf-keras~={minor}.0"]):
+        done = _uv(builder, *arguments)
         if not done.is_good:
             raise HostTrouble(
-                f"installing TensorFlow {version} failed ({done.reason}): {message_of_uv(done)}; see that the "
+                f"installing TensorFlow {version} failed ({done.reason}): {message_of_uv(done)}; check that the "
                 "builder's package index has it for the base image's Python"
             )
     importlib.invalidate_caches()
 
 
 def lines_of(requirements: str, release: Mapping[str, str]) -> list[str]:
-    """What every host needs with that release: what TensorFlow itself chooses among is left to it."""
+    """Return the packages that every host needs with that release, without the ones that TensorFlow itself chooses."""
     lines = []
     for line in requirements.splitlines():
         if not (text := line.partition("#")[0].strip()):
@@ -196,15 +196,16 @@ def lines_of(requirements: str, release: Mapping[str, str]) -> list[str]:
 
 
 def _pins(builder: Builder) -> dict[str, str]:
-    """The versions that stay as they are: those of the list, where no other release is installed."""
-    listed = dict(locks.pins(builder.requirements.read_text()))
+    """Return the versions that must not change: the list's, or the installed ones of another release."""
+    pins = dict(locks.pins(builder.requirements.read_text()))
     if not builder.recipe.release:
-        return listed
-    return {name: importlib.metadata.version(name) for name in listed}
+        return pins
+    return {name: importlib.metadata.version(name) for name in pins}
 
 
 def install_python_packages(builder: Builder) -> None:
-    """Raises ProgramFault naming the entries at fault: malformed, in the way of what is pinned, not to be had."""
+    """Install the recipe's Python packages. Raises ProgramFault with the faulty entries: malformed, in conflict with a
+    pinned version, or not available."""
     entries = builder.recipe.python_packages
     if not entries:
         return
@@ -214,20 +215,20 @@ def install_python_packages(builder: Builder) -> None:
         rules = _rules(builder, Path(place), pins)
         done = _uv(builder, *rules, "--", *entries)
         if not done.is_good:
-            alone = [_uv(builder, "--dry-run", *rules, "--", entry) for entry in entries]
-            raise ProgramFault(not_to_be_had(entries, done, alone))
+            separate = [_uv(builder, "--dry-run", *rules, "--", entry) for entry in entries]
+            raise ProgramFault(unavailable(entries, done, separate))
     importlib.invalidate_caches()
-    refuse(others_in_its_place(importlib.metadata.packages_distributions().get("tensorflow", ())))
+    refuse(overwritten_tensorflow(importlib.metadata.packages_distributions().get("tensorflow", ())))
 
 
 def refuse(found: Sequence[str]) -> None:
-    """All faults at once."""
+    """Raise all faults at once."""
     if found:
         raise ProgramFault("; ".join(found))
 
 
 def faults(entries: Sequence[str], pins: Mapping[str, str]) -> list[str]:
-    """What is wrong with the entries, without asking an index."""
+    """Return the faults of the entries that can be found without a package index."""
     found = []
     for index, entry in enumerate(entries):
         name = named("python_packages", tuple(entries), index)
@@ -235,61 +236,62 @@ def faults(entries: Sequence[str], pins: Mapping[str, str]) -> list[str]:
             need = Requirement(entry)
         except InvalidRequirement as error:
             found.append(
-                f"{name} is no requirement as pip writes them ({str(error).splitlines()[0]}); write "
+                f"{name} is not a requirement in pip's format ({str(error).splitlines()[0]}); write "
                 "scipy==1.17.0 or scipy"
             )
             continue
         package, version = pin_of(need.name, pins)
         if version and (need.url or not need.specifier.contains(version, prereleases=True)):
             found.append(
-                f"{name} is in the way of {package}=={version}, which Trainyard pins in every image; take it "
-                "out of the recipe, or ask for a version that this one fits"
+                f"{name} conflicts with {package}=={version}, which Trainyard pins in every image; remove it from the "
+                "recipe, or allow that version"
             )
     return found
 
 
 def pin_of(name: str, pins: Mapping[str, str]) -> tuple[str, str]:
-    """The pinned package that this name means, and its version; empty where none is."""
+    """Return the pinned package with this name, and its version; both empty if there is none."""
     canonical = canonicalize_name(name)
     names = TENSORFLOW_BUILDS if canonical in TENSORFLOW_BUILDS else (canonical,)
     return next(((each, pins[each]) for each in names if each in pins), ("", ""))
 
 
-def not_to_be_had(entries: Sequence[str], together: CommandResult, alone: Sequence[CommandResult]) -> str:
-    """Which entries fail by themselves, each with uv's words; none does when they do not go together."""
-    bad = [(index, ended) for index, ended in enumerate(alone) if not ended.is_good]
+def unavailable(entries: Sequence[str], together: CommandResult, separate: Sequence[CommandResult]) -> str:
+    """Describe the entries that cannot be installed, with uv's messages, or the conflict between all of them."""
+    bad = [(index, ended) for index, ended in enumerate(separate) if not ended.is_good]
     if not bad:
         names = ", ".join(named("python_packages", tuple(entries), index) for index in range(len(entries)))
-        return f"{names}: each could be installed, but not all together: {message_of_uv(together)}"
+        return f"{names}: each could be installed, but not all of them together: {message_of_uv(together)}"
     reasons = "; ".join(
         f"{named('python_packages', tuple(entries), index)}: {message_of_uv(ended)}" for index, ended in bad
     )
     return (
-        f"{reasons}; correct name or version in the recipe: what Trainyard pins (requirements/host.txt) stays as it "
-        "is, and packages come from where the base image says (/etc/uv/uv.toml, else pypi.org)"
+        f"{reasons}; correct the name or the version in the recipe: packages that Trainyard pins "
+        "(requirements/host.txt) cannot change, and the base image names the package index (/etc/uv/uv.toml, otherwise "
+        "pypi.org)"
     )
 
 
 def message_of_uv(ended: CommandResult) -> str:
-    """Its sentence, which it draws over several lines."""
-    words = (word for word in ended.output.split() if not set(word) <= DRAWN)
-    return " ".join(words)[-MESSAGE_CHARACTERS:].rstrip(".") or ended.reason
+    """Return uv's message on one line."""
+    text = " ".join(word for word in ended.output.split() if not set(word) <= DRAWN)
+    return text[-MESSAGE_CHARACTERS:].rstrip(".") or ended.reason
 
 
-def others_in_its_place(providers: Sequence[str]) -> list[str]:
-    """Packages that brought files of TensorFlow's along and wrote over those of the pinned one."""
+def overwritten_tensorflow(providers: Sequence[str]) -> list[str]:
+    """Return the fault if other packages have overwritten files of the pinned TensorFlow."""
     others = sorted({canonicalize_name(name) for name in providers} - {*TENSORFLOW_BUILDS, "tf-keras"})
     if not others:
         return []
     names = ", ".join(others)
     return [
-        f"{names} wrote over the pinned TensorFlow: take the package of python_packages that needs it out of them"
+        f"{names} has overwritten the pinned TensorFlow: remove the entry of python_packages that requires it"
     ]
 
 
 def _rules(builder: Builder, place: Path, pins: Mapping[str, str]) -> list[str]:
-    """The pins as constraints, TensorFlow's CUDA libraries with them; and where TensorFlow is installed under the name
-    of another build, the plain name is nobody's any more."""
+    """Return uv's options with the pins and TensorFlow's CUDA libraries as constraints. If TensorFlow is installed
+    under one of its names, an override prevents the installation under the other name."""
     libraries = {
         canonicalize_name(found.name): found.version
         for found in importlib.metadata.distributions()
@@ -309,8 +311,8 @@ def _uv(builder: Builder, *arguments: str) -> CommandResult:
 
 
 def install_with_uv(builder: Builder, python: Path, *arguments: str) -> CommandResult:
-    """Into that Python's environment. uv unpacks where its temporary files are and links from there: beside the
-    environment, for from another file system (a /tmp of its own) it would copy each file once more."""
+    """Install into that Python's environment. uv unpacks into its temporary folder and links files from there. That
+    folder is next to the environment, because uv would copy each file from another file system such as /tmp."""
     with tempfile.TemporaryDirectory(dir=python.parents[1]) as beside:
         uv = str(builder.paths.python.with_name("uv"))
         install = [uv, "pip", "install", "--quiet", "--python", str(python)]

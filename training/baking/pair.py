@@ -1,7 +1,7 @@
-"""One training step as two hosts would do it: two processes, one TF_CONFIG each, the runtime of every program, and
-tf_keras, which programs across hosts need. What it imports is compiled from then on: no program has to.
+"""One training step on two hosts, simulated by two processes with a TF_CONFIG each, the runtime of programs, and
+tf_keras. Python compiles the imported modules, so that programs need not.
 
-`python -m training.baking.pair` is one of the two; it prints the loss that both must agree on.
+`python -m training.baking.pair` runs one of the two. It prints its loss, which must be equal in both.
 """
 
 import json
@@ -24,9 +24,9 @@ PATIENCE_SECONDS = 300.0
 
 
 def losses_of_two(builder: Builder, *, gpus: int) -> tuple[str, str]:
-    """What each process printed as its loss. Raises HostTrouble, with its last lines, when one does not finish.
+    """Return the loss that each process has printed. Raises HostTrouble with the last lines of a process that fails.
 
-    Each gets a GPU of its own where there are two: two processes cannot reduce over one."""
+    Each process gets its own GPU if there are two, because two processes cannot reduce over one GPU."""
     shell = builder.shell
     with tempfile.TemporaryDirectory() as place, ExitStack() as running:
         addresses = [f"127.0.0.1:{port}" for port in _free_ports(2)]

@@ -1,4 +1,4 @@
-"""The recipe as the control plane admitted it: `keys.recipe`. Pure."""
+"""The recipe that the control plane has admitted (`keys.recipe`). Pure."""
 
 import hashlib
 import json
@@ -11,15 +11,16 @@ from training.host.errors import HostTrouble
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """`hash` is the image's: of recipe, software and base. `tensorflow` and `cuda` are version requirements as pip
-    writes them, empty where the recipe has none; `release` is what to install in place of the usual TensorFlow:
-    `tensorflow` and `keras` with their versions."""
+    """A recipe."""
 
     name: str
     hash: str
+    """The hash of the image: of its recipe, software, and base image."""
     tensorflow: str = ""
+    """A version requirement in pip's format; empty if the recipe has none."""
     cuda: str = ""
     release: Mapping[str, str] | None = None
+    """The versions of `tensorflow` and `keras` to install instead of the pinned TensorFlow."""
     upgrade: bool = False
     system_packages: tuple[str, ...] = ()
     python_packages: tuple[str, ...] = ()
@@ -28,7 +29,7 @@ class Recipe:
 
     @staticmethod
     def from_json(text: str | bytes) -> "Recipe":
-        """Raises HostTrouble for what no control plane of this version has written."""
+        """Parse a recipe. Raises HostTrouble if it is not of this version."""
         try:
             document = json.loads(text)
             return Recipe(
@@ -45,33 +46,33 @@ class Recipe:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HostTrouble(
-                f"recipe.json is not what the host's software understands ({error!r}): deploy the yard anew, so that "
-                "workflow and software are of one version",
+                f"the host's software cannot read recipe.json ({error!r}): deploy the yard again, so that workflow and "
+                "software have the same version",
                 final=True,
             ) from error
 
 
 def as_admitted(text: bytes, sha256: str) -> bytes:
-    """The text that the bake was admitted with, whoever may write into the bucket: its commands are root's here, and
-    what comes of them is every run's. Raises HostTrouble for another."""
+    """Return the text if it is the admitted one. Others may write to the bucket, but the recipe's commands run as root,
+    and every run uses the resulting image. Raises HostTrouble for another text."""
     found = hashlib.sha256(text).hexdigest()
     if found != sha256:
         raise HostTrouble(
-            f"recipe.json has been changed since the bake was admitted (its SHA-256 is {found[:16]}..., not "
-            f"{sha256[:16]}...), so nothing of it was run: find out who wrote it, from its versions in the bucket, and "
-            "bake again",
+            f"recipe.json has changed since the bake was admitted (its SHA-256 is {found[:16]}..., not "
+            f"{sha256[:16]}...), so none of its commands was run: find out who wrote it, from its versions in the "
+            "bucket, and bake again",
             final=True,
         )
     return text
 
 
 def named(key: str, entries: tuple[str, ...], index: int) -> str:
-    """An entry as its writer finds it: `python_packages[1] "scipy"`."""
+    """Return the name of an entry for users: `python_packages[1] "scipy"`."""
     return f'{key}[{index}] "{entries[index]}"'
 
 
 def _lines(document: dict[str, Any], key: str) -> tuple[str, ...]:
     lines = document.get(key) or []
     if not isinstance(lines, list):
-        raise TypeError(f"{key} is no list")
+        raise TypeError(f"{key} is not a list")
     return tuple(str(line) for line in lines)

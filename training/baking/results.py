@@ -1,4 +1,4 @@
-"""What the tests found, as a table, as the sentence that a failed bake ends with, and as tests.json. Pure."""
+"""The results of the tests: as a table, as the reason of a failed bake, and as tests.json. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`reason` is one sentence: what was found, or why nothing was looked for."""
+    """The outcome of one test. `reason` is one sentence: what was found, or why the test was skipped."""
 
     outcome: Outcome
     reason: str
@@ -44,7 +44,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """What the image will say of itself; `none` without a GPU driver, empty where nobody found out."""
+    """The versions in the image's tags: `none` without a GPU driver, empty if unknown."""
 
     driver: str
     cuda: str
@@ -57,7 +57,7 @@ def to_json(results: Sequence[Result], versions: Versions) -> dict[str, Any]:
 
 
 def table(results: Sequence[Result]) -> list[str]:
-    """Lines of equal columns."""
+    """Return the results as aligned lines."""
     widest = max((len(result.name) for result in results), default=0)
     return [
         f"{result.outcome:<7}  {result.name:<{widest}}  {result.seconds:7.1f} s  {result.reason}"
@@ -66,12 +66,12 @@ def table(results: Sequence[Result]) -> list[str]:
 
 
 def failure(results: Sequence[Result]) -> str | None:
-    """The failed tests with their reasons; None when none failed."""
+    """Return the failed tests with their reasons; None if none failed."""
     bad = [f"{result.name}: {result.reason}" for result in results if result.outcome is Outcome.FAILED]
     return f"{len(bad)} of {len(results)} tests failed: {'; '.join(bad)}" if bad else None
 
 
 def counted(results: Sequence[Result]) -> str:
-    """`8 passed, 2 skipped`."""
+    """Return the counts, as in `8 passed, 2 skipped`."""
     counts = {outcome: sum(result.outcome is outcome for result in results) for outcome in Outcome}
     return ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)

@@ -1,4 +1,4 @@
-"""Commands on the builder: what they print goes to its log as it comes, and none outlives the time it has."""
+"""Run commands on the builder. Their output goes to its log at once, and each has a time limit."""
 
 import os
 import signal
@@ -20,26 +20,27 @@ KILLED = 128 + signal.SIGKILL
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """`output` is all that was printed; `reason` says why the code is not 0."""
+    """The result of a command."""
 
     code: int
     output: str
     reason: str = ""
+    """Why the code is not 0."""
 
     @property
     def is_good(self) -> bool:
         return self.code == 0
 
     def last_lines(self, most: int = LAST_LINES) -> str:
-        """In one sentence's place."""
+        """Return the last lines of the output, joined for use in a sentence."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
         return " / ".join(lines[-most:]) or "(it printed nothing)"
 
 
 class Shell:
-    """Everything runs as root, in root's home, with the hosts' Python first on its PATH.
+    """Runs commands as root, in root's home, with the hosts' Python first on the PATH.
 
-    `until` is an instant of time.monotonic(): a command that runs then is killed with all it has started."""
+    `until` is an instant of time.monotonic(). A command that still runs then is killed with all its processes."""
 
     def __init__(self, log: BuilderLog, paths: Paths, *, until: float) -> None:
         self._log = log
@@ -52,7 +53,7 @@ class Shell:
         return {**os.environ, "PATH": path, "HOME": "/root"}
 
     def line(self, line: str, *, seconds: float | None = None) -> CommandResult:
-        """A line of the recipe's, by `/bin/sh -eu`."""
+        """Run a line of the recipe with `/bin/sh -eu`."""
         return self.run(["/bin/sh", "-eu", "-c", line], seconds=seconds)
 
     def run(
@@ -63,7 +64,7 @@ class Shell:
         cwd: Path | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> CommandResult:
-        """The command, ended. What it started and left behind, a service for one, goes on."""
+        """Run a command to its end. Processes that it leaves behind, such as a service, continue."""
         begun, start = time.monotonic(), self._log.size
         process = self.start(command, cwd=cwd, environment=environment)
         left = max(0.0, self._until - begun)
@@ -81,7 +82,7 @@ class Shell:
     def start(
         self, command: Sequence[str], *, cwd: Path | None = None, environment: Mapping[str, str]
     ) -> "subprocess.Popen[bytes]":
-        """The command, running in a session of its own. Raises HostTrouble when there is no such command."""
+        """Start a command in its own session. Raises HostTrouble if it does not exist."""
         with self._log.path.open("ab") as out:
             try:
                 return subprocess.Popen(
@@ -101,11 +102,11 @@ class Shell:
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """It and all that it has started."""
+    """Kill a process and all processes of its session."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
-        pass  # it has ended, which is what was wanted
+        pass  # it has already ended
     process.wait()
 
 

@@ -1,5 +1,5 @@
-"""What TensorFlow says of itself and of this host, as one line of JSON: a program of its own, so that it lets go of
-the GPUs when it has looked."""
+"""Print TensorFlow's versions and devices as one line of JSON. This is a separate program, so that its end frees the
+GPUs."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -9,21 +9,23 @@ from training.host.errors import HostTrouble
 
 @dataclass(frozen=True, slots=True)
 class TensorFlowFacts:
-    """`cuda` is what this TensorFlow was built with, empty for a build without it; `gpus` by TensorFlow's names."""
+    """TensorFlow's versions and devices."""
 
     tensorflow: str
     cuda: str
+    """The CUDA version of this build; empty for a build without CUDA."""
     gpus: tuple[str, ...]
+    """TensorFlow's names of the GPUs."""
 
     @staticmethod
     def from_output(output: str) -> "TensorFlowFacts":
-        """Of all that was printed the last line. Raises HostTrouble where that says nothing."""
+        """Parse the last line of the output. Raises HostTrouble if it has no facts."""
         last = next((line for line in reversed(output.splitlines()) if line.startswith("{")), "{}")
         try:
             facts = json.loads(last)
             return TensorFlowFacts(facts["tensorflow"], facts["cuda"], tuple(facts["gpus"]))
         except (KeyError, ValueError) as error:
-            raise HostTrouble(f"TensorFlow did not say what it sees: {output[-400:].strip()}") from error
+            raise HostTrouble(f"TensorFlow did not list its devices: {output[-400:].strip()}") from error
 
 
 def main() -> None:

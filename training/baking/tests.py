@@ -1,4 +1,4 @@
-"""What is tried on the builder before there is an image of it. Each test runs whatever became of those before it."""
+"""The tests on the builder before an image is made of it. Each test runs even if earlier ones have failed."""
 
 import json
 import logging
@@ -40,48 +40,48 @@ from training.host.image.disk_identity import owner
 from training.host.program.tasks import most_tasks
 from training.host.reporting import gpus
 from trainyard.protocol import keys
+from trainyard.values import quantities
 
 METRICS_SECONDS, LOOK_SECONDS = 420.0, 5.0
 AGENT_SECONDS = 30.0
 LEAST_SHARE_FREE, LEAST_BYTES_FREE = 0.2, 10 * 2**30
 NOT_LOADED = re.compile(r"dlerror: (lib(?!nvinfer).*?)(?:; LD_LIBRARY_PATH.*)?$", re.MULTILINE)
-"""As TensorFlow's loader says it; TensorRT is nobody's need."""
+"""The message of TensorFlow's loader about a missing library. TensorRT is not needed."""
 SSM_AGENTS = ("amazon-ssm-agent", "/snap/amazon-ssm-agent/current/amazon-ssm-agent")
 logger = logging.getLogger(__name__)
 
 
 def run_all(builder: Builder) -> None:
-    """All tests, tests.json and a table of them; sbom.json of all that is installed. Raises ProgramFault naming the
-    tests that failed."""
+    """Run all tests, and write tests.json, a table, and sbom.json. Raises ProgramFault with the failed tests."""
     bench = Bench(builder)
     recipes = [
         (f"tests[{index}]", lambda bench, index=index: recipe_test(bench, index))
         for index in range(len(builder.recipe.tests))
     ]
-    results = [run(name, does, bench) for name, does in [*TESTS, *recipes]]
-    documents = {
+    results = [run(name, test, bench) for name, test in [*TESTS, *recipes]]
+    written = {
         keys.sbom(builder.run): bill_of_materials(builder),
         keys.tests(builder.run): to_json(results, bench.versions),
     }
-    for key, document in documents.items():
-        builder.bucket.write(key, json.dumps(document, indent=2).encode())
+    for key, content in written.items():
+        builder.bucket.write(key, json.dumps(content, indent=2).encode())
     for line in table(results):
         builder.log.note(line)
     builder.log.note(counted(results))
-    wrong = failure(results)
-    if wrong:
-        raise ProgramFault(wrong)
+    reason = failure(results)
+    if reason:
+        raise ProgramFault(reason)
 
 
-def run(name: str, does: Callable[[Bench], Finding], bench: Bench) -> Result:
-    """One test; whatever it raises is its failure."""
+def run(name: str, test: Callable[[Bench], Finding], bench: Bench) -> Result:
+    """Run one test. An exception counts as its failure."""
     bench.builder.log.note(f"== test {name}")
     began = time.monotonic()
     try:
-        finding = does(bench)
+        finding = test(bench)
     except HostTrouble as trouble:
         finding = failed(trouble.reason)
-    except Exception as error:  # a fault of ours fails this test, and keeps no other from being run
+    except Exception as error:  # our own bug must not prevent other tests
         logger.exception("the test %s failed", name)
         finding = failed(f"the test itself failed: {error!r}")
     seconds = round(time.monotonic() - began, 1)
@@ -90,33 +90,34 @@ def run(name: str, does: Callable[[Bench], Finding], bench: Bench) -> Result:
 
 
 def driver(bench: Bench) -> Finding:
-    """The GPU's driver answers."""
+    """Check that the GPU's driver answers."""
     if bench.without_gpu:
         return skipped(bench.without_gpu)
     return passed(f"driver {bench.driver}, GPUs: {len(bench.drivers)}")
 
 
 def tensorflow_gpus(bench: Bench) -> Finding:
-    """TensorFlow sees every GPU that the driver shows: it says nothing when it falls back to the processors."""
+    """Check that TensorFlow finds every GPU of the driver. Otherwise it would use the processors without a warning."""
     if bench.without_gpu:
         return skipped(bench.without_gpu)
     shown, seen = len(bench.drivers), len(bench.tensorflow_facts.gpus)
     if shown == seen:
         return passed(f"TensorFlow {bench.tensorflow_facts.tensorflow} sees all {seen}")
-    both = f"nvidia-smi shows {shown} GPUs, TensorFlow sees {seen}"
+    both = f"nvidia-smi shows {quantities.counted(shown, 'GPU')}, TensorFlow sees {seen}"
     if missed := libraries_missed(bench):
         return failed(
-            f"{both}, since it cannot load {'; '.join(missed)}: have a line of the recipe's commands link it into "
-            "nvidia/cuda_runtime/lib of the hosts' Python packages, or ask for another release of TensorFlow"
+            f"{both}, because it cannot load {'; '.join(missed)}: link the library into nvidia/cuda_runtime/lib of the "
+            "hosts' Python packages by a line of the recipe's commands, or use another release of TensorFlow"
         )
     return failed(
         f"{both}: driver {bench.drivers[0]} and the CUDA libraries of TensorFlow "
-        f"({bench.tensorflow_facts.cuda or 'a build without CUDA'}) do not go together; see its lines in the log"
+        f"({bench.tensorflow_facts.cuda or 'a build without CUDA'}) are not compatible; see its lines in the log"
     )
 
 
 def libraries_missed(bench: Bench) -> list[str]:
-    """The CUDA libraries that TensorFlow could not load, in the dynamic linker's words. By itself it names none."""
+    """Return the dynamic linker's messages about CUDA libraries that TensorFlow could not load. By default it names
+    none."""
     python = shlex.quote(bench.shell_python)
     line = f"TF_CPP_MAX_VLOG_LEVEL=1 {python} -m training.baking.tensorflow_facts 2>&1 | grep -F 'dlerror: '"
     with tempfile.TemporaryDirectory() as place:
@@ -127,11 +128,11 @@ def libraries_missed(bench: Bench) -> list[str]:
 
 
 def matmul(bench: Bench) -> Finding:
-    """It multiplies on each GPU, or where there is none on the processors, and comes to the right product."""
+    """Check a product of matrices on each GPU, or on the processors if there is none."""
     done = bench.program("training.programs.matmul", *bench.devices)
     if done.is_good:
         return passed(done.last_lines(1))
-    return failed(f"matrices are not multiplied as they should be ({done.reason}): {done.last_lines()}")
+    return failed(f"the product of two matrices is wrong ({done.reason}): {done.last_lines()}")
 
 
 def tensorflow(bench: Bench) -> Finding:
@@ -153,23 +154,23 @@ def ssm_agent(bench: Bench) -> Finding:
 
 
 def cloudwatch_agent(bench: Bench) -> Finding:
-    """It runs, with our configuration."""
+    """Check that the agent runs with our configuration."""
     if not bench.builder.for_gpus:
-        return skipped(f"{FOR_NO_GPU}, so there is nothing for it to publish")
+        return skipped(f"{FOR_NO_GPU}, so it has no metrics to publish")
     done = bench.builder.shell.run(
         [str(bench.builder.paths.cloudwatch_agent), "-a", "status", "-m", "ec2"], seconds=60
     )
     try:
         status: dict[str, Any] = json.loads(done.output[done.output.find("{") :])
     except ValueError:
-        return failed(f"the CloudWatch agent does not say how it is ({done.reason}): {done.last_lines()}")
+        return failed(f"the CloudWatch agent prints no status ({done.reason}): {done.last_lines()}")
     how = f"CloudWatch agent {status.get('version')}, {status.get('status')}, {status.get('configstatus')}"
     is_well = (status.get("status"), status.get("configstatus")) == ("running", "configured")
     return passed(how) if is_well else failed(f"{how}: it must be running and configured")
 
 
 def disk(bench: Bench) -> Finding:
-    """Hosts need room for program, data and checkpoints."""
+    """Check that hosts have room for program, data, and checkpoints."""
     room = shutil.disk_usage(bench.builder.paths.root)
     free = f"{room.free / 2**30:.1f} of {room.total / 2**30:.1f} GiB are free"
     if room.free >= LEAST_BYTES_FREE or room.free >= LEAST_SHARE_FREE * room.total:
@@ -180,7 +181,7 @@ def disk(bench: Bench) -> Finding:
 
 
 def host_agent(bench: Bench) -> Finding:
-    """The boot unit is enabled and its program does what it does first on every host: find out who it is."""
+    """Check that the boot unit is enabled, and that the agent takes its first step: to note the instance's id."""
     shell, written = bench.builder.shell, bench.builder.paths.owner
     enabled = shell.run(["systemctl", "is-enabled", UNIT], seconds=60)
     if not enabled.is_good:
@@ -190,15 +191,15 @@ def host_agent(bench: Bench) -> Finding:
     until = time.monotonic() + AGENT_SECONDS
     while started.is_good and time.monotonic() < until:
         if owner(bench.builder.paths) == bench.builder.identity.instance:
-            return passed(f"it is enabled, and knows that it runs on {bench.builder.identity.instance}")
+            return passed(f"it is enabled, and runs on {bench.builder.identity.instance}")
         time.sleep(0.2)
     journal = shell.run(["journalctl", "-u", UNIT, "--no-pager", "-n", "20"], seconds=60)
     return failed(f"the host agent does not start: {journal.last_lines()}")
 
 
 def account_of_programs(bench: Bench) -> Finding:
-    """Programs run as it: it can use every GPU, and the metadata service, which knows the host's credentials, does not
-    hear it."""
+    """Check that the programs' account can use every GPU, and cannot reach the metadata service, which has the host's
+    credentials."""
     programs = account.find()
     if not programs.is_another:
         return skipped(account.ONE_ACCOUNT_ONLY)
@@ -209,9 +210,7 @@ def account_of_programs(bench: Bench) -> Finding:
     )
     if done.is_good:
         return passed(f"{account.NAME} (user {programs.uid}): {done.last_lines(1)}")
-    return failed(
-        f"programs cannot run as {account.NAME} as they should ({done.reason}): {done.last_lines()}"
-    )
+    return failed(f"programs cannot run as the account {account.NAME} ({done.reason}): {done.last_lines()}")
 
 
 TRIES = f"""
@@ -230,7 +229,7 @@ except OSError:
 
 
 def two_processes(bench: Bench) -> Finding:
-    """Two processes form a cluster and agree on the loss of a step."""
+    """Check that two processes form a cluster and have the same loss after a step."""
     gpus = len(bench.tensorflow_facts.gpus)
     first, second = losses_of_two(bench.builder, gpus=gpus)
     where = "each on a GPU" if gpus > 1 else "on the processors"
@@ -240,7 +239,7 @@ def two_processes(bench: Bench) -> Finding:
 
 
 def gpu_metrics(bench: Bench) -> Finding:
-    """CloudWatch has utilisation and memory of this host under the names that patrol reads, and something computed."""
+    """Check that CloudWatch gets utilization and memory of a busy GPU, under the names that patrol reads."""
     builder = bench.builder
     if bench.without_gpu:
         return skipped(bench.without_gpu)
@@ -253,15 +252,15 @@ def gpu_metrics(bench: Bench) -> Finding:
                 shown = ", ".join(f"{name} {value:g}" for name, value in sorted(here.items()))
                 return passed(f"in CloudWatch, namespace {gpus.NAMESPACE}: {shown}")
             if time.monotonic() >= until:
-                return failed(_what_is_missing(here))
+                return failed(_missing_metrics(here))
             time.sleep(LOOK_SECONDS)
 
 
 def jupyter(bench: Bench) -> Finding:
-    """A kernel of JupyterLab's starts, runs a cell, and can import the hosts' TensorFlow."""
+    """Check that a kernel of JupyterLab starts, runs a cell, and finds the hosts' TensorFlow."""
     paths = bench.builder.paths
-    if (said := setting(paths)) and not paths.jupyter.exists():
-        return skipped(WITHOUT.format(said))
+    if (wanted := setting(paths)) and not paths.jupyter.exists():
+        return skipped(WITHOUT.format(wanted))
     with tempfile.TemporaryDirectory() as place:
         cell = Path(place, "cell.py")
         cell.write_text(CELL)
@@ -281,7 +280,7 @@ print("{SEEN}" if importlib.util.find_spec("tensorflow") else "it is not there")
 
 
 def recipe_test(bench: Bench, index: int) -> Finding:
-    """A line of the recipe's own; exit code 0 passes."""
+    """Run a line of the recipe's tests. Exit code 0 passes."""
     lines = bench.builder.recipe.tests
     bench.builder.log.note(f"$ {lines[index]}")
     done = bench.builder.shell.line(lines[index])
@@ -291,8 +290,8 @@ def recipe_test(bench: Bench, index: int) -> Finding:
 
 
 TESTS: tuple[tuple[str, Callable[[Bench], Finding]], ...] = tuple(
-    (does.__name__, does)
-    for does in (
+    (test.__name__, test)
+    for test in (
         driver,
         tensorflow_gpus,
         matmul,
@@ -310,23 +309,23 @@ TESTS: tuple[tuple[str, Callable[[Bench], Finding]], ...] = tuple(
 )
 
 
-def _what_is_missing(here: Any) -> str:
+def _missing_metrics(here: Any) -> str:
     absent = [name for name in gpus.UNITS if name not in here]
     if absent:
         return (
             f"{' and '.join(absent)} of this host did not arrive in CloudWatch (namespace {gpus.NAMESPACE}) "
-            f"within {METRICS_SECONDS:.0f} seconds: nobody could tell an idle host from a busy one. See "
-            "/opt/aws/amazon-cloudwatch-agent/logs, and that the host role may cloudwatch:PutMetricData"
+            f"within {METRICS_SECONDS:.0f} seconds, so idle hosts would not be detected. See "
+            "/opt/aws/amazon-cloudwatch-agent/logs, and allow cloudwatch:PutMetricData in the host role"
         )
     return (
-        f"{gpus.UTILIZATION} arrives in CloudWatch, but stays 0 while the host computes: the agent does not read "
-        "this driver's figures; take a base image with another driver"
+        f"{gpus.UTILIZATION} arrives in CloudWatch, but stays 0 while the host computes: the agent cannot read this "
+        "driver's values; use a base image with another driver"
     )
 
 
 @contextmanager
 def _computing(bench: Bench) -> Iterator[None]:
-    """Meanwhile matrices are multiplied without end."""
+    """Multiply matrices in the background."""
     command = [bench.shell_python, "-m", "training.programs.matmul", *bench.devices, "--repeats", "100000000"]
     with tempfile.TemporaryDirectory() as place:
         process: subprocess.Popen[bytes] = bench.builder.shell.start(

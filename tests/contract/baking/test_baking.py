@@ -31,7 +31,7 @@ PASSED = {
         (
             "pinned",
             {"python_packages": ["numpy<2"]},
-            'python_packages[0] "numpy<2" is in the way of numpy==2.4.6, which Trainyard pins in every image',
+            'python_packages[0] "numpy<2" conflicts with numpy==2.4.6, which Trainyard pins in every image',
         ),
         (
             "no-system-package",

@@ -94,8 +94,8 @@ def test_a_cuda_library_that_tensorflow_cannot_load_is_named(host: Host) -> None
     found, reason = outcome(tests.tensorflow_gpus, host.bench())
     assert found == "failed"
     assert reason.startswith(
-        "nvidia-smi shows 1 GPUs, TensorFlow sees 0, since it cannot load libcusolver.so.11: cannot open shared object "
-        "file: No such file or directory: have a line of the recipe's commands link it into nvidia/cuda_runtime/lib"
+        "nvidia-smi shows 1 GPU, TensorFlow sees 0, because it cannot load libcusolver.so.11: cannot open shared "
+        "object file: No such file or directory: link the library into nvidia/cuda_runtime/lib"
     )
 
 

@@ -14,10 +14,10 @@ from training.baking.packages import (
     install_system_packages,
     lines_of,
     message_of_uv,
-    not_to_be_had,
-    others_in_its_place,
+    overwritten_tensorflow,
     pin_of,
     trouble_of_apt,
+    unavailable,
 )
 from training.baking.shell import CommandResult
 from training.host.errors import HostTrouble
@@ -31,7 +31,7 @@ NONE_FOUND = """
       and you require nosuchpackage==1.0, we can conclude that your
       requirements are unsatisfiable.
 """
-NEITHER = "no requirement as pip writes them"
+NEITHER = "not a requirement in pip's format"
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ NEITHER = "no requirement as pip writes them"
         ("a pinned package may be asked for as it is", ["numpy>=2,<3", "NumPy==2.4.6"], []),
         ("not otherwise", ["scipy", "numpy<2"], ['python_packages[1] "numpy<2"']),
         ("TensorFlow goes by the name of either build", ["tensorflow==2.21.0", "tensorflow~=2.20"], []),
-        ("and is not replaced", ["tensorflow==2.20.0"], ["in the way of tensorflow-cpu==2.21.0"]),
-        ("nor by an address", ["tensorflow @ https://e.org/tf.whl"], ["in the way of"]),
+        ("and is not replaced", ["tensorflow==2.20.0"], ["conflicts with tensorflow-cpu==2.21.0"]),
+        ("nor by an address", ["tensorflow @ https://e.org/tf.whl"], ["conflicts with"]),
         ("options and paths are no requirements", ["-r list", "./here"], [NEITHER, NEITHER]),
-        ("every fault at once", ["x y", "numpy==1.26"], [NEITHER, "in the way of numpy==2.4.6"]),
+        ("every fault at once", ["x y", "numpy==1.26"], [NEITHER, "conflicts with numpy==2.4.6"]),
     ],
 )
 def test_entries_are_judged_before_anything_is_installed(
@@ -109,7 +109,7 @@ def test_uv_is_quoted_in_one_line() -> None:
 
 
 def test_the_entry_that_fails_alone_is_named() -> None:
-    told = not_to_be_had(
+    told = unavailable(
         ["scipy", "nosuchpackage==1.0"],
         CommandResult(1, NONE_FOUND),
         [CommandResult(0, ""), CommandResult(1, NONE_FOUND)],
@@ -119,7 +119,7 @@ def test_the_entry_that_fails_alone_is_named() -> None:
 
 
 def test_entries_that_do_not_go_together_are_all_named() -> None:
-    told = not_to_be_had(
+    told = unavailable(
         ["a<1", "b"], CommandResult(1, "error: a<1 and b"), [CommandResult(0, ""), CommandResult(0, "")]
     )
     assert told.startswith(
@@ -209,18 +209,18 @@ class Apt:
             CommandResult(0, UNREACHED),
             CommandResult(100, "E: Unable to locate package tree\n", "exit code 100"),
             (
-                "apt-get update could not fetch the lists of its package sources (some of them), so it knows "
-                "no package: Err:1 http://archive.ubuntu.com/ubuntu noble InRelease / W: Failed to fetch "
+                "apt-get update could not fetch the lists of its package sources (some of them), so it cannot "
+                "find packages: Err:1 http://archive.ubuntu.com/ubuntu noble InRelease / W: Failed to fetch "
                 "http://archive.ubuntu.com/ubuntu/dists/noble/InRelease  Could not connect to archive.ubuntu.com:80; "
-                "hosts go out by HTTPS (port 443) alone"
+                "hosts reach the internet only by HTTPS (port 443)"
             ),
         ),
         (
             CommandResult(100, "E: The list of sources could not be read.\n", "exit code 100"),
             CommandResult(0, ""),
             (
-                "apt-get update could not fetch the lists of its package sources (exit code 100), so it knows "
-                "no package: E: The list of sources could not be read.; hosts go out"
+                "apt-get update could not fetch the lists of its package sources (exit code 100), so it cannot "
+                "find packages: E: The list of sources could not be read.; hosts reach"
             ),
         ),
         (
@@ -250,9 +250,9 @@ def test_sources_that_nobody_reaches_are_no_wrong_name(
 
 
 def test_another_build_of_tensorflow_is_found_out() -> None:
-    assert others_in_its_place(["tensorflow_cpu"]) == []
-    (told,) = others_in_its_place(["tensorflow", "tf_nightly"])
-    assert told.startswith("tf-nightly wrote over the pinned TensorFlow")
+    assert overwritten_tensorflow(["tensorflow_cpu"]) == []
+    (told,) = overwritten_tensorflow(["tensorflow", "tf_nightly"])
+    assert told.startswith("tf-nightly has overwritten the pinned TensorFlow")
 
 
 def test_another_release_is_installed_with_what_it_chooses_itself() -> None:

@@ -94,7 +94,7 @@ def test_a_recipe_without_the_optional_keys() -> None:
     "text", ["", "[]", '{"name": "gpu"}', '{"name": "gpu", "hash": "0", "commands": "true"}']
 )
 def test_what_no_control_plane_writes_is_no_recipe(text: str) -> None:
-    with pytest.raises(HostTrouble, match=r"recipe\.json is not what"):
+    with pytest.raises(HostTrouble, match=r"cannot read recipe\.json"):
         Recipe.from_json(text)
 
 
@@ -104,5 +104,5 @@ def test_what_tensorflow_sees_is_its_last_line() -> None:
     assert TensorFlowFacts.from_output(said) == TensorFlowFacts(
         "2.21.0", "12.5.1", ("/physical_device:GPU:0",)
     )
-    with pytest.raises(HostTrouble, match="did not say"):
+    with pytest.raises(HostTrouble, match="did not list"):
         TensorFlowFacts.from_output("Segmentation fault")
