@@ -46,7 +46,7 @@ AS_HERE = {
 }  # fmt: skip
 """Durations on a host of the local cloud, whose programs wait for no peer."""
 FAULT_SECONDS = 1.0
-"""The duration of `localcloud fault`, in which the chief reports its checkpoint."""
+"""The duration of `localcloud fault`. In this time the chief reports its checkpoint."""
 FIRST_PASSES = timedelta(seconds=90)
 """The time until patrol has read the prices, as in a yard that was deployed minutes ago."""
 SNAPSHOT_NAME = "kept"

@@ -130,7 +130,7 @@ def test_a_bake_goes_on_without_builders_and_events_that_are_lost_and_can_be_tak
     assert [attempt["ending"] for attempt in run.summary["attempts"]] == ["interrupted", "lost", "finished"]
     assert [host["market"] for host in run.summary["hosts"]] == ["spot", "on_demand", "on_demand"]
     looks = [names(run).count(state) for state in ("Install", "Test", "Generalize", "Capture")]
-    assert min(looks[0] - 2, *looks[1:]) > 1, f"nobody told that anything had ended, so each looked: {looks}"
+    assert min(looks[0] - 2, *looks[1:]) > 1, f"no event reported an end, so each state checked: {looks}"
     image = runs.yard.image()
     assert (run.summary["kind"], run.summary["image"], run.summary["before"]) == ("baked", image, before)
     assert runs.yard.image(previous=True) == before

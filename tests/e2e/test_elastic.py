@@ -36,13 +36,13 @@ def test_it_starts_with_what_there_is_shrinks_and_grows(runs: Runs) -> None:
     assert workers_of(run, 1) == 2
 
     runs.cloud.fault("interrupt", runs.host_of(run, "worker"))
-    runs.until("the survivor goes on alone", lambda: workers_of(run, 2) == 1)
+    runs.until("the remaining host continues", lambda: workers_of(run, 2) == 1)
     reached = runs.checkpoint_of(run)
     runs.until("it saves again", lambda: runs.checkpoint_of(run) > reached)
 
     runs.cloud.fault("clear")
     is_due(runs, run)
-    runs.until("it goes on with three", lambda: workers_of(run, 3) == 3)
+    runs.until("it continues with three", lambda: workers_of(run, 3) == 3)
     reached = runs.checkpoint_of(run)
     runs.until("the three save", lambda: runs.checkpoint_of(run) > reached)
     run.stop()

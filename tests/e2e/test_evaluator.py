@@ -25,7 +25,7 @@ def test_the_evaluator_stays_when_a_worker_goes_and_is_replaced_when_it_goes_its
     assert set(first) == {"chief 0", "worker 1", "evaluator 0"}
 
     runs.cloud.fault("interrupt", first["worker 1"])
-    runs.until("the others go on", lambda: roles_of(run, 2))
+    runs.until("the others continue", lambda: roles_of(run, 2))
     second = roles_of(run, 2)
     assert second == {"chief 0": first["chief 0"], "evaluator 0": first["evaluator 0"]}
     reached = runs.checkpoint_of(run)

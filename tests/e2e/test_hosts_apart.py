@@ -126,7 +126,7 @@ def test_a_program_cannot_touch_its_agent_its_host_or_a_neighbours_ports(runs: R
     assert [name for name, came in tried if came == "went through"] == []
     assert [key for key in run.keys if key.startswith(("model/", "tensorboard", "checkpoints/"))] == [
         "model/mine.txt"
-    ], "what a link leads to that root alone reads stays there"
+    ], "the target of a link that only root may read is not uploaded"
     runs.let_finish(neighbour)
     runs.finish(neighbour)
     assert neighbour.succeeded, neighbour.why()

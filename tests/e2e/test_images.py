@@ -101,7 +101,7 @@ def test_a_run_is_imaged_while_it_trains_and_does_not_notice(runs: Runs) -> None
     assert failed.execution.error == "ImageFailed", failed.why()
     taken = snapshot(runs, run=run.id)
     assert taken.succeeded, taken.why()
-    runs.until("it was told to go on", lambda: "resumed" in [event.event for event in taken.timeline])
+    runs.until("the program continues", lambda: "resumed" in [event.event for event in taken.timeline])
     assert run.execution.status == "RUNNING", "the snapshot came while it trained"
     assert int(tags(runs, taken.summary["image"])["trainyard:step"]) >= 10
     runs.let_finish(run)
@@ -179,7 +179,7 @@ def test_a_snapshot_that_is_stopped_by_hand_leaves_the_host_as_it_was(runs: Runs
 WRONG = [
     ({}, "neither instance nor run"),
     ({"instance": "i-0123456789abcdef0"}, "EC2 has no instance i-0123456789abcdef0"),
-    ({"run": "nobody-12345678"}, "no run nobody-12345678"),
+    ({"run": "unknown-12345678"}, "no run unknown-12345678"),
     ({"instance": "the chief", "quiesce": "freeze", "els": 1}, "quiesce: found"),
 ]
 

@@ -18,7 +18,7 @@ def a_job(runs: Runs, *, steps: int, pause: float, **changes: Any) -> dict[str, 
 
 
 def begun(run: Run, attempt: int = 1) -> tuple[int, str]:
-    """Return the first step of an attempt, and the file from which the program read it."""
+    """Return the first step of an attempt, and the file with this step."""
     found = CONTINUES.search(run.log(attempt=attempt))
     assert found, run.log(attempt=attempt)
     return int(found[1]), found[2]

@@ -140,8 +140,8 @@ def start(workflow: str) -> Callable[[Yard], object]:
     )
 
 
-def ask_to_stop(yard: Yard, source: str) -> object:
-    entry = {"EventBusName": yard.bus, "Source": source, "DetailType": "stop", "Detail": '{"run": "nobody"}'}
+def request_stop(yard: Yard, source: str) -> object:
+    entry = {"EventBusName": yard.bus, "Source": source, "DetailType": "stop", "Detail": '{"run": "unknown"}'}
     return yard.session.client("events").put_events(Entries=[entry])
 
 
@@ -164,49 +164,49 @@ def command(yard: Yard) -> object:
     )
 
 
-def become(yard: Yard) -> object:
+def attach_policy(yard: Yard) -> object:
     iam = yard.session.client("iam")
     return iam.attach_user_policy(UserName="viewer", PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
 
 
-DEEDS: list[tuple[str, Callable[[Yard], object], set[str]]] = [
+ACTIONS: list[tuple[str, Callable[[Yard], object], set[str]]] = [
     (
         "upload a job",
         lambda yard: upload(f"{jobs_folder(yard.session)}broken.json")(yard),
         {"user", "operator"},
     ),
-    ("upload a job as somebody else", upload("jobs/by/root/broken.json"), set()),
-    ("upload a job as nobody", upload("jobs/broken.json"), set()),
+    ("upload a job as another user", upload("jobs/by/root/broken.json"), set()),
+    ("upload a job without a user", upload("jobs/broken.json"), set()),
     ("upload a program", upload("programs/one.zip"), {"user", "operator"}),
     ("upload data", upload("data/one"), {"user", "operator"}),
     ("upload a recipe", upload("images/broken.json"), {"operator"}),
-    ("write what a run says", upload("runs/mine/summary.json"), set()),
+    ("write the summary of a run", upload("runs/mine/summary.json"), set()),
     ("start a run by hand", start("train"), {"operator"}),
     (
-        "ask for a run to stop",
-        lambda yard: ask_to_stop(yard, event_source(yard.session)),
+        "request a stop of a run",
+        lambda yard: request_stop(yard, event_source(yard.session)),
         {"user", "operator"},
     ),
-    ("ask so as somebody else", lambda yard: ask_to_stop(yard, "trainyard.people/root"), set()),
-    ("speak as a host", lambda yard: ask_to_stop(yard, "trainyard.host/AROA:i-1"), set()),
-    ("dev-host under no name", start("dev-host"), {"operator"}),
+    ("request a stop as another user", lambda yard: request_stop(yard, "trainyard.people/root"), set()),
+    ("send a signal as a host", lambda yard: request_stop(yard, "trainyard.host/AROA:i-1"), set()),
+    ("launch a host without a name", start("dev-host"), {"operator"}),
     ("bake", start("bake"), {"operator"}),
     ("write the ledger", row, set()),
     ("point the yard at another image", point_at_another_image, set()),
     ("run a command on hosts", command, set()),
-    ("become somebody else", become, set()),
+    ("attach another policy", attach_policy, set()),
 ]
 
 
-@pytest.mark.parametrize(("deed", "does", "may"), DEEDS, ids=[deed for deed, _, _ in DEEDS])
-def test_each_may_what_the_page_says(
-    people: dict[str, Yard], deed: str, does: Callable[[Yard], object], may: set[str]
+@pytest.mark.parametrize(("action", "call", "allowed"), ACTIONS, ids=[action for action, _, _ in ACTIONS])
+def test_each_level_may_do_what_the_page_says(
+    people: dict[str, Yard], action: str, call: Callable[[Yard], object], allowed: set[str]
 ) -> None:
     done = set()
     for who, yard in people.items():
         try:
-            does(yard)
+            call(yard)
         except Denied:
             continue
         done.add(who)
-    assert done == may, deed
+    assert done == allowed, action

@@ -28,7 +28,7 @@ def keeping(runs: Runs, images: int, days: int) -> AbstractContextManager[None]:
 
 @contextmanager
 def previous(runs: Runs, image: str) -> Iterator[None]:
-    """Make an image the previous one, to which a rollback returns."""
+    """Make an image the previous one, the target of a rollback."""
     ssm = runs.yard.session.client("ssm")
     before = ssm.get_parameter(Name=PREVIOUS)["Parameter"]["Value"]
     ssm.put_parameter(Name=PREVIOUS, Value=image, Overwrite=True)

@@ -86,7 +86,7 @@ def test_a_keras_script_goes_on_where_its_own_backup_was(runs: Runs) -> None:
     assert run.succeeded, run.why()
     assert len(run.summary["attempts"]) == 2
     last = run.log(attempt=2).split("epochs run here: ")[1]
-    assert int(last.split(",")[0]) < 60, "it began anew"
+    assert int(last.split(",")[0]) < 60, "it started from the beginning"
 
 
 def test_a_keras_script_that_tensorboard_watches_has_a_curve_and_progress(runs: Runs) -> None:

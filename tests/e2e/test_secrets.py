@@ -44,12 +44,12 @@ def test_a_program_uses_a_secret_that_is_found_nowhere_else(runs: Runs, paramete
 
 
 def test_a_job_whose_secret_is_not_there_is_refused_with_the_command(runs: Runs) -> None:
-    run = runs.run(script(runs, "with_secret", program={"secrets": {"HF_TOKEN": "nobody-put-it"}}))
+    run = runs.run(script(runs, "with_secret", program={"secrets": {"HF_TOKEN": "missing"}}))
     assert run.execution.error == "JobRefused"
     assert (
-        "program.secrets.HF_TOKEN: there is no parameter /trainyard/secrets/nobody-put-it; put the secret there first: "
+        "program.secrets.HF_TOKEN: there is no parameter /trainyard/secrets/missing; put the secret there first: "
         'read -rs VALUE; printf %s "$VALUE" | aws ssm put-parameter --type SecureString '
-        "--name /trainyard/secrets/nobody-put-it --value file:///dev/stdin"
+        "--name /trainyard/secrets/missing --value file:///dev/stdin"
     ) in run.execution.cause
     assert runs.yard.instances(run.id) == []
 

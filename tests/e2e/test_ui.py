@@ -35,7 +35,7 @@ def test_a_run_is_followed_from_its_submission_to_its_end(runs: Runs, page: Brow
     page.type("/")
     page.type("team=vision")
     page.until(
-        "this run alone", lambda: len([row for row in page.all("tr[data-row]") if row.is_displayed()]) == 1
+        "only this run", lambda: len([row for row in page.all("tr[data-row]") if row.is_displayed()]) == 1
     )
 
     page.open(f"/runs/{run.id}")

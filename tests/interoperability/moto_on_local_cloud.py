@@ -1,6 +1,6 @@
 """A pytest plugin that runs moto's own tests against the local cloud and terminates their hosts.
 
-Images and keys are those of the account in the environment, not of moto's server. Other resources of a test remain for
+Images and keys belong to the account in the environment, not to moto's server. Other resources of a test remain for
 the next tests, as in a real account.
 """
 

@@ -12,9 +12,7 @@ from functools import partial
 from pathlib import Path
 
 parser = argparse.ArgumentParser()
-parser.add_argument(
-    "--neighbour", required=True, help="ADDRESS:PORT of another run's host, where somebody listens"
-)
+parser.add_argument("--neighbour", required=True, help="ADDRESS:PORT of another run's host that listens")
 flags = parser.parse_args()
 Attack = Callable[[], object]
 PTRACE_ATTACH, PR_SET_PDEATHSIG = 16, 1

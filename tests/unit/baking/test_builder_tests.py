@@ -210,7 +210,7 @@ def test_an_image_that_says_nothing_has_one(tmp_path: Path) -> None:
 
 
 def test_the_agent_publishes_what_patrol_reads() -> None:
-    """The metrics are those of docs/contracts/patrol.md: two for each host, aggregated over its GPUs."""
+    """docs/contracts/patrol.md lists the metrics: two for each host, aggregated over its GPUs."""
     metrics = cloudwatch.configuration()["metrics"]
     gpu = metrics["metrics_collected"]["nvidia_gpu"]
     units = {f"nvidia_smi_{measured['name']}": measured["unit"] for measured in gpu["measurement"]}

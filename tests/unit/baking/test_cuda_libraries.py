@@ -1,4 +1,4 @@
-"""The folders in which TensorFlow searches for NVIDIA's CUDA libraries; tests/gpu checks this on a GPU."""
+"""TensorFlow's search path for NVIDIA's CUDA libraries; tests/gpu checks this on a GPU."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Retransmission, and the order in which messages are handled."""
+"""Retransmission, and the order of received messages."""
 
 from uuid import UUID
 
