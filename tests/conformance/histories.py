@@ -105,8 +105,8 @@ def run(oracle: Oracle, clients: Clients) -> Iterator[Result]:
 
 
 def _compared(case: Case, clients: Clients, role: str) -> Result:
-    def result(verdict: Verdict, said: str = "") -> Result:
-        return Result("histories", "stepfunctions", "local cloud", case.name, verdict, said)
+    def result(verdict: Verdict, difference: str = "") -> Result:
+        return Result("histories", "stepfunctions", "local cloud", case.name, verdict, difference)
 
     if case.script is None:
         return result(Verdict.UNUSED)
@@ -122,12 +122,12 @@ def _compared(case: Case, clients: Clients, role: str) -> Result:
     failed = "ExecutionFailed" in (case.events[-1]["type"], ours[-1]["type"])
     forgives = failed and ours[-1]["type"] == "ExecutionSucceeded"
     kinds = [each["type"] for each in ours]
-    said = (
+    difference = (
         "; ".join(found[:3])
         if len(kinds) == len(recorded)
         else f"{kinds}, AWS {[e['type'] for e in case.events]}"
     )
-    return result(Verdict.FORGIVES if forgives else Verdict.WRONG, said[:500])
+    return result(Verdict.FORGIVES if forgives else Verdict.WRONG, difference[:500])
 
 
 def _bare(event: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,8 +221,8 @@ def _with_parameter(template: dict[str, Any], parameter: str) -> dict[str, Any]:
 def _simulated(case: Case) -> Result:
     """Compare the end of the execution in the simulator, which has no history of events."""
 
-    def result(verdict: Verdict, said: str = "") -> Result:
-        return Result("histories", "stepfunctions", "simulator", case.name, verdict, said)
+    def result(verdict: Verdict, difference: str = "") -> Result:
+        return Result("histories", "stepfunctions", "simulator", case.name, verdict, difference)
 
     if case.script is None:
         return result(Verdict.UNUSED)
@@ -248,8 +248,8 @@ def _simulated(case: Case) -> Result:
         return result(verdict, str(refused))
     world.run(world.now + timedelta(days=1))
     recorded = _bare(case.events[-1])
-    told = {"output": execution.output, "error": execution.error, "cause": execution.cause}
-    details = {name: value for name, value in told.items() if value is not None}
+    results = {"output": execution.output, "error": execution.error, "cause": execution.cause}
+    details = {name: value for name, value in results.items() if value is not None}
     kind = "ExecutionSucceeded" if execution.status == "SUCCEEDED" else "ExecutionFailed"
     ours = {"type": kind, f"{kind[0].lower()}{kind[1:]}EventDetails": details}
     found = list(differences(recorded, ours, COSMETIC))

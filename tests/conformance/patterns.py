@@ -37,8 +37,8 @@ def run(oracle: Oracle, clients: Clients) -> Iterator[Result]:
         answers = {"local cloud": _local_cloud(clients, pair), "simulator": _simulator(pair)}
         for model, ours in answers.items():
             verdict = _verdict(wanted, ours)
-            said = "" if verdict is Verdict.SAME else f"{ours}, AWS {wanted}"
-            yield Result("patterns", "events", model, file.stem, verdict, said)
+            difference = "" if verdict is Verdict.SAME else f"{ours}, AWS {wanted}"
+            yield Result("patterns", "events", model, file.stem, verdict, difference)
 
 
 def _recorded(file: Path, words: dict[str, str]) -> bool | str:

@@ -30,15 +30,15 @@ def run(oracle: Oracle, clients: Clients) -> Iterator[Result]:
         if wanted is None:
             print(f"no recording {row.seen}")
             continue
-        told = (row.code, row.status, row.message)
+        expected = (row.code, row.status, row.message)
         ours = row.answer(clients.of(row.service), named)
-        answers: dict[str, Answer] = {"our table": told, "local cloud": ours}
+        answers: dict[str, Answer] = {"our table": expected, "local cloud": ours}
         if (simulated := _simulated(row, named)) is not None:
             answers["simulator"] = simulated
         for model, answer in answers.items():
             verdict = _verdict(wanted, answer)
-            said = "" if verdict is Verdict.SAME else f"{answer}, AWS {wanted}"
-            yield Result("errors", row.service, model, row.name, verdict, said)
+            difference = "" if verdict is Verdict.SAME else f"{answer}, AWS {wanted}"
+            yield Result("errors", row.service, model, row.name, verdict, difference)
 
 
 def _simulated(row: Refused, named: Mapping[str, Any]) -> Answer | None:

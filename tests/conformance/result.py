@@ -33,7 +33,7 @@ class Result:
     model: str
     case: str
     verdict: Verdict
-    said: str = ""
+    difference: str = ""
     """The difference, in one line."""
 
     @property

@@ -74,8 +74,8 @@ def _compared(service: str, key: str, recorded: list[Any], ours: list[Any]) -> I
                 "shapes", service, "local cloud", f"{key} {path}", Verdict.WRONG, "we have no such path"
             )
         elif not have[path] & types[path]:
-            said = f"{sorted(have[path])}, AWS {sorted(types[path])}"
-            yield Result("shapes", service, "local cloud", f"{key} {path}", Verdict.WRONG, said)
+            difference = f"{sorted(have[path])}, AWS {sorted(types[path])}"
+            yield Result("shapes", service, "local cloud", f"{key} {path}", Verdict.WRONG, difference)
         else:
             yield Result("shapes", service, "local cloud", f"{key} {path}", Verdict.SAME)
 

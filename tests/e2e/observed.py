@@ -98,17 +98,17 @@ class Seen:
     aspects: Mapping[str, list[str]]
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Seen:
-        names = Names(told)
+    def of(cls, run: Mapping[str, Any]) -> Seen:
+        names = Names(run)
         aspects = {
-            "states": [*told["states"], f"{told['status']} {told['error']}".strip()],
-            "calls": sorted(_calls(told["calls"])),
-            "rows": sorted(_row(row, names) for row in told["rows"]),
-            "keys": sorted({names.of_key(key) for key in told["keys"] if WORKING not in key}),
-            "documents": sorted({line for name, content in told["documents"].items()
+            "states": [*run["states"], f"{run['status']} {run['error']}".strip()],
+            "calls": sorted(_calls(run["calls"])),
+            "rows": sorted(_row(row, names) for row in run["rows"]),
+            "keys": sorted({names.of_key(key) for key in run["keys"] if WORKING not in key}),
+            "documents": sorted({line for name, content in run["documents"].items()
                                  for line in _paths(names.plain(name), content)}),
         }  # fmt: skip
-        return cls(aspects | _timelines(told["timeline"], names))
+        return cls(aspects | _timelines(run["timeline"], names))
 
     def differences(self, simulated: Seen) -> list[Difference]:
         """Return the differences in the order of the aspects. A missing aspect is empty."""
@@ -130,11 +130,11 @@ class Names:
     chief.
     """
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self._run = str(told["run"])
+    def __init__(self, run: Mapping[str, Any]) -> None:
+        self._run = str(run["run"])
         self._places: dict[int, dict[str, str]] = {}
         self._first: dict[str, str] = {}
-        for key, document in sorted(told["documents"].items()):
+        for key, document in sorted(run["documents"].items()):
             if key.endswith("/cluster.json"):
                 attempt = int(document["attempt"])
                 places = {host["instance"]: f"{host['role']}-{host['index']}" for host in document["hosts"]}

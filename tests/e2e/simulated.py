@@ -58,8 +58,8 @@ def tell() -> dict[str, list[dict[str, Any]]]:
         [sys.executable, "-m", __spec__.name], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    told: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
-    return told
+    observed: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
+    return observed
 
 
 def main() -> None:
@@ -67,12 +67,12 @@ def main() -> None:
     from simulation.cases import process
 
     template = process.prepare(assembly.synthesised())
-    told = {}
+    observed = {}
     for name, world in worlds().items():
         with contextlib.redirect_stdout(io.StringIO()):
-            told[name] = world(template)
+            observed[name] = world(template)
         process.clean_up()
-    print(json.dumps(told, default=str))
+    print(json.dumps(observed, default=str))
 
 
 def worlds() -> Mapping[str, Callable[[Any], list[dict[str, Any]]]]:
@@ -100,15 +100,15 @@ def train(name: str, template: Any) -> list[dict[str, Any]]:
 def images(template: Any) -> list[dict[str, Any]]:
     """Launch a host, then make an image of it."""
     yard = a_yard(template)
-    told: list[dict[str, Any]] = []
+    observed: list[dict[str, Any]] = []
     for workflow, given in (("dev-host", LAUNCHED), ("snapshot", {"name": SNAPSHOT_NAME})):
         before = yard.gateway.checked.copy()
         if workflow == "snapshot":
             given = {"instance": next(iter(yard.ec2.ever)), **given}
-        yard.people.start(workflow, f"00000000-0000-4000-8000-00000000000{len(told)}", given)
+        yard.people.start(workflow, f"00000000-0000-4000-8000-00000000000{len(observed)}", given)
         run_until_over(yard)
-        told.append(seen(yard, yard.runs()[-1], before))
-    return told
+        observed.append(seen(yard, yard.runs()[-1], before))
+    return observed
 
 
 def a_yard(template: Any) -> Yard:

@@ -271,9 +271,9 @@ def test_a_program_reaches_neither_kernel_nor_agent_nor_others(runs: Runs) -> No
     }
     run = runs.run(script(runs, "besieging", args=args, program={"expect": ["model"]}))
     assert run.succeeded, run.why()
-    said = run.log()
-    assert "all was tried" in said
-    tried = TRIED.findall(said)
+    program_log = run.log()
+    assert "all was tried" in program_log
+    tried = TRIED.findall(program_log)
     assert len(tried) >= 50
     assert [name for name, came in tried if came == "went through"] == []
     assert [key for key in run.keys if key.startswith("model/")] == ["model/mine.txt"]

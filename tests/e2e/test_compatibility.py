@@ -22,7 +22,7 @@ def started_from(run: Run) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("types", "said"),
+    ("types", "message"),
     [
         (
             ["p3.2xlarge"],
@@ -38,13 +38,13 @@ def started_from(run: Run) -> set[str]:
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_a_type_that_the_image_does_not_work_on_is_refused_with_the_reason(
-    runs: Runs, types: list[str], said: str
+    runs: Runs, types: list[str], message: str
 ) -> None:
     name = types[0].replace(".", "-")
     run = runs.run(runs.job(name, hardware={"instance_types": types, "market": "spot_then_on_demand"}))
     assert (run.execution.status, run.execution.error) == ("FAILED", "NoCapacity"), run.why()
-    assert said in run.execution.cause
-    assert said in run.summary["reason"]
+    assert message in run.execution.cause
+    assert message in run.summary["reason"]
     excluded = run.json("plan.json")["excluded"]
     assert {each["code"] for each in excluded} == {"incompatible"}
     assert {each["market"] for each in excluded} == {"spot", "on_demand"}
@@ -74,16 +74,16 @@ def test_a_job_starts_from_the_image_that_it_names(runs: Runs, called: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("image", "said"),
+    ("image", "message"),
     [
         ("ami-0123456789abcdef0", "hardware.image: the yard has no image"),
         ("unknown-family", "no family of images called 'unknown-family'"),
     ],
 )
-def test_an_image_that_there_is_not_is_refused(runs: Runs, image: str, said: str) -> None:
+def test_an_image_that_there_is_not_is_refused(runs: Runs, image: str, message: str) -> None:
     run = runs.run(runs.job("no-such-image", hardware={"image": image}))
     assert (run.execution.status, run.execution.error) == ("FAILED", "JobRefused"), run.why()
-    assert said in run.summary["reason"]
+    assert message in run.summary["reason"]
     assert run.yard.instances(run.id) == []
 
 

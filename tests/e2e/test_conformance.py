@@ -18,22 +18,22 @@ from tests.e2e.watch import ec2
 from tests.support.calls import calls, less
 from trainyard.client import Run
 
-Told = list[dict[str, Any]]
+Observed = list[dict[str, Any]]
 QUIET_SECONDS = 2.0
 
 
 # ------------------------------------------------------------------------------------------------- on the local cloud
 
 
-def clean(runs: Runs) -> Told:
+def clean(runs: Runs) -> Observed:
     return [watched(runs, lambda: runs.run(runs.job("clean", **JOBS["clean"])))]
 
 
-def fails(runs: Runs) -> Told:
+def fails(runs: Runs) -> Observed:
     return [watched(runs, lambda: runs.run(runs.job("fails", **JOBS["fails"])))]
 
 
-def refused(runs: Runs) -> Told:
+def refused(runs: Runs) -> Observed:
     def refuse_the_first() -> Run:
         runs.cloud.fault("refuse", *FIRST)
         return runs.run(runs.job("refused", **JOBS["refused"]))
@@ -41,11 +41,11 @@ def refused(runs: Runs) -> Told:
     return [watched(runs, refuse_the_first)]
 
 
-def interrupted(runs: Runs) -> Told:
+def interrupted(runs: Runs) -> Observed:
     return [struck(runs, "interrupted", "interrupt")]
 
 
-def killed(runs: Runs) -> Told:
+def killed(runs: Runs) -> Observed:
     return [struck(runs, "killed", "kill")]
 
 
@@ -58,7 +58,7 @@ def struck(runs: Runs, name: str, fault: str) -> dict[str, Any]:
     return watched(runs, strike)
 
 
-def images(runs: Runs) -> Told:
+def images(runs: Runs) -> Observed:
     made: list[Run] = []
 
     def launch() -> Run:
@@ -82,7 +82,7 @@ def images(runs: Runs) -> Told:
     return [launched, imaged]
 
 
-REAL: Mapping[str, Callable[[Runs], Told]] = {
+REAL: Mapping[str, Callable[[Runs], Observed]] = {
     each.__name__: each for each in (clean, fails, refused, interrupted, killed, images)
 }
 
@@ -162,17 +162,17 @@ ACCEPTED = (
 
 
 @pytest.fixture(scope="module")
-def worlds() -> dict[str, Told]:
+def worlds() -> dict[str, Observed]:
     return simulated.tell()
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_the_simulator_does_as_the_local_cloud(runs: Runs, worlds: dict[str, Told], name: str) -> None:
-    told = REAL[name](runs)
-    assert len(told) == len(worlds[name])
+def test_the_simulator_does_as_the_local_cloud(runs: Runs, worlds: dict[str, Observed], name: str) -> None:
+    real_runs = REAL[name](runs)
+    assert len(real_runs) == len(worlds[name])
     lines = [
         f"{name}: {each}"
-        for real, ours in zip(told, worlds[name], strict=True)
+        for real, ours in zip(real_runs, worlds[name], strict=True)
         for each in Seen.of(real).differences(Seen.of(ours))
     ]
     differences = [line for line in lines if not any(known.matches(line) for known in ACCEPTED)]

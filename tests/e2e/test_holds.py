@@ -59,13 +59,13 @@ def test_a_host_of_a_run_that_is_over_does_not_power_itself_off_while_it_is_held
     shell(runs, host, "trainyard hold 20h")
     until = held(runs, host)
     assert until > ahead(19.9)
-    said = runs.until(
+    output = runs.until(
         "its agent knows that it is held",
         lambda: shell(
             runs, host, "journalctl -u trainyard-host --no-pager | grep 'held until' || true"
         ).strip(),
     )
-    assert f"powers itself off at {until.isoformat()}" in said
+    assert f"powers itself off at {until.isoformat()}" in output
     shell(runs, host, "trainyard release")
     assert held(runs, host) <= datetime.now(UTC)
     ec2(runs).terminate_instances(InstanceIds=[host])

@@ -44,9 +44,9 @@ def test_another_runs_program_neither_ends_nor_fakes_nor_tells_a_run_anything(ru
     attacker = runs.run(script(runs, "hostile", args=as_run, program={"expect": []}))
     assert attacker.succeeded, attacker.why()
     by_root = by_root_of_another_host(runs, args)
-    for said in (attacker.log(), by_root):
-        assert "all was tried" in said
-        tried = TRIED.findall(said)
+    for output in (attacker.log(), by_root):
+        assert "all was tried" in output
+        tried = TRIED.findall(output)
         assert len(tried) > 75
         assert [name for name, came in tried if came == "went through"] == []
         assert {came for _, came in tried} <= {
@@ -95,13 +95,13 @@ def by_root_of_another_host(runs: Runs, args: dict[str, str]) -> str:
     command = ["/opt/trainyard/venv/bin/python", "/srv/hostile.py"]
     command += [word for name, value in given.items() for word in (f"--{name}", value)]
     write = f"cat >/srv/hostile.py <<'PROGRAM'\n{(SCRIPTS / 'hostile.py').read_text()}\nPROGRAM"
-    said = runs.on(
+    output = runs.on(
         runs.host_of(other, "chief"), write, f"cd / && AWS_DEFAULT_REGION=$AWS_REGION {shlex.join(command)}"
     )
     runs.let_finish(other)
     runs.finish(other)
     assert other.succeeded, other.why()
-    return said
+    return output
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="hosts of an ordinary user's local cloud have one account only")
@@ -118,10 +118,10 @@ def test_a_program_cannot_touch_its_agent_its_host_or_a_neighbours_ports(runs: R
     args = {"neighbour": f"{address}:{PORT}"}
     run = runs.run(script(runs, "escaping", args=args, program={"expect": ["model"]}))
     assert run.succeeded, run.why()
-    said = run.log()
-    assert "all was tried" in said
-    assert "who: True /var/lib/trainyard/home" in said
-    tried = TRIED.findall(said)
+    output = run.log()
+    assert "all was tried" in output
+    assert "who: True /var/lib/trainyard/home" in output
+    tried = TRIED.findall(output)
     assert len(tried) > 50
     assert [name for name, came in tried if came == "went through"] == []
     assert [key for key in run.keys if key.startswith(("model/", "tensorboard", "checkpoints/"))] == [

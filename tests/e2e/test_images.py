@@ -59,14 +59,17 @@ def test_a_host_comes_back_with_its_files_in_another_zone_and_trains_again(runs:
     frozen = snapshot(runs, run=first.id, then="terminate")
     assert frozen.succeeded, frozen.why()
     until_it_is(runs, chief, "terminated")
-    said = tags(runs, frozen.summary["image"])
-    assert said["trainyard:family"] == "frozen"
-    assert said["trainyard:run"] == first.id
-    assert said["trainyard:host"] == chief
-    assert said["trainyard:parent"] == runs.yard.image()
-    assert said["trainyard:kind"] == "snapshot"
-    assert int(said["trainyard:step"]) > 0
-    assert said["trainyard:tensorflow"] == tags(runs, said["trainyard:parent"])["trainyard:tensorflow"]
+    image_tags = tags(runs, frozen.summary["image"])
+    assert image_tags["trainyard:family"] == "frozen"
+    assert image_tags["trainyard:run"] == first.id
+    assert image_tags["trainyard:host"] == chief
+    assert image_tags["trainyard:parent"] == runs.yard.image()
+    assert image_tags["trainyard:kind"] == "snapshot"
+    assert int(image_tags["trainyard:step"]) > 0
+    assert (
+        image_tags["trainyard:tensorflow"]
+        == tags(runs, image_tags["trainyard:parent"])["trainyard:tensorflow"]
+    )
 
     (before,) = runs.yard.instances(first.id)
     other = next(
@@ -114,9 +117,9 @@ def test_a_run_is_imaged_while_it_trains_and_does_not_notice(runs: Runs) -> None
 def test_a_run_leaves_an_image_of_its_chief_if_the_job_asks_for_one(runs: Runs) -> None:
     run = runs.run(runs.job("kept", **ALONE, after={"image": "on_success"}))
     assert run.succeeded, run.why()
-    said = tags(runs, run.summary["image"])
-    assert (said["trainyard:family"], said["trainyard:kind"]) == ("kept", "snapshot")
-    assert (said["trainyard:run"], said["trainyard:execution"]) == (run.id, run.id)
+    image_tags = tags(runs, run.summary["image"])
+    assert (image_tags["trainyard:family"], image_tags["trainyard:kind"]) == ("kept", "snapshot")
+    assert (image_tags["trainyard:run"], image_tags["trainyard:execution"]) == (run.id, run.id)
     runs.cloud.fault("image-fail", "--reason", "no room")
     without = runs.run(runs.job("kept", **ALONE, after={"image": "on_success"}))
     assert without.succeeded, without.why()

@@ -68,7 +68,7 @@ class Held:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         assert process.stdout
-        self.address = str(json.loads(process.stdout.readline() or self.said())["address"])
+        self.address = str(json.loads(process.stdout.readline() or self.next_line())["address"])
 
     def _read(self) -> None:
         assert self._process.stderr
@@ -83,7 +83,7 @@ class Held:
             self._reader.join(PATIENCE)
             return self._process.wait(PATIENCE)
 
-    def said(self) -> str:
+    def next_line(self) -> str:
         """Return the next line of output."""
         return self._lines.get(timeout=PATIENCE)
 
@@ -157,7 +157,7 @@ def killed_it_is_started_again(runs: Runs, desk: str, jupyter: Held) -> None:
 def a_session_that_is_ended_is_followed_by_another(runs: Runs, desk: str, jupyter: Held) -> None:
     for session in active(runs, desk):
         runs.yard.session.client("ssm").terminate_session(SessionId=session["SessionId"])
-    while "beginning another" not in jupyter.said():
+    while "beginning another" not in jupyter.next_line():
         pass
     runs.until("the same address leads there", lambda: jupyter.status("/lab") == 200)
 

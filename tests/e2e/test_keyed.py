@@ -43,8 +43,8 @@ def test_a_key_that_ec2_is_not_let_use_ends_the_run_with_that_reason(runs: Runs)
     for grant in kms.list_grants(KeyId=key)["Grants"]:
         kms.revoke_grant(KeyId=key, GrantId=grant["GrantId"])
     run = keyed.run(keyed.job("barred"))
-    said = (run.summary["outcome"], run.summary["error"], len(run.summary["attempts"]))
-    assert said == ("failed", "Misconfigured", 1), run.why()
+    text = (run.summary["outcome"], run.summary["error"], len(run.summary["attempts"]))
+    assert text == ("failed", "Misconfigured", 1), run.why()
     assert "Client.InternalError" in run.summary["reason"]
 
 

@@ -53,8 +53,10 @@ def test_a_second_run_starts_on_warm_hosts_and_finds_nothing_of_the_first(runs: 
     shown = {host.instance: host for host in inventory.hosts(runs.yard)}
     assert all(shown[each].warm and shown[each].price for each in kept)
     for each in kept:
-        said = runs.on(each, "ls -A /var/lib/trainyard /run/trainyard /var/log/trainyard 2>/dev/null || true")
-        assert not {"job.json", "state.json", "credentials.json", "aws-config", "home"} & set(said.split())
+        output = runs.on(
+            each, "ls -A /var/lib/trainyard /run/trainyard /var/log/trainyard 2>/dev/null || true"
+        )
+        assert not {"job.json", "state.json", "credentials.json", "aws-config", "home"} & set(output.split())
 
     submitted = datetime.now(UTC)
     second = runs.run(leftovers(runs, "second-of-two", "look", pool={"keep": 1, "minutes": 20}))
@@ -62,9 +64,9 @@ def test_a_second_run_starts_on_warm_hosts_and_finds_nothing_of_the_first(runs: 
     assert hosts_of(second) == kept
     for role in ("chief-0", "worker-1"):
         runs.until_log(second, role, "looked")
-        said = second.log(role)
-        assert "few: ['numbers.txt']" in said
-        assert "found:" not in said, said
+        output = second.log(role)
+        assert "few: ['numbers.txt']" in output
+        assert "found:" not in output, output
     took = (start_of(second) - submitted).total_seconds()
     print(f"the program of the second run started {took:.1f} s after its upload")
     assert took <= 10

@@ -90,18 +90,18 @@ def test_by_speed_ec2_is_asked_for_all_pools_at_once_and_the_gang_is_in_one(runs
 
 
 @pytest.mark.parametrize(
-    ("hardware", "said"),
+    ("hardware", "message"),
     [
         ({"zones": ["eu-west-1a"]}, '"eu-west-1a" is not a zone of this yard, which is in us-east-1'),
         ({"disk_gib": 20}, "hardware.disk_gib: found 20; the root disk of the image"),
     ],
 )
 def test_what_the_yard_cannot_give_is_refused_and_nothing_is_launched(
-    runs: Runs, hardware: dict[str, Any], said: str
+    runs: Runs, hardware: dict[str, Any], message: str
 ) -> None:
     run = runs.run(runs.job("nowhere", hardware=hardware))
     assert (run.summary["outcome"], run.summary["error"]) == ("refused", "JobRefused")
-    assert said in run.summary["reason"]
+    assert message in run.summary["reason"]
     assert runs.yard.instances(run.id) == []
 
 

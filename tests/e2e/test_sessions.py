@@ -89,11 +89,11 @@ def people_on_a_host(runs: Runs, notebook: str) -> None:
         with forwarding(ann, notebook, "8123:0") as port:
             with socket.create_connection(("127.0.0.1", port), 10) as page:
                 page.sendall(b"GET /hostname HTTP/1.0\r\n\r\n")
-                said = b""
+                received = b""
                 while data := page.recv(65536):
-                    said += data
-            assert said.startswith(b"HTTP/1.0 200")
-            assert said.endswith(b"\n")
+                    received += data
+            assert received.startswith(b"HTTP/1.0 200")
+            assert received.endswith(b"\n")
             with socket.socket() as taken:
                 taken.bind(("127.0.0.1", 0))
                 taken.listen()
@@ -159,8 +159,8 @@ def two_people_do_not_take_each_others_sessions(runs: Runs, notebook: str) -> No
         (session,) = active(runs, notebook)
         for verb in ("resume-session", "terminate-session"):
             asked = [ROOT / ".tools/bin/aws", "ssm", verb, "--session-id", session["SessionId"]]
-            said = subprocess.run(asked, env=dict(other), capture_output=True, text=True, check=False)
-            assert "AccessDenied" in said.stderr, said
+            received = subprocess.run(asked, env=dict(other), capture_output=True, text=True, check=False)
+            assert "AccessDenied" in received.stderr, received
         window.type("exit\r")
         assert window.ended() == 0
 

@@ -144,9 +144,9 @@ def act_on(runs: Runs, instance: str) -> dict[str, Any]:
 def passes(runs: Runs) -> list[datetime]:
     """Return the times of patrol's passes from its log."""
     return sorted(
-        serialization.parse_timestamp(said["patrol"]["at"])
-        for said in patrol_log(runs)
-        if said["message"] == "patrol"
+        serialization.parse_timestamp(entry["patrol"]["at"])
+        for entry in patrol_log(runs)
+        if entry["message"] == "patrol"
     )
 
 
@@ -158,8 +158,8 @@ def patrol_log(runs: Runs, since: datetime = EPOCH) -> list[dict[str, Any]]:
         .paginate(logGroupName="/trainyard/functions/patrol", startTime=int(since.timestamp() * 1000))
     )
     lines = (event["message"] for page in pages for event in page["events"])
-    said = (json.loads(line) for line in lines if line.startswith("{"))
-    return [each for each in said if "message" in each]
+    entry = (json.loads(line) for line in lines if line.startswith("{"))
+    return [each for each in entry if "message" in each]
 
 
 def patrols_until_its_end(runs: Runs, instance: str, since: datetime | None = None) -> int:

@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _unexplained(result: Result, reasons: Sequence[Reason]) -> str:
     if result.state is not State.FAILED or _reason(result, reasons):
         return ""
-    return result.said.splitlines()[0][:300] if result.said else "says nothing"
+    return result.message.splitlines()[0][:300] if result.message else "says nothing"
 
 
 def _reason(result: Result, reasons: Sequence[Reason]) -> Reason | None:

@@ -106,7 +106,7 @@ def _failure(output: str) -> str:
     for task in (each for play in plays for each in play["tasks"]):
         answer = task["hosts"].get("localhost", {})
         if answer.get("failed"):
-            said = answer.get("msg") or answer.get("exception") or ""
+            message = answer.get("msg") or answer.get("exception") or ""
             what = answer.get("assertion", answer.get("evaluated_to", ""))
-            return f"{task['task']['name']}: {said} {what}".strip()
+            return f"{task['task']['name']}: {message} {what}".strip()
     return output[-FAILURE_LENGTH:]

@@ -18,5 +18,5 @@ class Result:
     """The file or module of the test."""
     name: str
     state: State
-    said: str = ""
+    message: str = ""
     """The message of a failure."""

@@ -888,8 +888,8 @@ def _command(runs: Runs, host: str) -> str:
     command = str(sent["Command"]["CommandId"])
 
     def succeeded() -> bool:
-        told = ssm.list_command_invocations(CommandId=command)["CommandInvocations"]
-        return bool(told) and told[0]["Status"] == "Success"
+        invocations = ssm.list_command_invocations(CommandId=command)["CommandInvocations"]
+        return bool(invocations) and invocations[0]["Status"] == "Success"
 
     runs.until("a command that has succeeded", succeeded)
     return command

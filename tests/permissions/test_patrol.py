@@ -102,10 +102,10 @@ class Place:
                 for word in TOLD
             },
         }
-        said = json.dumps([plain(each) for each in assembly.statements(assembly.role_of("patrol"))])
+        text = json.dumps([plain(each) for each in assembly.statements(assembly.role_of("patrol"))])
         for name, value in made.items():
-            said = re.sub(rf"\{{{name}\}}", value, said)
-        return list(json.loads(said))
+            text = re.sub(rf"\{{{name}\}}", value, text)
+        return list(json.loads(text))
 
     # ------------------------------------------------------------------------------------------------- the scene
 
@@ -177,9 +177,9 @@ class Place:
         wait = {"pk": "run#live-2", "sk": "wait#0001#capture", "since": ago, "image": "ami-0123456789abcdef0"}
         table.put_item(Item=wait)
         host = "i-0123456789abcdef0"
-        said = {"run": "live-1", "attempt": 1, "instance": host, "at": ago, "signal": "finished"}
+        text = {"run": "live-1", "attempt": 1, "instance": host, "at": ago, "signal": "finished"}
         key = f"runs/live-1/attempts/1/words/AROA:{host}.json"
-        self.cloud.client("s3").put_object(Bucket="bucket", Key=key, Body=json.dumps(said).encode())
+        self.cloud.client("s3").put_object(Bucket="bucket", Key=key, Body=json.dumps(text).encode())
 
     def left(self, hosts: Mapping[str, str]) -> set[str]:
         """Return the hosts that still run."""

@@ -48,10 +48,10 @@ def no_host_remains(runs: Runs) -> Iterator[None]:
 def test_the_shipped_roles_allow_the_whole_path(runs: Runs, path: Path) -> None:
     if path in (paths.upload_unheard, paths.recipe_unheard):
         pytest.skip("without a missing permission every upload is heard")
-    status, said = AS_SHIPPED.get(path, ("SUCCEEDED", ""))
+    status, text = AS_SHIPPED.get(path, ("SUCCEEDED", ""))
     seen = path(runs, f"whole-{path.__name__.replace('_', '-')}"[:40])
     assert seen.status == status, f"{seen.cause}\n{seen.log}"
-    assert said in seen.cause
+    assert text in seen.cause
     assert path is paths.install_fails or "not authorized" not in f"{seen.cause}\n{seen.log}"
 
 
@@ -64,10 +64,10 @@ def test_a_run_without_this_permission_fails_and_names_it(runs: Runs, grant: Gra
         left = paths.living(runs, seen.run) if seen.run else []
     note(grant, seen)
     if paths.path_of(grant) in paths.IMAGED:
-        check_what_is_said_beside(grant, seen, "".join(seen.summary["warnings"]))
+        check_the_other_texts(grant, seen, "".join(seen.summary["warnings"]))
         return
     if str(grant) == "BakeWorkflowRole-lambda:InvokeFunction-RetireFunction":
-        check_what_is_said_beside(grant, seen, seen.summary["retirement"])
+        check_the_other_texts(grant, seen, seen.summary["retirement"])
         return
     assert seen.status == "FAILED", f"{seen.cause}\n{seen.log}"
     assert paths.named(grant) in seen.cause, seen.cause
@@ -76,10 +76,10 @@ def test_a_run_without_this_permission_fails_and_names_it(runs: Runs, grant: Gra
     check_what_is_left(grant, seen, left)
 
 
-def check_what_is_said_beside(grant: Grant, seen: Seen, said: str) -> None:
+def check_the_other_texts(grant: Grant, seen: Seen, text: str) -> None:
     """Check a failure of the image, or remaining old images, which do not fail the run."""
     assert seen.status == "SUCCEEDED", f"{seen.cause}\n{seen.log}"
-    assert paths.named(grant) in said, seen.summary
+    assert paths.named(grant) in text, seen.summary
 
 
 def check_the_summary(grant: Grant, seen: Seen) -> None:

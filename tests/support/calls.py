@@ -17,8 +17,8 @@ def calls(yard: Yard) -> dict[str, dict[str, int]]:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     opener.addheaders = [("Authorization", RootKey(held.access_key, held.secret_key).as_basic())]
     with opener.open(f"{yard.session.endpoint}/_localcloud/calls", timeout=30) as answer:
-        told: dict[str, dict[str, int]] = json.load(answer)
-    return told
+        totals: dict[str, dict[str, int]] = json.load(answer)
+    return totals
 
 
 def less(after: dict[str, dict[str, int]], before: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:

@@ -114,9 +114,9 @@ class Recorded:
         return body if isinstance(body, AWSResponse) else _response(request.url, body)
 
     def _sts(self, operation: str, request: Any) -> str | AWSResponse:
-        said = _form(request.body)
-        self.assumed.append(said)
-        if len(said["Policy"]) > self.policy_room:
+        arguments = _form(request.body)
+        self.assumed.append(arguments)
+        if len(arguments["Policy"]) > self.policy_room:
             return _failed("sts", "PackedPolicyTooLarge")
         given = "<AccessKeyId>ASIA1</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>"
         until = f"<Expiration>{CREDENTIALS_END}</Expiration>"
@@ -128,10 +128,10 @@ class Recorded:
     # ------------------------------------------------------------------------------------------------------- EC2
 
     def _ec2(self, operation: str, request: Any) -> str | AWSResponse:
-        said = _form(request.body)
+        arguments = _form(request.body)
         match operation:
             case "DescribeInstances":
-                return self._described(int(said.get("NextToken", "0")), _filters(said))
+                return self._described(int(arguments.get("NextToken", "0")), _filters(arguments))
             case "DescribeImages":
                 images = "".join(
                     f"<item><imageId>{image}</imageId><imageState>{state}</imageState><name>{image}</name>"
@@ -143,25 +143,27 @@ class Recorded:
                     for host, image in self.imaged.items()
                 )
                 return f"<DescribeImagesResponse {NAMESPACE}><imagesSet>{images}</imagesSet></DescribeImagesResponse>"
-            case "CreateTags" if self._denied(_numbered(said, "ResourceId")):
+            case "CreateTags" if self._denied(_numbered(arguments, "ResourceId")):
                 return _failed("ec2", "UnauthorizedOperation")
             case "DeregisterImage":
                 if self.shown_late:
                     self.shown_late -= 1
-                    return _failed("ec2", "InvalidAMIID.NotFound", said["ImageId"])
-                self.images.pop(said["ImageId"], None)
+                    return _failed("ec2", "InvalidAMIID.NotFound", arguments["ImageId"])
+                self.images.pop(arguments["ImageId"], None)
                 return f"<DeregisterImageResponse {NAMESPACE}><return>true</return></DeregisterImageResponse>"
             case "CreateTags":
-                numbers = [name.split(".")[1] for name in said if re.fullmatch(r"Tag\.\d+\.Key", name)]
-                for host in _numbered(said, "ResourceId"):
+                numbers = [name.split(".")[1] for name in arguments if re.fullmatch(r"Tag\.\d+\.Key", name)]
+                for host in _numbered(arguments, "ResourceId"):
                     for n in numbers:
-                        self.hosts[host].tags[said[f"Tag.{n}.Key"]] = said.get(f"Tag.{n}.Value", "")
+                        self.hosts[host].tags[arguments[f"Tag.{n}.Key"]] = arguments.get(f"Tag.{n}.Value", "")
                 return f"<CreateTagsResponse {NAMESPACE}><return>true</return></CreateTagsResponse>"
             case "ModifyInstanceAttribute":
-                self.hosts[said["InstanceId"]].shutdown = said["InstanceInitiatedShutdownBehavior.Value"]
+                self.hosts[arguments["InstanceId"]].shutdown = arguments[
+                    "InstanceInitiatedShutdownBehavior.Value"
+                ]
                 return f"<{operation}Response {NAMESPACE}><return>true</return></{operation}Response>"
             case "StopInstances" | "TerminateInstances":
-                return self._ended(operation, _numbered(said, "InstanceId"))
+                return self._ended(operation, _numbered(arguments, "InstanceId"))
         raise NotImplementedError(operation)
 
     def _ended(self, operation: str, ids: list[str]) -> str | AWSResponse:
@@ -197,18 +199,18 @@ class Recorded:
     # -------------------------------------------------------------------------------------------- other services
 
     def _sfn(self, operation: str, request: Any) -> Any:
-        said = json.loads(request.body)
+        arguments = json.loads(request.body)
         if operation.startswith("SendTask"):
-            self.answered.append((said["taskToken"], operation.removeprefix("SendTask"), said))
+            self.answered.append((arguments["taskToken"], operation.removeprefix("SendTask"), arguments))
             return {}
         if operation == "DescribeExecution":
-            return self._execution(said["executionArn"])
-        machine = said["stateMachineArn"]
+            return self._execution(arguments["executionArn"])
+        machine = arguments["stateMachineArn"]
         if operation == "StartExecution":
-            self.started.append((said["name"], json.loads(said["input"])))
-            self.running.setdefault(machine, []).append(said["name"])
-            return {"executionArn": f"{machine}:{said['name']}", "startDate": 0}
-        names, first = self.running.get(machine, []), int(said.get("nextToken", "0"))
+            self.started.append((arguments["name"], json.loads(arguments["input"])))
+            self.running.setdefault(machine, []).append(arguments["name"])
+            return {"executionArn": f"{machine}:{arguments['name']}", "startDate": 0}
+        names, first = self.running.get(machine, []), int(arguments.get("nextToken", "0"))
         found = [
             {
                 "name": name,
@@ -224,15 +226,15 @@ class Recorded:
 
     def _execution(self, arn: str) -> Any:
         name = arn.rpartition(":")[2]
-        said = {"executionArn": arn, "stateMachineArn": "", "name": name, "startDate": 0}
+        arguments = {"executionArn": arn, "stateMachineArn": "", "name": name, "startDate": 0}
         if any(name in names for names in self.running.values()):
-            return {**said, "status": "RUNNING"}
+            return {**arguments, "status": "RUNNING"}
         if arn in self.over:
-            return {**said, "status": "ABORTED", "stopDate": self.over[arn].timestamp()}
+            return {**arguments, "status": "ABORTED", "stopDate": self.over[arn].timestamp()}
         return _failed("sfn", "ExecutionDoesNotExist")
 
     def _ssm(self, operation: str, request: Any) -> Any:
-        said = json.loads(request.body)
+        arguments = json.loads(request.body)
         if operation == "DescribeInstanceInformation":
             return {"InstanceInformationList": []}
         if operation == "DescribeSessions":
@@ -244,22 +246,22 @@ class Recorded:
             }
         if operation == "SendCommand":
             return _failed("ssm", "InvalidInstanceId")
-        hosts = sorted(self.commanded) if said["Filters"][0]["value"] == "InProgress" else []
+        hosts = sorted(self.commanded) if arguments["Filters"][0]["value"] == "InProgress" else []
         return {"CommandInvocations": [{"InstanceId": host, "Status": "InProgress"} for host in hosts]}
 
     def _cloudwatch(self, _operation: str, request: Any) -> Any:
-        said = json.loads(request.body)
-        begin, end = (datetime.fromtimestamp(said[key], UTC) for key in ("StartTime", "EndTime"))
+        arguments = json.loads(request.body)
+        begin, end = (datetime.fromtimestamp(arguments[key], UTC) for key in ("StartTime", "EndTime"))
         minutes = [begin + timedelta(minutes=n) for n in range(int((end - begin).total_seconds() // 60))]
-        self.metrics_asked += len(said["MetricDataQueries"])
+        self.metrics_asked += len(arguments["MetricDataQueries"])
         results = []
-        for query in said["MetricDataQueries"]:
+        for query in arguments["MetricDataQueries"]:
             metric = query["MetricStat"]["Metric"]
             host = self.hosts[metric["Dimensions"][0]["Value"]]
-            told = {"CPUUtilization": host.processors, "InUse": host.use}.get(
+            reading = {"CPUUtilization": host.processors, "InUse": host.use}.get(
                 metric["MetricName"], host.share
             )
-            known = [(at, share) for at in minutes if (share := told(at)) is not None]
+            known = [(at, share) for at in minutes if (share := reading(at)) is not None]
             results.append(
                 {
                     "Id": query["Id"],
@@ -271,75 +273,77 @@ class Recorded:
         return {"MetricDataResults": results}
 
     def _dynamodb(self, operation: str, request: Any) -> Any:
-        said = json.loads(request.body)
+        arguments = json.loads(request.body)
         match operation:
             case "PutItem":
-                assert "ConditionExpression" not in said, "botocore's retry would meet its own write"
-                self._put(said["Item"])
+                assert "ConditionExpression" not in arguments, "botocore's retry would meet its own write"
+                self._put(arguments["Item"])
                 return {}
             case "TransactWriteItems":
-                return self._written(said)
+                return self._written(arguments)
             case "GetItem":
-                found = self.table.get((said["Key"]["pk"]["S"], said["Key"]["sk"]["S"]))
+                found = self.table.get((arguments["Key"]["pk"]["S"], arguments["Key"]["sk"]["S"]))
                 return {"Item": _packed(found)} if found else {}
             case "BatchGetItem":
-                ((name, asked),) = said["RequestItems"].items()
+                ((name, asked),) = arguments["RequestItems"].items()
                 keys = [(key["pk"]["S"], key["sk"]["S"]) for key in asked["Keys"]]
                 return {"Responses": {name: [_packed(self.table[key]) for key in keys if key in self.table]}}
             case "Query":
-                return {"Items": [_packed(row) for row in self._queried(said)]}
+                return {"Items": [_packed(row) for row in self._queried(arguments)]}
         raise NotImplementedError(operation)
 
-    def _queried(self, said: Mapping[str, Any]) -> list[dict[str, Any]]:
-        pk, *edge = [value["S"] for value in said["ExpressionAttributeValues"].values()]
+    def _queried(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+        pk, *edge = [value["S"] for value in arguments["ExpressionAttributeValues"].values()]
         rows = [row for (its_pk, _), row in sorted(self.table.items()) if its_pk == pk]
         return [row for row in rows if not edge or row["sk"].startswith(edge[0])]
 
-    def _written(self, said: Mapping[str, Any]) -> Any:
+    def _written(self, arguments: Mapping[str, Any]) -> Any:
         """Write a transaction, unless its client token was used before."""
-        if said["ClientRequestToken"] in self.tokens:
+        if arguments["ClientRequestToken"] in self.tokens:
             return {}
-        writes = [(act, each) for item in said["TransactItems"] for act, each in item.items()]
+        writes = [(act, each) for item in arguments["TransactItems"] for act, each in item.items()]
         hold = [self._holds(each) for _, each in writes]
         if not all(hold):
             return _cancelled(hold)
         for act, each in writes:
             self._write(act, each)
-        self.tokens.add(said["ClientRequestToken"])
+        self.tokens.add(arguments["ClientRequestToken"])
         if self.lost_answers:
             self.lost_answers -= 1
             return _failed("dynamodb", "InternalServerError", status=500)
         return {}
 
-    def _write(self, act: str, said: Mapping[str, Any]) -> None:
-        key = _key_of(said)
+    def _write(self, act: str, arguments: Mapping[str, Any]) -> None:
+        key = _key_of(arguments)
         match act:
             case "Put":
-                self._put(said["Item"])
+                self._put(arguments["Item"])
             case "Delete":
                 self.table.pop(key, None)
             case "Update":
-                names, values = said["ExpressionAttributeNames"], said["ExpressionAttributeValues"]
-                before = packed(self.table.get(key, {})) | said["Key"]
-                self._put(update(said["UpdateExpression"]).apply(before, names, values))
+                names, values = arguments["ExpressionAttributeNames"], arguments["ExpressionAttributeValues"]
+                before = packed(self.table.get(key, {})) | arguments["Key"]
+                self._put(update(arguments["UpdateExpression"]).apply(before, names, values))
 
     def _put(self, item: Mapping[str, Any]) -> None:
         row = {name: UNPACK.deserialize(value) for name, value in item.items()}
         self.table[row["pk"], row["sk"]] = row
 
-    def _holds(self, said: Mapping[str, Any]) -> bool:
+    def _holds(self, arguments: Mapping[str, Any]) -> bool:
         """Return True if the row has what the write's condition asks for, as the simulator's DynamoDB reads it."""
-        text = said.get("ConditionExpression")
-        names, values = (said.get(f"ExpressionAttribute{kind}", {}) for kind in ("Names", "Values"))
-        return not text or condition(text).holds(packed(self.table.get(_key_of(said), {})), names, values)
+        text = arguments.get("ConditionExpression")
+        names, values = (arguments.get(f"ExpressionAttribute{kind}", {}) for kind in ("Names", "Values"))
+        return not text or condition(text).holds(
+            packed(self.table.get(_key_of(arguments), {})), names, values
+        )
 
     def _pricing(self, _operation: str, request: Any) -> Any:
         return _price_list().get_products(json.loads(request.body), asked_in="us-east-1")
 
     def _sns(self, _operation: str, request: Any) -> str:
-        said = _form(request.body)
-        assert re.fullmatch("[ -~]{1,100}", said["Subject"]), "SNS refuses such a subject"
-        self.notices.append((said["Subject"], said["Message"]))
+        arguments = _form(request.body)
+        assert re.fullmatch("[ -~]{1,100}", arguments["Subject"]), "SNS refuses such a subject"
+        self.notices.append((arguments["Subject"], arguments["Message"]))
         return "<PublishResponse><PublishResult><MessageId>1</MessageId></PublishResult></PublishResponse>"
 
     def _lambda(self, _operation: str, request: Any) -> AWSResponse:
@@ -420,15 +424,17 @@ def _instance(host: Host) -> str:
     )
 
 
-def _numbered(said: Mapping[str, str], name: str) -> list[str]:
-    return [said[f"{name}.{n}"] for n in range(1, len(said) + 1) if f"{name}.{n}" in said]
+def _numbered(arguments: Mapping[str, str], name: str) -> list[str]:
+    return [arguments[f"{name}.{n}"] for n in range(1, len(arguments) + 1) if f"{name}.{n}" in arguments]
 
 
-def _filters(said: Mapping[str, str]) -> dict[str, list[str]]:
+def _filters(arguments: Mapping[str, str]) -> dict[str, list[str]]:
     names = {
-        name.split(".")[1]: value for name, value in said.items() if re.fullmatch(r"Filter\.\d+\.Name", name)
+        name.split(".")[1]: value
+        for name, value in arguments.items()
+        if re.fullmatch(r"Filter\.\d+\.Name", name)
     }
-    return {name: _numbered(said, f"Filter.{number}.Value") for number, name in names.items()}
+    return {name: _numbered(arguments, f"Filter.{number}.Value") for number, name in names.items()}
 
 
 def _packed(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -452,8 +458,8 @@ def _response(url: str, body: Any, *, status: int = 200) -> AWSResponse:
     return AWSResponse(url, status, {"Content-Length": str(len(text.encode()))}, _Raw(text.encode()))
 
 
-def _key_of(said: Mapping[str, Any]) -> tuple[str, str]:
-    key = said["Key"] if "Key" in said else said["Item"]
+def _key_of(arguments: Mapping[str, Any]) -> tuple[str, str]:
+    key = arguments["Key"] if "Key" in arguments else arguments["Item"]
     return key["pk"]["S"], key["sk"]["S"]
 
 

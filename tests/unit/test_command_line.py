@@ -56,8 +56,8 @@ def test_a_path_that_begins_with_a_dash_is_no_option() -> None:
 
 
 def test_the_options_of_this_command_are_repeated_and_no_others() -> None:
-    said = Options(yard="Other yard", region="eu-central-1", output=Output.JSON, quiet=True)
-    with repeat_options(said.words):
+    options = Options(yard="Other yard", region="eu-central-1", output=Output.JSON, quiet=True)
+    with repeat_options(options.words):
         assert command_line("ls") == "trainyard --yard 'Other yard' --region eu-central-1 ls"
     assert command_line("ls") == "trainyard ls"
 

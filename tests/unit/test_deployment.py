@@ -89,9 +89,9 @@ def test_without_a_region_nothing_is_downloaded_or_asked(
     monkeypatch.setattr("subprocess.Popen", run)
     monkeypatch.setattr(Session, "of", lambda **_: Mock(region=""))
     assert deployment.main(["-c", "yard=Other"]) == deployment.CANNOT
-    said = capsys.readouterr().out
-    assert "no region is set" in said
-    assert "Next: export AWS_REGION=us-east-1" in said
+    output = capsys.readouterr().out
+    assert "no region is set" in output
+    assert "Next: export AWS_REGION=us-east-1" in output
 
 
 def test_the_command_sets_up_no_clone_without_a_region(
@@ -117,16 +117,16 @@ def test_without_node_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> 
     assert raised.value.code == deployment.CANNOT
 
 
-@pytest.mark.parametrize(("said", "yard"), [({}, "Trainyard"), ({"a": "b", "yard": "Other"}, "Other")])
-def test_the_yard_is_the_one_that_the_settings_name(said: dict[str, str], yard: str) -> None:
+@pytest.mark.parametrize(("output", "yard"), [({}, "Trainyard"), ({"a": "b", "yard": "Other"}, "Other")])
+def test_the_yard_is_the_one_that_the_settings_name(output: dict[str, str], yard: str) -> None:
     folders = Path("cdk.out"), Path("build/outputs.json")
-    made = deployment.Deployment(Mock(), said, (), (), False, *folders)
+    made = deployment.Deployment(Mock(), output, (), (), False, *folders)
     assert made.yard == yard
     assert made.log == Path("build/cdk.log")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (["-c", "most_run=5"], "context most_run: a yard has no such setting; did you mean most_runs?"),
         (["-c", "notify=nobody"], "context notify='nobody': say a mail address"),
@@ -135,11 +135,11 @@ def test_the_yard_is_the_one_that_the_settings_name(said: dict[str, str], yard: 
     ],
 )
 def test_a_setting_that_no_yard_has_is_refused_before_anything_is_asked(
-    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], output: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Session, "of", Mock(side_effect=AssertionError("nothing may be asked")))
     assert deployment.main(words) == deployment.USAGE
-    assert said in capsys.readouterr().out
+    assert output in capsys.readouterr().out
 
 
 def test_its_messages_repeat_the_options_by_which_the_yard_was_chosen(

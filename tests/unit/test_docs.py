@@ -142,8 +142,8 @@ NAMED = [
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCKS[page]])
 def test_every_command_is_one_that_there_is(page: str) -> None:
     """A command within a sentence may lack its arguments."""
-    said = [(place, command) for place, command in COMMANDS if place.partition(":")[0] == page]
-    found = [f"{place}: {command}: {fault}" for place, command in said for fault in faults_of(command)]
+    on_page = [(place, command) for place, command in COMMANDS if place.partition(":")[0] == page]
+    found = [f"{place}: {command}: {fault}" for place, command in on_page for fault in faults_of(command)]
     named = [command for place, command in NAMED if place == page]
     found += [
         f"{command}: {fault}"
@@ -262,11 +262,11 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_check_and_init_does_what_the_page_says(
     begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = {
+    offline = {
         command for _, command in COMMANDS if command.words[0] == "trainyard" and command.words[1] in OFFLINE
     }
-    assert len(said) > 5
-    for number, command in enumerate(sorted(said, key=str)):
+    assert len(offline) > 5
+    for number, command in enumerate(sorted(offline, key=str)):
         folder = begun if command.words[1] == "check" else tmp_path / str(number)
         folder.mkdir(exist_ok=True)
         monkeypatch.chdir(folder)

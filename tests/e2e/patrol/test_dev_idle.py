@@ -120,8 +120,8 @@ def opened(environment: Mapping[str, str]) -> subprocess.Popen[str]:
 
 
 def held_until(runs: Runs, host: str) -> datetime:
-    said = tag(runs, host, "trainyard:hold")
-    return serialization.parse_timestamp(said) if said else datetime.fromtimestamp(0, UTC)
+    value = tag(runs, host, "trainyard:hold")
+    return serialization.parse_timestamp(value) if value else datetime.fromtimestamp(0, UTC)
 
 
 def check_unused_host(runs: Runs, hosts: dict[str, str], page: Browser) -> None:

@@ -311,7 +311,9 @@ def began(runs: Runs) -> datetime:
 
 
 @pytest.fixture(scope="module")
-def told(request: pytest.FixtureRequest, runs: Runs, began: datetime) -> Iterator[dict[Story, Future[None]]]:
+def scenarios(
+    request: pytest.FixtureRequest, runs: Runs, began: datetime
+) -> Iterator[dict[Story, Future[None]]]:
     """Start all selected scenarios, each with its own clients, because a session belongs to one thread."""
     chosen = [story for story in STORIES if any(_is_test_of(item, story) for item in request.session.items)]
     own = [Runs(runs.cloud, Yard.find(session=runs.cloud.session())) for _ in chosen]
@@ -331,16 +333,16 @@ def no_host_remains() -> None:
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
-def test_on_one_yard(story: Story, told: dict[Story, Future[None]]) -> None:
-    told[story].result()
+def test_on_one_yard(story: Story, scenarios: dict[Story, Future[None]]) -> None:
+    scenarios[story].result()
 
 
 def test_patrol_has_looked_every_minute_and_never_failed(
-    runs: Runs, told: dict[Story, Future[None]], began: datetime
+    runs: Runs, scenarios: dict[Story, Future[None]], began: datetime
 ) -> None:
     """The median counts, because a busy machine may be late with one pass."""
-    wait(told.values())
+    wait(scenarios.values())
     looked = [each for each in passes(runs) if each > began]
-    assert [said["message"] for said in patrol_log(runs, looked[0]) if said["level"] == "ERROR"] == []
+    assert [entry["message"] for entry in patrol_log(runs, looked[0]) if entry["level"] == "ERROR"] == []
     between = [(later - before).total_seconds() for before, later in pairwise(looked)]
     assert median(between) < 100

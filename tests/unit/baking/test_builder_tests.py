@@ -51,12 +51,13 @@ def test_a_driver_that_answers_is_named_with_its_kind(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "code"), [("NVIDIA-SMI has failed because it couldn't communicate with the driver", 9), ("", 0)]
+    ("message", "code"),
+    [("NVIDIA-SMI has failed because it couldn't communicate with the driver", 9), ("", 0)],
 )
 def test_a_driver_that_does_not_answer_fails_every_test_that_needs_it(
-    host: Host, said: str, code: int
+    host: Host, message: str, code: int
 ) -> None:
-    host.says("nvidia-smi", said, code)
+    host.says("nvidia-smi", message, code)
     host.tensorflow(1)
     bench = host.bench()
     for does in (tests.driver, tests.tensorflow_gpus):
@@ -148,7 +149,7 @@ def test_without_a_gpu_what_needs_one_is_skipped(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "word"),
+    ("message", "word"),
     [
         ('{"status": "running", "configstatus": "configured", "version": "1.300071.0"}', "passed"),
         ('{"status": "stopped", "configstatus": "configured", "version": "1.300071.0"}', "failed"),
@@ -156,8 +157,8 @@ def test_without_a_gpu_what_needs_one_is_skipped(host: Host) -> None:
         ("no such agent", "failed"),
     ],
 )
-def test_the_cloudwatch_agent_must_run_with_its_configuration(host: Host, said: str, word: str) -> None:
-    host.cloudwatch_agent(said)
+def test_the_cloudwatch_agent_must_run_with_its_configuration(host: Host, message: str, word: str) -> None:
+    host.cloudwatch_agent(message)
     assert outcome(tests.cloudwatch_agent, host.bench())[0] == word
 
 
@@ -230,10 +231,10 @@ def test_the_agent_of_systems_manager_starts_when_there_are_credentials(host: Ho
     dropped = {path.parent.name.removesuffix(".d") for path in units.glob("*.d/trainyard.conf")}
     assert dropped == set(systems_manager.UNITS)
     for unit in dropped:
-        said = (units / f"{unit}.d/trainyard.conf").read_text()
-        (line,) = re.findall(r"^ExecStartPre=-/bin/sh (/\S+)$", said, re.MULTILINE)
+        message = (units / f"{unit}.d/trainyard.conf").read_text()
+        (line,) = re.findall(r"^ExecStartPre=-/bin/sh (/\S+)$", message, re.MULTILINE)
         assert (host.paths.root / line.lstrip("/")).is_file(), "what it starts first is in the image"
-        assert "After=network-online.target" in said
+        assert "After=network-online.target" in message
     assert "After=network-online.target" in (units / install.UNIT).read_text()
 
 

@@ -128,7 +128,7 @@ def test_entries_that_do_not_go_together_are_all_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "told"),
+    ("message", "kind", "told"),
     [
         ("E: Unable to locate package treee", "program", 'system_packages[1] "treee": E: Unable to locate'),
         ("E: Version '9' for 'jq' was not found", "program", 'system_packages[0] "jq=9": E: Version'),
@@ -145,8 +145,8 @@ def test_entries_that_do_not_go_together_are_all_named() -> None:
         ("Killed", "host", "apt-get could not install jq=9, treee (exit code 100): Killed;"),
     ],
 )
-def test_apt_get_names_the_entry_or_it_is_not_the_recipes_fault(said: str, kind: str, told: str) -> None:
-    trouble = trouble_of_apt(["jq=9", "treee"], CommandResult(100, said, "exit code 100"))
+def test_apt_get_names_the_entry_or_it_is_not_the_recipes_fault(message: str, kind: str, told: str) -> None:
+    trouble = trouble_of_apt(["jq=9", "treee"], CommandResult(100, message, "exit code 100"))
     assert trouble.kind == kind
     assert trouble.reason.startswith(told)
 

@@ -65,7 +65,7 @@ def test_versions_against_the_recipe(found: str, asked: str, outcome: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "handed_over", "outcome"),
+    ("message", "handed_over", "outcome"),
     [
         ("SSM Agent version: 3.3.4793.0", True, "passed"),
         ("SSM Agent version: 3.3.2746.0", True, "passed"),
@@ -77,9 +77,9 @@ def test_versions_against_the_recipe(found: str, asked: str, outcome: str) -> No
     ],
 )
 def test_the_systems_manager_agent_must_hand_parameters_over(
-    said: str | None, handed_over: bool, outcome: str
+    message: str | None, handed_over: bool, outcome: str
 ) -> None:
-    assert versions.ssm_agent(said, handed_over=handed_over).outcome == outcome
+    assert versions.ssm_agent(message, handed_over=handed_over).outcome == outcome
 
 
 def test_a_recipe_without_the_optional_keys() -> None:
@@ -100,8 +100,8 @@ def test_what_no_control_plane_writes_is_no_recipe(text: str) -> None:
 
 def test_what_tensorflow_sees_is_its_last_line() -> None:
     facts = '{"tensorflow": "2.21.0", "cuda": "12.5.1", "gpus": ["/physical_device:GPU:0"]}'
-    said = f'2026 I tensorflow/core: {{"noise": 1}}\n{facts}\n'
-    assert TensorFlowFacts.from_output(said) == TensorFlowFacts(
+    message = f'2026 I tensorflow/core: {{"noise": 1}}\n{facts}\n'
+    assert TensorFlowFacts.from_output(message) == TensorFlowFacts(
         "2.21.0", "12.5.1", ("/physical_device:GPU:0",)
     )
     with pytest.raises(HostTrouble, match="did not list"):

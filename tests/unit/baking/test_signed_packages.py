@@ -70,7 +70,7 @@ def test_the_agent_is_installed_with_awss_signature_alone(
     changed: bool,
     refusal: str | None,
 ) -> None:
-    package, key, said = tmp_path / "agent.deb", tmp_path / "key.gpg", io.StringIO()
+    package, key, message = tmp_path / "agent.deb", tmp_path / "key.gpg", io.StringIO()
     package.write_bytes(b"the agent")
     signers.sign(package, signer)
     signers.keys(key, *keys)
@@ -81,7 +81,7 @@ def test_the_agent_is_installed_with_awss_signature_alone(
     monkeypatch.setattr(cloudwatch, "KEY", key.as_uri())
     paths = Paths(tmp_path / "host")
     paths.root.mkdir()
-    with BuilderLog("test", Objects(), "bake-1", "i-1", paths, echo=said) as log:
+    with BuilderLog("test", Objects(), "bake-1", "i-1", paths, echo=message) as log:
         host = Host(paths.root, monkeypatch, log)
         host.says("apt-get", "installing")
         builder = host.bench().builder
@@ -90,4 +90,4 @@ def test_the_agent_is_installed_with_awss_signature_alone(
         else:
             with pytest.raises(HostTrouble, match=refusal):
                 cloudwatch.install_package(builder)
-    assert ("installing" in said.getvalue().splitlines()) == (refusal is None)
+    assert ("installing" in message.getvalue().splitlines()) == (refusal is None)

@@ -46,8 +46,8 @@ def test_the_other_ends_end_leaves_this_sides_half_open() -> None:
         async with forwarded() as (streams, mine):
             await streams.handle(Frame(Command.END, 1).encode())
             mine.setblocking(False)
-            said = await asyncio.get_running_loop().sock_recv(mine, 1)
+            received = await asyncio.get_running_loop().sock_recv(mine, 1)
             assert streams.count == 1
-            return said
+            return received
 
     assert asyncio.run(asyncio.wait_for(story(), 10)) == b""

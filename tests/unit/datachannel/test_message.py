@@ -93,15 +93,15 @@ def test_what_is_no_message_is_refused(data: bytes, why: str) -> None:
 
 def test_an_acknowledgement_names_the_message_that_came() -> None:
     came = replace(PUBLIC, sequence=2)
-    said = Acknowledgement.of(came).message(ID, CREATED)
-    assert (said.type, said.sequence, said.flags, said.kind) == (message.ACKNOWLEDGE, 0, 3, 0)
-    assert json.loads(said.payload) == {
+    sent = Acknowledgement.of(came).message(ID, CREATED)
+    assert (sent.type, sent.sequence, sent.flags, sent.kind) == (message.ACKNOWLEDGE, 0, 3, 0)
+    assert json.loads(sent.payload) == {
         "AcknowledgedMessageType": "input_stream_data",
         "AcknowledgedMessageId": "dd01e56b-ff48-483e-a508-b5f073f31b16",
         "AcknowledgedMessageSequenceNumber": 2,
         "IsSequentialMessage": True,
     }
-    assert message.acknowledgement(message.decode(said.encode())) == Acknowledgement.of(came)
+    assert message.acknowledgement(message.decode(sent.encode())) == Acknowledgement.of(came)
 
 
 def test_a_payload_is_no_acknowledgement() -> None:
@@ -115,7 +115,7 @@ def test_a_payload_is_no_acknowledgement() -> None:
 
 
 def test_a_channel_says_why_it_closes() -> None:
-    said = {
+    sent = {
         "MessageType": "channel_closed",
         "MessageId": str(ID),
         "CreatedDate": str(CREATED),
@@ -123,7 +123,7 @@ def test_a_channel_says_why_it_closes() -> None:
         "SchemaVersion": 1,
         "Output": "payload",
     }
-    public = replace(PUBLIC, type=message.CHANNEL_CLOSED, payload=json.dumps(said).encode())
+    public = replace(PUBLIC, type=message.CHANNEL_CLOSED, payload=json.dumps(sent).encode())
     assert message.channel_closed(public) == ChannelClosed("sessionId_01234567890abcedf", "payload")
     own = ChannelClosed("s", "idle", "i-1").message(ID, CREATED)
     assert json.loads(own.payload) | {
