@@ -41,6 +41,6 @@ def command() -> list[str]:
     except metadata.PackageNotFoundError:
         if found := shutil.which("tensorboard"):
             return [found]
-        means, step = "`trainyard tb` cannot show the runs without it", "pip install tensorboard"
+        means, step = "the runs cannot be shown without it", "pip install tensorboard"
         raise NotHere("TensorBoard is not installed", means, step) from None
     return [sys.executable, "-m", "tensorboard.main"]
