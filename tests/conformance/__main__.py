@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     red = [each for each in results if each.verdict in RED]
     for each in red:
         if each.key not in known:
-            print(f"{each.verdict}: {each.key}: {each.said}")
+            print(f"{each.verdict}: {each.key}: {each.difference}")
     _shrink(known, results)
     if set(chosen) == set(PARTS):
         PAGE.write_text(_page(Oracle(folder), results, known))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.runs import Runs
-from tests.support.notebooks import notebook, text
+from tests.support.notebooks import notebook, printed_text
 from trainyard.client import Run
 
 TRAINS = """
@@ -39,7 +39,7 @@ def test_a_notebook_trains_on_a_host_and_one_with_a_cell_that_fails_ends_with_it
     failed = runs.yard.submit(fails)
     assert runs.finish(trained).succeeded, trained.why()
     *_, shell, _, last = cells_of(trained)
-    assert text(shell) == "folders ['results'] TimeitResult\n"
+    assert printed_text(shell) == "folders ['results'] TimeitResult\n"
     assert last["outputs"][-1]["data"]["text/plain"] == ["(True, True)"]
     assert trained.summary["where"]["notebook"].endswith(f"runs/{trained.id}/notebook/")
     assert trained.reason().advice[0] == f"trainyard get {trained.id} notebook"

@@ -77,7 +77,7 @@ def _unexplained(result: Result, reasons: Sequence[Reason]) -> str:
 
 
 def _reason(result: Result, reasons: Sequence[Reason]) -> Reason | None:
-    text = f"{result.name}\n{result.said}"
+    text = f"{result.name}\n{result.message}"
     return next((each for each in reasons if each.pattern.search(text)), None)
 
 

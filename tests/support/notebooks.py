@@ -26,5 +26,5 @@ def notebook(*cells: str, parameters: str = "") -> str:
     )
 
 
-def said(cell: dict[str, Any]) -> str:
+def printed_text(cell: dict[str, Any]) -> str:
     return "".join("".join(output.get("text") or ()) for output in cell["outputs"])

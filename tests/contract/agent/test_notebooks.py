@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.contract.agent.host import Yard, packed
 from tests.contract.conftest import ROOT, eventually
-from tests.support.notebooks import notebook, said
+from tests.support.notebooks import notebook, printed_text
 from training.host.program.process import Program
 
 LIBRARIES = tuple(path for path in sys.path if "site-packages" in path)
@@ -58,7 +58,7 @@ def test_it_is_executed_with_its_parameters_and_lies_in_the_bucket_with_what_its
     assert "left" not in finished, "a notebook is what it has left"
     given, printed, answer = executed(yard)[1:]
     assert given["metadata"]["tags"] == ["injected-parameters"]
-    assert said(printed) == "epochs 3 0.5\n"
+    assert printed_text(printed) == "epochs 3 0.5\n"
     assert answer["outputs"][0]["data"]["text/plain"] == ["42"]
     assert "epochs 3 0.5" in yard.log()
 
@@ -79,7 +79,7 @@ def test_what_only_ipython_reads_is_run_as_in_jupyter(yard: Yard) -> None:
     yard.order("start", 1)
     yard.hear("finished")
     *_, printed, last = executed(yard)
-    assert said(printed) == "files ['a.txt'] TimeitResult 3\n"
+    assert printed_text(printed) == "files ['a.txt'] TimeitResult 3\n"
     assert last["outputs"][0]["data"]["text/plain"] == ["['a.txt', 'b.txt']"]
 
 
@@ -97,7 +97,7 @@ def test_a_cell_that_fails_is_the_reason_with_its_number_and_the_notebook_is_the
         "the program ended with exit code 1: cell [2] of t.ipynb: ValueError: "
     )
     first, second, third = executed(yard)
-    assert (said(first), third["outputs"]) == ("begun\n", [])
+    assert (printed_text(first), third["outputs"]) == ("begun\n", [])
     assert second["outputs"][-1]["ename"] == "ValueError"
     assert LEAVES.decode() in yard.log()
 
@@ -121,7 +121,7 @@ def test_one_that_is_told_to_leave_saves_and_goes_on_in_the_next_attempt(yard: Y
     yard.order("start", 2, checkpoint=yard.latest)
     yard.hear("finished", 2)
     assert "first step 7" in yard.log(attempt=2)
-    assert said(executed(yard)[-1]) == "done\n"
+    assert printed_text(executed(yard)[-1]) == "done\n"
 
 
 def test_what_its_libraries_print_is_in_the_log_once_also_where_the_kernel_dies_of_it(yard: Yard) -> None:
@@ -131,7 +131,7 @@ def test_what_its_libraries_print_is_in_the_log_once_also_where_the_kernel_dies_
     yard.order("start", 1)
     failed = yard.hear("failed")
     assert failed["reason"].startswith("the program was ended by SIGABRT")
-    assert said(executed(yard)[1]).split() == ["by", "IPython"]
+    assert printed_text(executed(yard)[1]).split() == ["by", "IPython"]
     assert yard.log().count("from below") == 1
     assert "Fatal Python error: Aborted" in yard.log()
 
