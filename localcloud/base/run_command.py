@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 MOST_INSTANCES = 50
@@ -20,6 +20,79 @@ class Invocation(Protocol):
 
     status: str
     details: str
+
+
+def describe_command(
+    command: Any, document: str, *, version: str = "$DEFAULT", timeout: int
+) -> dict[str, Any]:
+    """Return a Command of either service in the format of ListCommands, without the fields about stored output."""
+    return {
+        "CommandId": command.id,
+        "DocumentName": document,
+        "DocumentVersion": version,
+        "Comment": command.comment,
+        "ExpiresAfter": command.expires,
+        "Parameters": dict(command.parameters),
+        "InstanceIds": list(command.invocations),
+        "RequestedDateTime": command.requested,
+        "Status": command.status,
+        "StatusDetails": command.details,
+        "TargetCount": len(command.invocations),
+        "CompletedCount": sum(each.status in OVER for each in command.invocations.values()),
+        "ErrorCount": command.count(*ERRORS),
+        "DeliveryTimedOutCount": command.count("DeliveryTimedOut"),
+        "TimeoutSeconds": timeout,
+    }
+
+
+def describe_invocation(
+    command: Any, instance: str, document: str, *, name: str = "", version: str = "$DEFAULT"
+) -> dict[str, Any]:
+    """Return the command on one host in the format of ListCommandInvocations, without its steps."""
+    invocation = command.invocations[instance]
+    return {
+        "CommandId": command.id,
+        "InstanceId": instance,
+        "InstanceName": name,
+        "Comment": command.comment,
+        "DocumentName": document,
+        "DocumentVersion": version,
+        "RequestedDateTime": command.requested,
+        "Status": invocation.status,
+        "StatusDetails": invocation.details,
+    }
+
+
+def describe_step(step: Any, output: str) -> dict[str, Any]:
+    """Return a step in the format of CommandPlugins, without the times that are missing."""
+    shown = {
+        "Name": step.name,
+        "Status": step.status if step.status != "Cancelling" else "InProgress",
+        "StatusDetails": step.details,
+        "ResponseCode": step.code,
+        "ResponseStartDateTime": step.started,
+        "ResponseFinishDateTime": step.ended,
+        "Output": output,
+    }
+    return {key: value for key, value in shown.items() if value is not None}
+
+
+def status_event(
+    command: Any, document: str, instance: str | None, iso: Callable[[Any], str]
+) -> tuple[str, dict[str, Any], list[str]]:
+    """Return detail type, detail and hosts of the event for a new status of the command, or of one invocation."""
+    detail = {
+        "command-id": command.id,
+        "document-name": document,
+        "requested-date-time": iso(command.requested),
+    }
+    if instance is not None:
+        status = command.invocations[instance].status
+        kind = "EC2 Command Invocation Status-change Notification"
+        return kind, {**detail, "instance-id": instance, "status": status}, [instance]
+    times = {"expire-after": iso(command.expires), "parameters": dict(command.parameters)}
+    kind = "EC2 Command Status-change Notification"
+    return kind, {**detail, **times, "status": command.status}, list(command.invocations)
 
 
 def refusal_of_send(request: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -7,9 +7,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud.base.run_command import is_wanted, refusal_of_send
+from localcloud.base.run_command import (
+    describe_command,
+    describe_invocation,
+    describe_step,
+    is_wanted,
+    refusal_of_send,
+)
 from localcloud.services.ssm.agent import Agents, output_key
-from localcloud.services.ssm.answers import Json, page, without_nothing
+from localcloud.services.ssm.answers import Json, page
 from localcloud.services.ssm.commands import Command, Commands, Invocation, StepRun, iso, new_command_id
 from localcloud.services.ssm.document import Document, SsmError
 from localcloud.services.ssm.documents import Documents
@@ -147,29 +153,15 @@ class CommandActions:
             )
 
     def shown_command(self, command: Command) -> Json:
-        completed = [one for one in command.invocations.values() if one.is_over]
         return {
-            "CommandId": command.id,
-            "DocumentName": command.document,
-            "DocumentVersion": command.document_version,
-            "Comment": command.comment,
-            "ExpiresAfter": command.expires,
-            "Parameters": command.parameters,
+            **describe_command(
+                command, command.document, version=command.document_version, timeout=command.timeout
+            ),
             "InstanceIds": command.instance_ids,
             "Targets": command.targets,
-            "RequestedDateTime": command.requested,
-            "Status": command.status,
-            "StatusDetails": command.details,
-            "OutputS3Region": self.region,
-            "OutputS3BucketName": command.bucket,
-            "OutputS3KeyPrefix": command.prefix,
+            **self._output_location(command),
             "MaxConcurrency": command.max_concurrency,
             "MaxErrors": command.max_errors,
-            "TargetCount": len(command.invocations),
-            "CompletedCount": len(completed),
-            "ErrorCount": command.count("Failed", "ExecutionTimedOut"),
-            "DeliveryTimedOutCount": command.count("DeliveryTimedOut"),
-            "TimeoutSeconds": command.timeout,
             **command.asked,
         }
 
@@ -177,15 +169,13 @@ class CommandActions:
         steps = invocation.steps if details else []
         first = invocation.steps[0] if invocation.steps else None
         return {
-            "CommandId": command.id,
-            "InstanceId": invocation.instance_id,
-            "InstanceName": invocation.instance_name,
-            "Comment": command.comment,
-            "DocumentName": command.document,
-            "DocumentVersion": command.document_version,
-            "RequestedDateTime": command.requested,
-            "Status": invocation.status,
-            "StatusDetails": invocation.details,
+            **describe_invocation(
+                command,
+                invocation.instance_id,
+                command.document,
+                name=invocation.instance_name,
+                version=command.document_version,
+            ),
             "StandardOutputUrl": self._url(command, invocation, first, "stdout") if first else "",
             "StandardErrorUrl": self._url(command, invocation, first, "stderr") if first else "",
             "CommandPlugins": [self._shown_step(command, invocation, step) for step in steps],
@@ -193,22 +183,19 @@ class CommandActions:
         }
 
     def _shown_step(self, command: Command, invocation: Invocation, step: StepRun) -> Json:
-        return without_nothing(
-            {
-                "Name": step.name,
-                "Status": step.status if step.status != "Cancelling" else "InProgress",
-                "StatusDetails": step.details,
-                "ResponseCode": step.code,
-                "ResponseStartDateTime": step.started,
-                "ResponseFinishDateTime": step.ended,
-                "Output": summary(step),
-                "StandardOutputUrl": self._url(command, invocation, step, "stdout"),
-                "StandardErrorUrl": self._url(command, invocation, step, "stderr"),
-                "OutputS3Region": self.region,
-                "OutputS3BucketName": command.bucket,
-                "OutputS3KeyPrefix": command.prefix,
-            }
-        )
+        return {
+            **describe_step(step, summary(step)),
+            "StandardOutputUrl": self._url(command, invocation, step, "stdout"),
+            "StandardErrorUrl": self._url(command, invocation, step, "stderr"),
+            **self._output_location(command),
+        }
+
+    def _output_location(self, command: Command) -> Json:
+        return {
+            "OutputS3Region": self.region,
+            "OutputS3BucketName": command.bucket,
+            "OutputS3KeyPrefix": command.prefix,
+        }
 
     def _url(self, command: Command, invocation: Invocation, step: StepRun, stream: str) -> str:
         if not command.bucket:

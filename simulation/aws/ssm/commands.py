@@ -6,11 +6,21 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from localcloud.base.run_command import OVER, allowance, is_wanted, refusal_of_send, status_of
+from localcloud.base.run_command import (
+    OVER,
+    allowance,
+    describe_command,
+    describe_invocation,
+    describe_step,
+    is_wanted,
+    refusal_of_send,
+    status_event,
+    status_of,
+)
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.model import Emit
 from simulation.aws.ec2.service import Ec2
-from simulation.aws.endpoint.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
+from simulation.aws.endpoint.api import ACCOUNT, Answer, Caller, Request, ServiceError
 from simulation.aws.endpoint.parameters import not_simulated, only
 from simulation.aws.ssm.documents import CommandDocument
 from simulation.aws.ssm.hosts import HostCalls
@@ -105,7 +115,8 @@ class CommandCalls(HostCalls):
         command = self._new_command(document, request, len(ids))
         for each in ids:
             self._send(command, each)
-        return {"Command": self._shown_command(command)}
+        shown = describe_command(command, document.name, timeout=int(command.timeout))
+        return {"Command": shown}
 
     def list_command_invocations(self, caller: Caller, request: Request) -> Answer:
         """Return the invocations, newest first. A new command is not listed yet."""
@@ -128,7 +139,7 @@ class CommandCalls(HostCalls):
         ]
         shown, token = take_page(matching, request, 1)
         details = bool(request.get("Details"))
-        return with_token({"CommandInvocations": [_invocation(each, details) for each in shown]}, token)
+        return with_token({"CommandInvocations": [_describe(each, details) for each in shown]}, token)
 
     def get_command_invocation(self, caller: Caller, request: Request) -> Answer:
         only(request, ("CommandId", "InstanceId", "PluginName"), "GetCommandInvocation")
@@ -269,26 +280,15 @@ class CommandCalls(HostCalls):
         invocation.status, invocation.details = status, details
         if status in OVER:
             self._under_way.pop((command.id, invocation.instance), None)
-        self._announce(command, status, invocation.instance)
+        self._announce(command, invocation.instance)
         whole = status_of(command.invocations.values(), command.most_errors)
         is_news = whole[0] != command.status
         command.status, command.details = whole
         if is_news:
-            self._announce(command, command.status, None)
+            self._announce(command, None)
 
-    def _announce(self, command: Command, status: str, instance: str | None) -> None:
-        detail: Structure = {
-            "command-id": command.id,
-            "document-name": command.document.name,
-            "requested-date-time": timestamp(command.requested),
-            "status": status,
-        }
-        if instance is None:
-            detail |= {"expire-after": timestamp(command.expires), "parameters": dict(command.parameters)}
-            kind, hosts = "EC2 Command Status-change Notification", list(command.invocations)
-        else:
-            detail["instance-id"] = instance
-            kind, hosts = "EC2 Command Invocation Status-change Notification", [instance]
+    def _announce(self, command: Command, instance: str | None) -> None:
+        kind, detail, hosts = status_event(command, command.document.name, instance, timestamp)
         self.emit("aws.ssm", kind, detail, [arns.build("instance", host) for host in hosts])
 
     def _candidates(self, request: Request, wanted: Mapping[str, str]) -> Iterable[Invocation]:
@@ -299,53 +299,12 @@ class CommandCalls(HostCalls):
             return reversed(self._under_way.values())
         return (each for command in reversed(self.commands.values()) for each in command.invocations.values())
 
-    def _shown_command(self, command: Command) -> Answer:
-        return {
-            "CommandId": command.id,
-            "DocumentName": command.document.name,
-            "DocumentVersion": "$DEFAULT",
-            "Comment": command.comment,
-            "ExpiresAfter": command.expires,
-            "Parameters": dict(command.parameters),
-            "InstanceIds": list(command.invocations),
-            "RequestedDateTime": command.requested,
-            "Status": command.status,
-            "StatusDetails": command.details,
-            "TargetCount": len(command.invocations),
-            "CompletedCount": sum(each.status in OVER for each in command.invocations.values()),
-            "ErrorCount": command.count("Failed", "ExecutionTimedOut"),
-            "DeliveryTimedOutCount": command.count("DeliveryTimedOut"),
-            "TimeoutSeconds": int(command.timeout),
-        }
 
-
-def _invocation(invocation: Invocation, details: bool) -> Answer:
+def _describe(invocation: Invocation, details: bool) -> Answer:
     command = invocation.command
-    return {
-        "CommandId": command.id,
-        "InstanceId": invocation.instance,
-        "InstanceName": "",
-        "Comment": command.comment,
-        "DocumentName": command.document.name,
-        "DocumentVersion": "$DEFAULT",
-        "RequestedDateTime": command.requested,
-        "Status": invocation.status,
-        "StatusDetails": invocation.details,
-        "CommandPlugins": [_step(each) for each in invocation.steps] if details else [],
-    }
-
-
-def _step(step: Step) -> Answer:
-    shown = {
-        "Name": step.name,
-        "Status": step.status,
-        "StatusDetails": step.details,
-        "ResponseCode": step.code,
-        "ResponseStartDateTime": step.started,
-        "ResponseFinishDateTime": step.ended,
-        "Output": step.stdout[:2500],
-    }
-    return {key: value for key, value in shown.items() if value is not None}
+    shown = describe_invocation(command, invocation.instance, command.document.name)
+    steps = [describe_step(each, each.stdout[:2500]) for each in invocation.steps] if details else []
+    return {**shown, "CommandPlugins": steps}
 
 
 def named_step(invocation: Invocation, name: str | None) -> Step:
