@@ -93,7 +93,7 @@ def _evaluator(yard: Yard) -> None:
 
 
 def _elastic(yard: Yard) -> None:
-    """There is capacity for three hosts during the first 300 s, then for all."""
+    """Start an elastic run, with capacity for three hosts during the first 300 s, then for all."""
     cluster = {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}
     program = {"module": "training.programs.digits", "args": {"steps": STEPS, "step-seconds": 60.0}}
     yard.ec2.pools.hold(3)
@@ -102,7 +102,7 @@ def _elastic(yard: Yard) -> None:
 
 
 def _pool(yard: Yard) -> None:
-    """Two runs one after the other. The second takes the hosts of the first if they are warm."""
+    """Start two runs one after the other. The second takes the hosts of the first if they are warm."""
     cluster = {"strategy": "multi_worker", "workers": 2}
     yard.people.upload("jobs/first.json", job("first", cluster, pool={"keep": 2, "minutes": POOL_MINUTES}))
 
@@ -125,7 +125,7 @@ def _are_resumed(yard: Yard) -> bool:
 
 
 def _rivals(yard: Yard) -> None:
-    """Two simultaneous runs that both need the two warm hosts of an earlier run."""
+    """Start two simultaneous runs that both need the two warm hosts of an earlier run."""
     cluster = {"strategy": "multi_worker", "workers": 2}
     first = job("first", cluster, program=SHORT, pool={"keep": 2, "minutes": POOL_MINUTES})
     yard.people.upload("jobs/first.json", first)
@@ -142,7 +142,7 @@ def _rivals(yard: Yard) -> None:
 
 
 def _resumes(yard: Yard) -> None:
-    """A user resumes a run twice while it trains, and twice again half a second after it was stopped."""
+    """Resume a run twice while it trains, and twice again half a second after it was stopped."""
     cluster = {"strategy": "multi_worker", "workers": 2}
     yard.people.upload("jobs/first.json", job("first", cluster))
 
@@ -168,7 +168,7 @@ def _resumes(yard: Yard) -> None:
 
 
 def _bakes(yard: Yard) -> None:
-    """Two simultaneous bakes of one family. One is refused and must not change the image."""
+    """Start two simultaneous bakes of one family. One is refused and must not change the image."""
     yard.people.upload("images/gpu.yaml", yard.recipe)
     yard.people.upload("images/gpu.yaml", yard.recipe + b"\n# again\n")
 

@@ -56,15 +56,15 @@ class Host(Protocol):
         ...
 
     def register(self) -> None:
-        """The SSM agent has registered, or is back after a boot; PingStatus is Online from now on."""
+        """Record that the SSM agent has registered, or is back after a boot. PingStatus is Online from now on."""
         ...
 
     def power_off(self) -> None:
-        """The operating system has shut down. The launch template decides what EC2 does."""
+        """Shut the operating system down. The launch template decides what EC2 does."""
         ...
 
     def crash(self) -> None:
-        """The machine fails without warning."""
+        """Let the machine fail without warning."""
         ...
 
 

@@ -31,7 +31,7 @@ class Platform(Protocol):
 
     @property
     def runs(self) -> bool:
-        """True unless the machine is off or hangs."""
+        """Return True unless the machine is off or hangs."""
         ...
 
 
@@ -68,7 +68,7 @@ class Program:
 
     @property
     def trains(self) -> bool:
-        """True if other programs wait for this one."""
+        """Return True if other programs wait for this one."""
         return self.assignment.role is not Role.EVALUATOR
 
     @property
@@ -158,7 +158,7 @@ class Gang:
         return self._pace.until_next_step(self.world.now)
 
     def join(self, program: Program) -> None:
-        """The program looks for its peers from now on."""
+        """Let the program look for its peers."""
         if not program.lives:
             return
         self._programs[program.assignment.instance] = program
@@ -190,7 +190,7 @@ class Gang:
         self._react_to_loss(program)
 
     def lose(self, program: Program) -> None:
-        """The host of the program is gone, hangs, or is unreachable."""
+        """Handle that the program's host is gone, hangs, or is unreachable."""
         if not program.is_lost and program.exit_code is None:
             program.is_lost = True
             self._react_to_loss(program)
@@ -198,7 +198,7 @@ class Gang:
                 program.end_after(program.platform.draw(SERVER_SEES), RESTART, "no peer answers anymore")
 
     def find(self, program: Program) -> None:
-        """The host of the program is reachable again."""
+        """Handle that the program's host is reachable again."""
         if not program.is_lost:
             return
         program.is_lost = False

@@ -15,16 +15,16 @@ class Life(Protocol):
     def live(self) -> Steps: ...
 
     def look(self) -> None:
-        """The metadata may have changed."""
+        """Read the metadata, which may have changed."""
         ...
 
     def go_down(self) -> None:
-        """The machine shuts down (SIGTERM)."""
+        """Handle SIGTERM when the machine shuts down."""
         ...
 
     @property
     def is_down(self) -> bool:
-        """True if the shutdown has nothing more to wait for."""
+        """Return True if the shutdown has nothing more to wait for."""
         ...
 
     def order(self, kind: OrderKind, run: str, attempt: int) -> bool:
@@ -32,11 +32,11 @@ class Life(Protocol):
         ...
 
     def ordered(self, run: str) -> None:
-        """An order for the hosts of that run is in the bucket."""
+        """Handle a new order for the hosts of that run in the bucket."""
         ...
 
     def trouble(self, fault: ProgramEnds | DiskFull) -> None: ...
 
     def hurry(self) -> None:
-        """The network of the host is back."""
+        """Handle that the network of the host is back."""
         ...

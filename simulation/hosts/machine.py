@@ -227,7 +227,7 @@ class Machine:
             self._own_flow(self._run_command(command_id), f"{self.instance} {document}")
 
     def withdraw(self, command_id: str) -> None:
-        """Systems Manager has given the command up."""
+        """Drop a command that Systems Manager has given up."""
         self._pending.pop(command_id, None)
 
     # ---- what befalls it

@@ -16,7 +16,7 @@ HALF_HOURS = 2 * 36
 
 
 def lasting(*, steps: int, step_seconds: float) -> Scenario:
-    """A run of two hosts."""
+    """Return a scenario with one run of two hosts."""
 
     def begin(yard: Yard) -> None:
         limits = {"hours": 100, "dollars": 400, "restarts": 5, "wait_minutes": 60}

@@ -11,7 +11,7 @@ from tests.simulation.steps import check_the_steps, hosts, simulate_runs
 
 
 def begin(yard: Yard) -> None:
-    """A capacity pool has room for two hosts for some minutes, then for all."""
+    """Start a run. A capacity pool has room for two hosts for some minutes, then for all."""
     cluster = {"strategy": "multi_worker", "workers": {"min": 1, "max": 3}, "evaluator": True}
     program = {"module": "training.programs.digits", "args": {"steps": STEPS, "step-seconds": 60.0}}
     yard.ec2.pools.hold(2)

@@ -46,7 +46,7 @@ class Launch:
 
     @property
     def initialization_rate(self) -> int:
-        """MiB/s of the disk; 0 if the request has none."""
+        """Return the MiB/s at which the disk is initialized; 0 if the request has none."""
         return int(self.disk.get("VolumeInitializationRate") or 0)
 
     @property

@@ -162,7 +162,7 @@ class Outbox:
             f"access denied: the host role lacks events:PutEvents on the bus {self._sender.bus}, so nobody can hear "
             "this host; allow it in the host role and start again"
         )
-        self._speaker.note("leaves its last words", reason=reason)
+        self._speaker.note("leaves its final report", reason=reason)
         report = final_report(sent, reason, exit_code=None)
         self._leave(keys.last_words(self._run, sent.attempt), report)
         self._speaker.power_off(reason)
