@@ -15,8 +15,6 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """The kinds of fault points."""
-
     REQUEST = "request"
     INVOCATION = "invocation"
     EVENT = "event"

@@ -21,8 +21,6 @@ AGENT_POLICY = ":aws:policy/AmazonSSMManagedInstanceCore"
 
 @dataclass(frozen=True)
 class Role:
-    """An IAM role."""
-
     arn: str
     name: str
     trust: Mapping[str, Any]

@@ -39,8 +39,6 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a timeline."""
-
     seconds: float
     """Seconds since the beginning of the world."""
     clock: str

@@ -66,8 +66,6 @@ class Series:
 
 
 class CloudWatch:
-    """The CloudWatch service."""
-
     def __init__(self, world: World) -> None:
         self.world = world
         self.page_size = MOST_POINTS

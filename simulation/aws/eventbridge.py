@@ -44,8 +44,6 @@ VARIABLE = re.compile(r"<([^<>]+)>")
 
 @dataclass(frozen=True)
 class Target:
-    """The target of a rule."""
-
     id: str
     arn: str
     role: str | None = None

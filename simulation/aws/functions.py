@@ -30,8 +30,6 @@ retry."""
 
 @dataclass(frozen=True)
 class FunctionConfig:
-    """The configuration of a function in its template."""
-
     name: str
     module: str
     environment: Mapping[str, str]
@@ -62,8 +60,6 @@ class LambdaFailure:
 
 @dataclass
 class Invocation:
-    """One call of a function."""
-
     function: FunctionConfig
     number: int
     payload: Mapping[str, Any]
@@ -179,7 +175,6 @@ class Functions:
         self.call(config.name, payload, done)
 
     def kill(self, invocation: Invocation, error: str = "Runtime.ExitError") -> None:
-        """Kill the process of this invocation."""
         cause = {"errorType": error, "errorMessage": f"RequestId: {invocation.name} Error: Runtime exited"}
         self._warm[invocation.function.name] = 0
         self._end(invocation, LambdaFailure(error, json.dumps(cause)))

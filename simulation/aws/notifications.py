@@ -23,8 +23,6 @@ class Notification:
 
 
 class Notifications:
-    """The SNS service."""
-
     def __init__(self, world: World) -> None:
         self.world = world
         self.published: list[Notification] = []

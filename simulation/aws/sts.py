@@ -23,8 +23,6 @@ class Session:
 
 
 class Sts:
-    """The STS service."""
-
     def __init__(self, world: World, iam: Iam) -> None:
         self.world = world
         self._iam = iam

@@ -47,8 +47,6 @@ class Case:
 
 @dataclass(frozen=True)
 class Violation:
-    """A broken invariant."""
-
     invariant: str
     what: str
     """The observation."""
@@ -58,8 +56,6 @@ class Violation:
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a case."""
-
     case: Case
     injected: tuple[Fault, ...] = ()
     """The faults that were injected. A world may end before it reaches the others."""

@@ -29,8 +29,6 @@ share less with others run from their beginning."""
 
 @dataclass
 class CaseRun:
-    """A case that was run."""
-
     finding: Finding
     result: Result | None = None
     lines: list[Line] = field(default_factory=list)

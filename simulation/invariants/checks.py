@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambdas.aws.dynamodb.serialization import unpack
 from simulation.aws.dynamodb.tables import Key
-from simulation.aws.dynamodb.values import Item, Row
+from simulation.aws.dynamodb.values import Item
 from simulation.faults import Kind, PersonFault, RequestFault
 from training.host.checkpoints.catalogue import Version
 from trainyard.protocol import keys
@@ -51,7 +51,7 @@ WIPE_TIME = timedelta(minutes=10)
 def find_regressions(key: Key, before: Item, after: Item) -> Iterator[str]:
     """Yield each fact that a write of this row took back."""
     kind = key[1].partition("#")[0]
-    was, now = _plain(before), _plain(after)
+    was, now = unpack(before), unpack(after)
     for name in RISING.get(kind, ()):
         if name in was and (name not in now or now[name] < was[name]):
             yield f"{name} was {was[name]} and is {now.get(name)}"
@@ -82,10 +82,6 @@ def _phase(row: Mapping[str, Any]) -> tuple[int, int]:
 
 def _named(row: Mapping[str, Any]) -> str:
     return f"{row['state']} of attempt {row.get('attempt')}"
-
-
-def _plain(item: Item) -> Row:
-    return unpack(item)
 
 
 class Claims:

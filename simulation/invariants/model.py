@@ -24,8 +24,6 @@ class Invariant(StrEnum):
 
 @dataclass(frozen=True)
 class Broken:
-    """An invariant that did not hold."""
-
     invariant: Invariant
     what: str
     """The observation."""

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item
 from simulation.aws.ec2 import Instance
-from simulation.faults import (
-    Fault,
-)
+from simulation.faults import Fault
 from simulation.invariants import checks
 from trainyard.protocol.tags import Tag
 

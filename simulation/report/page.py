@@ -24,8 +24,6 @@ HELD, RECOVERED, ENDED, BROKEN, NOT_MET, UNTRIED = "hrebn."
 
 @dataclass(frozen=True)
 class Campaign:
-    """The contents of the page."""
-
     title: str
     command: str
     commit: str

@@ -124,8 +124,6 @@ class Process:
 
 
 class World:
-    """One simulated world."""
-
     def __init__(self, seed: int, *, beginning: datetime = BEGINNING) -> None:
         self.seed = seed
         self.now = beginning

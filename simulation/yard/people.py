@@ -20,8 +20,6 @@ ROOT = Caller("somebody", "root")
 
 
 class People:
-    """Users of a yard."""
-
     def __init__(self, yard: Yard) -> None:
         self.yard = yard
         self.asked_to_stop: set[str] = set()

@@ -91,8 +91,6 @@ class CompiledUpdate(Expression):
 
 @dataclass
 class KeyCondition(Expression):
-    """A key condition."""
-
     pk: str = ""
     operator: str = ""
     edges: tuple[str, ...] = ()

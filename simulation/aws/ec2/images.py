@@ -19,7 +19,6 @@ from simulation.aws.ec2.requests import (
     tag_list,
     tags_for,
     unknown_ids,
-    with_token,
 )
 from simulation.aws.endpoint.api import (
     ACCOUNT,
@@ -31,6 +30,7 @@ from simulation.aws.endpoint.api import (
     ServiceError,
     Structure,
 )
+from simulation.aws.endpoint.parameters import with_token
 
 AMAZON = "137112412989"
 OWNERS = {"self": ACCOUNT, "amazon": AMAZON}
@@ -41,8 +41,6 @@ OF_SNAPSHOTS = frozenset({"owner-id", "snapshot-id", "status", "volume-id"})
 
 
 class ImageCalls(Lifecycle):
-    """EC2's operations on images and snapshots."""
-
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
         self.image_failures: list[str] = []
@@ -65,7 +63,6 @@ class ImageCalls(Lifecycle):
         tags: Mapping[str, str] | None = None,
         disk: Mapping[str, Any] | None = None,
     ) -> Image:
-        """Add an available image."""
         now = self.world.now
         snapshot = Snapshot(
             id=self.world.new_id("snap-"), volume=self.world.new_id("vol-"), gib=gib, owner=owner, started=now,

@@ -20,9 +20,9 @@ from simulation.aws.ec2.requests import (
     filters_of,
     tag_list,
     unknown_ids,
-    with_token,
 )
 from simulation.aws.endpoint.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
+from simulation.aws.endpoint.parameters import with_token
 
 FACTS: Mapping[str, Callable[[Instance], str | None]] = {
     "availability-zone": lambda one: one.zone,
@@ -39,8 +39,6 @@ MOST_TAGGED = 1000
 
 
 class InstanceCalls(Lifecycle):
-    """EC2's operations on instances."""
-
     def describe_instances(self, caller: Caller, request: Request) -> Answer:
         expect(request, "InstanceIds", "Filters", "MaxResults", "NextToken")
         ids, size = request.get("InstanceIds"), request.get("MaxResults")

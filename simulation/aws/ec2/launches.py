@@ -56,8 +56,6 @@ class Launch:
 
 
 class Launches(Lifecycle):
-    """Launches instances."""
-
     def add_template(
         self, template_id: str, name: str, data: Mapping[str, Any], tags: Mapping[str, str] | None = None
     ) -> None:

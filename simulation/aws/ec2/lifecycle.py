@@ -168,7 +168,6 @@ class Lifecycle:
     def _end(
         self, instance: Instance, reason: Reason, *, notify: bool = True, power: float | None = None
     ) -> None:
-        """Terminate an instance."""
         had_a_machine = instance.state in ("running", "stopping")
         seconds = self._leave(instance, reason, self.settings.terminate, power)
         self._become(instance, "shutting-down")

@@ -6,8 +6,9 @@ from datetime import datetime
 
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import Subnet
-from simulation.aws.ec2.requests import exact, expect, filters_of, fits, page, unknown_ids, with_token
+from simulation.aws.ec2.requests import exact, expect, filters_of, fits, page, unknown_ids
 from simulation.aws.endpoint.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
+from simulation.aws.endpoint.parameters import with_token
 
 LINUX = "Linux/UNIX"
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, TypeVar
 
-from simulation.aws.endpoint.api import Answer, ServiceError
+from simulation.aws.endpoint.api import ServiceError
 
 Item = TypeVar("Item")
 MOST_FILTER_VALUES = 200
@@ -103,10 +103,6 @@ def page(rows: Sequence[Item], request: Mapping[str, Any], usual: int) -> tuple[
         )
     first, count = int(token or 0), int(size or usual)
     return rows[first : first + count], str(first + count) if first + count < len(rows) else None
-
-
-def with_token(answer: Answer, token: str | None) -> Answer:
-    return {**answer, "NextToken": token} if token else answer
 
 
 def unknown_ids(kind: str, ids: Iterable[str]) -> ServiceError:

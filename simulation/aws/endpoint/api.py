@@ -27,8 +27,6 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True)
 class Caller:
-    """The caller of a request."""
-
     name: str
     """The name in the trace (`train-launch`, `i-0001`)."""
     role: str

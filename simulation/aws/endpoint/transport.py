@@ -253,8 +253,6 @@ def _as_json(value: Any) -> Any:
 
 
 class _Body(io.BytesIO):
-    """The response that botocore parses."""
-
     def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
         yield self.read()
 

@@ -20,8 +20,6 @@ class Version:
 
 @dataclass
 class Bucket:
-    """A versioned bucket."""
-
     name: str
     keys: list[str] = field(default_factory=list)
     """Sorted keys whose newest version is not a delete marker."""

@@ -21,8 +21,6 @@ from simulation.world.world import World
 
 
 class Ssm(CommandCalls, SessionCalls, ParameterCalls):
-    """The Systems Manager service."""
-
     def __init__(self, world: World, ec2: Ec2, emit: Emit, *, settings: Settings | None = None) -> None:
         CommandCalls.__init__(self, world, ec2, emit, settings or Settings())
         SessionCalls.__init__(self)

@@ -21,18 +21,11 @@ from simulation.aws.ec2 import arns
 from simulation.aws.ec2.model import Emit
 from simulation.aws.ec2.service import Ec2
 from simulation.aws.endpoint.api import ACCOUNT, Answer, Caller, Request, ServiceError
-from simulation.aws.endpoint.parameters import not_simulated, only
+from simulation.aws.endpoint.parameters import not_simulated, only, with_token
 from simulation.aws.ssm.documents import CommandDocument
 from simulation.aws.ssm.hosts import HostCalls
-from simulation.aws.ssm.model import (
-    UNDER_WAY,
-    Command,
-    Host,
-    Invocation,
-    Settings,
-    Step,
-)
-from simulation.aws.ssm.pages import take_page, with_token
+from simulation.aws.ssm.model import UNDER_WAY, Command, Host, Invocation, Settings, Step
+from simulation.aws.ssm.pages import take_page
 from simulation.world.world import World
 from trainyard.values.serialization import timestamp
 
@@ -42,8 +35,6 @@ STDOUT, STDERR = 24_000, 8_000
 
 
 class CommandCalls(HostCalls):
-    """Operations on commands and their invocations."""
-
     def __init__(self, world: World, ec2: Ec2, emit: Emit, settings: Settings) -> None:
         super().__init__(world, ec2, settings, self._deliver_all)
         self.emit = emit

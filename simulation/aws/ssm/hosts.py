@@ -8,9 +8,9 @@ from datetime import timedelta
 from simulation.aws.ec2.model import Instance, Span
 from simulation.aws.ec2.service import Ec2
 from simulation.aws.endpoint.api import Answer, Caller, Request, ServiceError
-from simulation.aws.endpoint.parameters import not_simulated, only
+from simulation.aws.endpoint.parameters import not_simulated, only, with_token
 from simulation.aws.ssm.model import Host, Settings
-from simulation.aws.ssm.pages import take_page, with_token
+from simulation.aws.ssm.pages import take_page
 from simulation.world.world import World
 
 INSTANCE = "InstanceIds"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from simulation.aws.endpoint.api import Answer, Request, ServiceError
+from simulation.aws.endpoint.api import Request, ServiceError
 
 Item = TypeVar("Item")
 PAGE = 50
@@ -21,7 +21,3 @@ def take_page(
         )
     first = int(request.get("NextToken") or 0)
     return rows[first : first + size], str(first + size) if first + size < len(rows) else None
-
-
-def with_token(answer: Answer, token: str | None) -> Answer:
-    return {**answer, "NextToken": token} if token else answer

@@ -22,8 +22,6 @@ class Parameter:
 
 
 class ParameterCalls:
-    """Operations on parameters."""
-
     world: World
 
     def __init__(self) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from simulation.aws.endpoint.api import Answer, Caller, Request
-from simulation.aws.endpoint.parameters import not_simulated, only
-from simulation.aws.ssm.pages import take_page, with_token
+from simulation.aws.endpoint.parameters import not_simulated, only, with_token
+from simulation.aws.ssm.pages import take_page
 from simulation.world.world import World
 
 SHELL = "SSM-SessionManagerRunShell"
@@ -24,8 +24,6 @@ class Session:
 
 
 class SessionCalls:
-    """Operations on sessions."""
-
     world: World
 
     def __init__(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from localcloud.base import states_language as language
 from simulation.aws.endpoint.api import Answer, Caller, Check, Request, ServiceError, Structure
 from simulation.aws.endpoint.gateway import Permissions
+from simulation.aws.endpoint.parameters import not_simulated, only
 from simulation.aws.stepfunctions.attempt import Attempt
 from simulation.aws.stepfunctions.definition import Definition, Machine
 from simulation.aws.stepfunctions.execution import (
@@ -98,10 +99,10 @@ class StepFunctions:
             return [Check(f"states:{ON_EXECUTION[operation]}", str(request["executionArn"]))]
         if operation in ON_TOKEN:
             return [Check(f"states:{ON_TOKEN[operation]}", "*")]  # task tokens have no resource
-        raise ServiceError("NotSimulated", f"the simulator does not model {operation} of stepfunctions")
+        raise not_simulated(f"{operation} of stepfunctions")
 
     def start_execution(self, caller: Caller, request: Request) -> Answer:
-        _only(request, "stateMachineArn", "name", "input")
+        only(request, ("stateMachineArn", "name", "input"), "StartExecution")
         machine = self._machine(request["stateMachineArn"])
         given = request.get("input", "{}")
         _check_json("input", given, "InvalidExecutionInput", "Invalid State Machine Execution Input")
@@ -117,7 +118,7 @@ class StepFunctions:
         return {"executionArn": execution.arn, "startDate": execution.started}
 
     def stop_execution(self, caller: Caller, request: Request) -> Answer:
-        _only(request, "executionArn", "error", "cause")
+        only(request, ("executionArn", "error", "cause"), "StopExecution")
         execution = self._execution(request["executionArn"])
         error, cause = request.get("error"), request.get("cause")
         _check_length("error", error, MOST_ERROR)
@@ -131,7 +132,7 @@ class StepFunctions:
         return {"stopDate": execution.stopped}
 
     def describe_execution(self, caller: Caller, request: Request) -> Answer:
-        _only(request, "executionArn")
+        only(request, ("executionArn",), "DescribeExecution")
         execution = self._execution(request["executionArn"])
         shown = {
             **self._row(execution),
@@ -148,7 +149,7 @@ class StepFunctions:
 
     def list_executions(self, caller: Caller, request: Request) -> Answer:
         """Return the executions, the newest first."""
-        _only(request, "stateMachineArn", "statusFilter", "maxResults", "nextToken")
+        only(request, ("stateMachineArn", "statusFilter", "maxResults", "nextToken"), "ListExecutions")
         machine, wanted = self._machine(request["stateMachineArn"]), request.get("statusFilter")
         most = request.get("maxResults") or PAGE
         if wanted is not None and wanted not in set(Status):
@@ -174,7 +175,7 @@ class StepFunctions:
         return {"executions": [self._row(each) for each in page]}
 
     def send_task_success(self, caller: Caller, request: Request) -> Answer:
-        _only(request, "taskToken", "output")
+        only(request, ("taskToken", "output"), "SendTaskSuccess")
         output = request["output"]
         _check_length("output", output, MOST_BYTES)
         _check_json("output", output, "InvalidOutput", "Invalid Output")
@@ -182,7 +183,7 @@ class StepFunctions:
         return {}
 
     def send_task_failure(self, caller: Caller, request: Request) -> Answer:
-        _only(request, "taskToken", "error", "cause")
+        only(request, ("taskToken", "error", "cause"), "SendTaskFailure")
         error, cause = request.get("error"), request.get("cause")
         _check_length("error", error, MOST_ERROR)
         _check_length("cause", cause, MOST_CAUSE)
@@ -190,7 +191,7 @@ class StepFunctions:
         return {}
 
     def send_task_heartbeat(self, caller: Caller, request: Request) -> Answer:
-        _only(request, "taskToken")
+        only(request, ("taskToken",), "SendTaskHeartbeat")
         self._wait_of(request["taskToken"]).beat()
         return {}
 
@@ -284,7 +285,6 @@ def _ignore_state(execution: Execution, state: str, what: str) -> None:
 
 
 def _detail(execution: Execution) -> Structure:
-    """Return the detail of the event."""
     output = execution.output
     return {
         "executionArn": execution.arn,
@@ -333,12 +333,6 @@ def _number(token: str) -> int:
         return int(base64.b64decode(token, validate=True).decode().removeprefix("before "))
     except (binascii.Error, ValueError) as error:
         raise ServiceError("InvalidToken", "Invalid Token: 'Invalid token'") from error
-
-
-def _only(request: Mapping[str, Any], *known: str) -> None:
-    unknown = sorted(set(request) - set(known))
-    if unknown:
-        raise ServiceError("NotSimulated", f"the simulator does not model {unknown} here")
 
 
 def _check_json(name: str, text: str, code: str, prefix: str) -> None:

@@ -46,8 +46,6 @@ class Owner(Protocol):
 
 
 class Attempt:
-    """One attempt of a Task state."""
-
     def __init__(self, execution: Owner, timeout: float | None, heartbeat: float | None) -> None:
         self.execution, self.world = execution, execution.service.world
         self.token: str | None = None

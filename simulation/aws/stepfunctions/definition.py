@@ -72,8 +72,6 @@ class Transition:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of a Choice."""
-
     condition: Template
     transition: Transition
 

@@ -9,13 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from localcloud.base import states_language as language
-from localcloud.base.states_language import (
-    QUERY_ERROR,
-    RUNTIME,
-    TOO_LARGE,
-    QueryError,
-    matches,
-)
+from localcloud.base.states_language import QUERY_ERROR, RUNTIME, TOO_LARGE, QueryError, matches
 from simulation.aws.endpoint.api import Caller, Check
 from simulation.aws.endpoint.gateway import Permissions
 from simulation.aws.stepfunctions.attempt import Attempt, StateError
@@ -60,18 +54,11 @@ class Service(Protocol):
 
 
 class Execution:
-    """One execution of a state machine."""
-
     def __init__(
         self, service: Service, machine: Machine, name: str, number: int, given: str, definition: Definition
     ) -> None:
-        self.service, self.machine, self.name, self.number, self.definition = (
-            service,
-            machine,
-            name,
-            number,
-            definition,
-        )
+        self.service, self.machine, self.name = service, machine, name
+        self.number, self.definition = number, definition
         self.arn = f"{machine.arn.replace(':stateMachine:', ':execution:')}:{name}"
         self.label = f"{machine.name} {name}"
         self.input, self._given = given, json.loads(given)
@@ -330,7 +317,6 @@ class Execution:
         return bound(self.variables, {"input": self._state_input, "context": self._context(token), **states})
 
     def _context(self, token: str | None) -> dict[str, Any]:
-        """Return the context object."""
         execution = {
             "Id": self.arn,
             "Input": self._given,
