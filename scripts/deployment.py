@@ -262,7 +262,7 @@ def say(line: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     asked, more = _parser().parse_known_args(arguments)
     try:
-        said = settings.of_words([*([f"yard={asked.yard}"] if asked.yard else []), *asked.context])
+        said = settings.read_words([*([f"yard={asked.yard}"] if asked.yard else []), *asked.context])
     except ValueError as error:
         say(f"deploy: {error}")
         return USAGE

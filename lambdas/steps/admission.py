@@ -61,14 +61,14 @@ class Admission:
         return Refused(self.refusal.__name__, faults.reason)
 
     def misnamed(self) -> InputFaults | None:
-        return names.misnamed(self.given.run)
+        return names.name_fault(self.given.run)
 
     def taken(self) -> Refused | None:
         """Why this execution cannot have the run of its name; None where nobody has it yet, or it has it itself."""
         row = self.ledger.run(self.given.run)
         if row is None or is_its_own(row, self.given):
             return None
-        return Refused(self.refusal.__name__, names.taken(row.run, row.execution_arn))
+        return Refused(self.refusal.__name__, names.name_taken(row.run, row.execution_arn))
 
     def write(self, decided: Decided, values: RunUpdate, *rows: Write) -> Refused | None:
         """The run, open until it is concluded, its first rows and what was decided; why not, where another execution

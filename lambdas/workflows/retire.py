@@ -161,7 +161,7 @@ def _named(ledger: Ledger, runs: frozenset[str], mine: tuple[Image, ...]) -> dic
             if row
             else None
         )
-        meant = image.meant(wanted, mine) if wanted else None
+        meant = image.select_image(wanted, mine) if wanted else None
         if meant:
             found[meant.id] = run
     return found

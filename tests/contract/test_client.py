@@ -110,7 +110,7 @@ def test_a_parameter_that_says_too_little_is_named(cloud: Cloud) -> None:
 
 
 def test_in_another_region_the_yard_is_not_found_and_the_region_is_named(cloud: Cloud) -> None:
-    with pytest.raises(YardNotFound, match="region eu-west-1: there is no yard at all"):
+    with pytest.raises(YardNotFound, match="region eu-west-1: this region has no yard"):
         Yard.find("Told", session(cloud, region="eu-west-1"))
 
 

@@ -154,7 +154,7 @@ def test_other_buckets_that_runs_are_to_read_are_looked_at(cloud: Cloud) -> None
         row.subject: (row.verdict, row.found) for row in seen.rows if row.subject.startswith("data bucket")
     }
     assert found == {
-        "data bucket s3://a-corpus/images/": (Verdict.READY, "there, and not empty"),
-        "data bucket s3://a-corpus/words/": (Verdict.SHORT, "nothing is there"),
-        "data bucket s3://no-corpus/": (Verdict.SHORT, "there is no such bucket"),
+        "data bucket s3://a-corpus/images/": (Verdict.READY, "it exists and is not empty"),
+        "data bucket s3://a-corpus/words/": (Verdict.SHORT, "it is empty"),
+        "data bucket s3://no-corpus/": (Verdict.SHORT, "it does not exist"),
     }

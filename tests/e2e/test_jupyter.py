@@ -171,7 +171,7 @@ def one_that_always_dies_says_why(runs: Runs, desk: str, environment: Mapping[st
     while does_not_answer in err:  # after its third end it stays down, later on a busy machine
         code, _, err = done(environment, "dev", "jupyter", NAME, "--port", "0")
         assert code == 3, err
-    assert f"JupyterLab of {NAME} ends whenever it is started" in err
+    assert f"JupyterLab of {NAME} ends each time it is started" in err
     assert "broken by hand" in err
     shell(runs, desk, f"rm {settings}; systemctl reset-failed {UNIT}; systemctl start {UNIT}")
     with held(environment, "jupyter", NAME) as mended:

@@ -88,7 +88,7 @@ def test_it_images_by_the_snapshot_workflow_and_calls_signal_and_conclude(yard: 
 
 def test_the_function_is_given_the_yards_policy(yard: Assembly) -> None:
     given = yard.functions["patrol"].properties["Environment"]["Variables"]["POLICY"]
-    assert policy.of_mapping(json.loads(given), path="policy") == Policy()
+    assert policy.read_policy(json.loads(given), path="policy") == Policy()
 
 
 class Context:
@@ -127,22 +127,25 @@ def test_a_policy_is_a_mapping_in_cdk_json_or_json_on_the_command_line() -> None
         ({"policy": "[]"}, "context policy: found a list; a mapping with the keys window_minutes"),
         ({"policy": "{"}, 'context policy: "{" is no JSON'),
         ({"policy": f'{{"window_minutes": {"9" * 5000}}}'}, "is no JSON"),
-        ({"monthly_dollars": "lots"}, "context monthly_dollars='lots': say dollars"),
-        ({"monthly_dollars": -5}, "say dollars"),
-        ({"monthly_dollars": "1e12"}, "say dollars"),
-        ({"monthly_dollars": float("nan")}, "say dollars"),
-        ({"monthly_dollars": True}, "say dollars"),
-        ({"most_dollars_per_run": "-1"}, "context most_dollars_per_run='-1': say dollars"),
-        ({"most_runs": "many"}, "context most_runs='many': say a whole number"),
-        ({"most_hosts": 1.5}, "say a whole number; 0 for no limit"),
-        ({"most_pool_hosts": 17}, "context most_pool_hosts='17': say 0 to 16 hosts"),
-        ({"most_pool_hosts": -1}, "say 0 to 16 hosts"),
-        ({"most_hold_hours": "a day"}, "context most_hold_hours='a day': say hours, like 24; 0 for no limit"),
-        ({"when_full": "queue"}, "context when_full='queue': say wait or refuse"),
-        ({"data_buckets": "Corpus"}, "context data_buckets='Corpus': say buckets or folders of them"),
-        ({"data_buckets": "corpus,corpus"}, "say buckets or folders of them"),
-        ({"data_buckets": "corpus/a*/"}, "say buckets or folders of them"),
-        ({"data_buckets": "corpus=alias/mine"}, "say buckets or folders of them"),
+        ({"monthly_dollars": "lots"}, "context monthly_dollars='lots': expected dollars"),
+        ({"monthly_dollars": -5}, "expected dollars"),
+        ({"monthly_dollars": "1e12"}, "expected dollars"),
+        ({"monthly_dollars": float("nan")}, "expected dollars"),
+        ({"monthly_dollars": True}, "expected dollars"),
+        ({"most_dollars_per_run": "-1"}, "context most_dollars_per_run='-1': expected dollars"),
+        ({"most_runs": "many"}, "context most_runs='many': expected a whole number"),
+        ({"most_hosts": 1.5}, "expected a whole number; 0 for no limit"),
+        ({"most_pool_hosts": 17}, "context most_pool_hosts='17': expected 0 to 16 hosts"),
+        ({"most_pool_hosts": -1}, "expected 0 to 16 hosts"),
+        (
+            {"most_hold_hours": "a day"},
+            "context most_hold_hours='a day': expected hours, like 24; 0 for no limit",
+        ),
+        ({"when_full": "queue"}, "context when_full='queue': expected wait or refuse"),
+        ({"data_buckets": "Corpus"}, "context data_buckets='Corpus': expected buckets or folders of them"),
+        ({"data_buckets": "corpus,corpus"}, "expected buckets or folders of them"),
+        ({"data_buckets": "corpus/a*/"}, "expected buckets or folders of them"),
+        ({"data_buckets": "corpus=alias/mine"}, "expected buckets or folders of them"),
     ],
 )
 def test_a_wrong_policy_or_limit_is_refused_at_synth(context: dict[str, Any], says: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.infrastructure.assembly import Assembly, Permission, permissions_in, plain
 from trainyard import __version__
 from trainyard.cli.commands.yard.grant import Level
-from trainyard.client.deployment import AS_TOLD
+from trainyard.client.deployment import UNCHANGED_FIELDS
 from trainyard.protocol import sources
 
 PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
@@ -202,7 +202,7 @@ def test_the_yard_is_found_by_one_parameter_that_is_written_last(yard: Assembly)
     assert (told["version"], told["yard"], told["bus"]) == (__version__, "Trainyard", YARD)
     assert set(told["workflows"]) == {"train", "bake", "snapshot", "dev-host", "retire"}
     assert set(told["policies"]) == {*PEOPLE, "dev"}
-    assert set(AS_TOLD) | {"yard", "bucket"} <= set(told)
+    assert set(UNCHANGED_FIELDS) | {"yard", "bucket"} <= set(told)
 
 
 @pytest.mark.parametrize("who", PEOPLE)

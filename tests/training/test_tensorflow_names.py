@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from trainyard.core.jobfile import tensorflow_names
 
-BELOW_V1 = [f"compat.v1.{name}" for name in tensorflow_names.KERAS_2_ALONE]
+BELOW_V1 = [f"compat.v1.{name}" for name in tensorflow_names.KERAS_2_ONLY]
 
 
 def found(name: str) -> Any:
@@ -32,7 +32,7 @@ def test_version_1_has_what_is_said_to_be_there(name: str) -> None:
 
 def test_keras_2_has_the_rest() -> None:
     look = (
-        f"import tensorflow.compat.v1 as tf\nfor name in {tensorflow_names.KERAS_2_ALONE}: eval('tf.' + name)"
+        f"import tensorflow.compat.v1 as tf\nfor name in {tensorflow_names.KERAS_2_ONLY}: eval('tf.' + name)"
     )
     environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1"}
     done = subprocess.run(

@@ -139,10 +139,10 @@ BAD: Mapping[str, tuple[Callable[[], bytes], str]] = {
     "a long link of 2 MB": (lambda: long_header(tarfile.GNUTYPE_LONGLINK, 2 * 2**20), "one of its headers has"),
     "a sparse map without end": (sparse, ""),
     "malformed pax": (lambda: packed(pax(mtime="x" * 9)), ""),
-    "cut short": (lambda: packed(file("train.py", bytes(range(256)) * 500))[:-200], "not a whole tar"),
-    "a tar that is cut": (lambda: gzip.decompress(packed(file("train.py", b"x" * 9000)))[:2048], "not a whole tar"),
-    "a gzip in a gzip": (lambda: gzip.compress(packed(file("train.py")), mtime=0), "not a whole tar"),
-    "no tar": (lambda: gzip.compress(b"only a text " * 100, mtime=0), "not a whole tar"),
-    "broken gzip": (lambda: b"\x1f\x8b\x08\x00 broken", "not a whole tar"),
+    "cut short": (lambda: packed(file("train.py", bytes(range(256)) * 500))[:-200], "not a complete tar"),
+    "a tar that is cut": (lambda: gzip.decompress(packed(file("train.py", b"x" * 9000)))[:2048], "not a complete tar"),
+    "a gzip in a gzip": (lambda: gzip.compress(packed(file("train.py")), mtime=0), "not a complete tar"),
+    "no tar": (lambda: gzip.compress(b"only a text " * 100, mtime=0), "not a complete tar"),
+    "broken gzip": (lambda: b"\x1f\x8b\x08\x00 broken", "not a complete tar"),
 }  # fmt: skip
 """Archives with a part of the message, or "" if it depends on the version of Python."""

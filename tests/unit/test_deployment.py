@@ -129,8 +129,8 @@ def test_the_yard_is_the_one_that_the_settings_name(output: dict[str, str], yard
     ("words", "output"),
     [
         (["-c", "most_run=5"], "context most_run: a yard has no such setting; did you mean most_runs?"),
-        (["-c", "notify=nobody"], "context notify='nobody': say a mail address"),
-        (["-c", "notify"], "-c notify: say KEY=VALUE"),
+        (["-c", "notify=nobody"], "context notify='nobody': expected a mail address"),
+        (["-c", "notify"], "-c notify: expected KEY=VALUE"),
         (["-c", "wholly_else=1"], "the settings are yard, private"),
     ],
 )

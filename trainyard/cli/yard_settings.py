@@ -29,7 +29,7 @@ def needs(changes: Sequence[str] | None, deployed: Mapping[str, str] | None = No
     except NotHere:
         context = {}
     try:
-        return needs_of({**context, **(deployed or {}), **settings.of_words(changes or ())})
+        return needs_of({**context, **(deployed or {}), **settings.read_words(changes or ())})
     except ValueError as error:
         raise SettingsError(str(error)) from None
 

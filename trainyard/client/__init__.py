@@ -1,4 +1,4 @@
-"""The client of a deployed yard, in an account or on a local cloud alike: find it, submit jobs, follow their runs.
+"""The client of a deployed yard in an account or on a local cloud: find the yard, submit jobs, follow their runs.
 
     from trainyard import Yard
 
@@ -6,7 +6,7 @@
     run.result()
     run.model("model")
 
-It prints nothing, and raises errors of one tree (trainyard.client.errors).
+It prints nothing, and raises the errors of one tree (trainyard.client.errors).
 """
 
 from trainyard.client.errors import YardError

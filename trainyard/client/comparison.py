@@ -1,4 +1,4 @@
-"""Runs side by side: in what their jobs differ, what came of it, and what it cost."""
+"""The comparison of runs: the differences of their jobs, their results and their costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIGURES = ("outcome", "steps", "loss", "accuracy", "steps_per_second", "seconds"
 
 @dataclass(frozen=True)
 class Side:
-    """One run: its job by dotted keys, its figures, its curve."""
+    """One run: its job by dotted keys, its figures, and its loss curve."""
 
     run: str
     job: Mapping[str, Any]
@@ -27,7 +27,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`differences` by dotted key of the job: a value for each run, None where it has none."""
+    """`differences` has the values of each run by the dotted key of the job, None for a missing one."""
 
     sides: tuple[Side, ...]
     differences: Mapping[str, tuple[Any, ...]]
@@ -47,7 +47,7 @@ class Comparison:
 
 
 def side_of(run: Run) -> Side:
-    """By its files and its row."""
+    """Return the run's side of a comparison, from its files and its row."""
     summary, metrics, row = run.summary, run.metrics, run.yard.row(run.id)
     progress = (row.progress if row else None) or {}
     said = {**{key: metrics.get(key, progress.get(key)) for key in ("loss", "accuracy", "steps_per_second")}}
@@ -64,7 +64,7 @@ def side_of(run: Run) -> Side:
 
 
 def flattened(document: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value by its dotted key."""
+    """Yield every value by its dotted key."""
     for key, value in document.items():
         name = f"{above}.{key}" if above else key
         if isinstance(value, Mapping):

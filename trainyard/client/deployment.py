@@ -1,4 +1,4 @@
-"""What a deployment has left in an account: its names, and what lies under them."""
+"""The resources of a deployed yard: their names, and access to them."""
 
 from __future__ import annotations
 
@@ -21,44 +21,48 @@ from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.timeline import Entry
 
-AS_TOLD = (
+UNCHANGED_FIELDS = (
     "version", "account", "table", "bus", "recipe", "software", "workflows", "dashboard", "monthly_dollars", "topic",
     "policies",
 )  # fmt: skip
-"""What is taken from the parameter as it is."""
+"""Fields that are read from the parameter unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """What the parameter `/<yard>/yard` says, which the stacks write last (docs/contracts/README.md). `name` is the
-    prefix of the stacks, `workflows` the ARNs of the state machines by `train`, `bake`, `snapshot`, `dev-host` and
-    `retire`, `recipe` the key of the yard's own, `software` the hash of what a bake installs, `dashboard` its name in
-    CloudWatch, `monthly_dollars` what hosts may cost in a month before new runs are refused (0: no budget), `topic` the
-    ARN of its notices, `policies` the ARNs of those for people by `viewer`, `user`, `dev`, `operator`."""
+    """The contents of the parameter `/<yard>/yard`, which the stacks write last (docs/contracts/README.md)."""
 
     session: Session
     name: str
+    """The prefix of the stacks."""
     version: str
     account: str
     bucket: Bucket
     table: str
     bus: str
     recipe: str
+    """The key of the yard's own recipe."""
     software: str
+    """The hash of the software that bakes install."""
     workflows: Mapping[str, str]
+    """The ARNs of the state machines, by workflow."""
     dashboard: str
+    """The name of the dashboard in CloudWatch."""
     monthly_dollars: float
+    """The cost of hosts in a month after which new runs are refused; 0 for no budget."""
     topic: str
+    """The ARN of the SNS topic for notifications."""
     policies: Mapping[str, str]
+    """The ARNs of the policies for users, by `viewer`, `user`, `dev` and `operator`."""
     most_hold_hours: float = 0.0
-    """How long a host that a user launches may run or be held; 0: no limit."""
+    """The longest time that a launched host may run or be held; 0 for no limit."""
 
     @classmethod
     def find(cls, name: str = "Trainyard", session: Session | None = None) -> Self:
-        """The yard of this name, in capitals or not, where the session points, by one call. Raises YardNotFound,
-        YardOfAnotherVersion, YardIncomplete."""
+        """Find the yard of this name, in any case, in the account and region of the session. Raise YardNotFound,
+        YardOfAnotherVersion or YardIncomplete."""
         session = session or Session.of()
-        text = _told(session, name)
+        text = _read_parameter(session, name)
         try:
             known = json.loads(text)
             _check_version(str(known["yard"]), str(known["version"]))
@@ -66,14 +70,14 @@ class Deployment:
                 session=session,
                 name=known["yard"],
                 bucket=Bucket(session, known["bucket"]),
-                **{word: known[word] for word in AS_TOLD},
+                **{word: known[word] for word in UNCHANGED_FIELDS},
                 most_hold_hours=float(known.get("most_hold_hours", 0.0)),
             )
         except (KeyError, TypeError, ValueError) as wrong:
             raise YardIncomplete(
-                f"the parameter {_parameter(name)} does not say where the yard is ({wrong!r})",
-                "somebody has changed it by hand",
-                f"put back what it was: aws ssm get-parameter-history --name {_parameter(name)}",
+                f"the parameter {_parameter(name)} is incomplete ({wrong!r})",
+                "it was probably changed by hand",
+                f"restore an earlier value: aws ssm get-parameter-history --name {_parameter(name)}",
             ) from wrong
 
     def rows(self, run: str) -> RunRows:
@@ -85,12 +89,12 @@ class Deployment:
         return [reading.read(Entry, row) for row in self.partition(f"timeline#{run}")]
 
     def claims(self) -> list[Claim]:
-        """Return what training runs and launched hosts claim of the yard: hosts, and dollars."""
+        """Return the hosts and dollars that training runs and launched hosts claim."""
         rows = [row for row in self.partition("open") if "hosts" in row]
         return [reading.read(Claim, row, run=str(row["sk"]).removeprefix("held#")) for row in rows]
 
     def partition(self, pk: str) -> list[dict[str, Any]]:
-        """Return the rows of the ledger under this partition key, as DynamoDB has them."""
+        """Return the rows of the ledger with this partition key, as returned by DynamoDB."""
         table = self.session.resource("dynamodb").Table(self.table)
         query: dict[str, Any] = {"KeyConditionExpression": Key("pk").eq(pk), "ConsistentRead": True}
         rows: list[dict[str, Any]] = []
@@ -102,13 +106,14 @@ class Deployment:
             query["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
     def row(self, run: str) -> RunRow | None:
-        """Return the ledger's row of the run itself; None if there is none."""
+        """Return the ledger's row of the run itself, or None without one."""
         table = self.session.resource("dynamodb").Table(self.table)
         found = table.get_item(Key={"pk": f"run#{run}", "sk": "run"}, ConsistentRead=True)
         return reading.run_of(found["Item"]) if "Item" in found else None
 
     def instances(self, run: str | None = None) -> list[dict[str, Any]]:
-        """The yard's instances (of one run) as EC2 describes them, terminated ones too while it still shows them."""
+        """Return the yard's instances, or one run's, as EC2 describes them. EC2 lists terminated instances for
+        a while."""
         filters = [{"Name": f"tag:{Tag.YARD}", "Values": [self.name.lower()]}]
         if run:
             filters.append({"Name": f"tag:{Tag.RUN}", "Values": [run]})
@@ -116,19 +121,19 @@ class Deployment:
         return [instance for page in pages for held in page["Reservations"] for instance in held["Instances"]]
 
     def image(self, *, previous: bool = False) -> str:
-        """The current image, or the one before it: an AMI's id or `none`."""
+        """Return the current or the previous image: an AMI's id, or `none`."""
         parameter = f"/{self.name.lower()}/image{'/previous' if previous else ''}"
         return str(self.session.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"])
 
 
 def version_of(session: Session, yard: str) -> str:
-    """Of the yard of this name, whatever this client's own is. Raises YardNotFound."""
-    return str(json.loads(_told(session, yard))["version"])
+    """Return the version of a yard, even if it differs from this client's. Raise YardNotFound."""
+    return str(json.loads(_read_parameter(session, yard))["version"])
 
 
 def settings_of(session: Session, yard: str) -> dict[str, str]:
-    """Return the settings of the deployed yard that differ from the defaults, as `-c` has them; none without a yard.
-    Raises Denied."""
+    """Return the settings of the deployed yard that differ from the defaults, in the format of `-c`. Return none
+    without a yard. Raise Denied."""
     client = session.client("ssm")
     try:
         found = client.get_parameter(Name=f"/{yard.lower()}/settings")["Parameter"]["Value"]
@@ -141,8 +146,8 @@ def _parameter(yard: str) -> str:
     return f"/{yard.lower()}/yard"
 
 
-def _told(session: Session, yard: str) -> str:
-    """What the yard's parameter says. Who may use one yard is denied a name that no yard has."""
+def _read_parameter(session: Session, yard: str) -> str:
+    """Return the yard's parameter. A user with access to one yard is denied the name of a yard that does not exist."""
     client = session.client("ssm")
     try:
         return str(client.get_parameter(Name=_parameter(yard))["Parameter"]["Value"])
@@ -156,7 +161,7 @@ def _told(session: Session, yard: str) -> str:
 
 
 def _yards(session: Session) -> list[str] | None:
-    """The names of the yards there are, in lower case; None where the person may not know."""
+    """Return the names of the existing yards in lower case, or None if the user may not list them."""
     pages = session.client("ssm").get_paginator("describe_parameters")
     filters = [{"Key": "Name", "Option": "Contains", "Values": ["/yard"]}]
     try:
@@ -171,20 +176,20 @@ def _yards(session: Session) -> list[str] | None:
 def _not_found(session: Session, yard: str) -> YardNotFound:
     account = session.client("sts").get_caller_identity()["Account"]
     others = _yards(session)
-    there = "which yards there are you may not see" if others is None else "there is no yard at all"
+    there = "you may not list yards" if others is None else "this region has no yard"
     return YardNotFound(
         f"no yard {yard} in account {account}, region {session.region}",
-        f"there is {', '.join(others)}" if others else there,
-        f"{command_line('yard', 'deploy')}, or name the yard, AWS_PROFILE and AWS_REGION of the one you mean",
+        f"existing yards: {', '.join(others)}" if others else there,
+        f"{command_line('yard', 'deploy')}, or set --yard, AWS_PROFILE and AWS_REGION to select another yard",
     )
 
 
 def _check_version(yard: str, version: str) -> None:
-    """Raises YardOfAnotherVersion unless both are of one release (0.2 of 0.2.1)."""
+    """Raise YardOfAnotherVersion unless both versions belong to one release (0.2 of 0.2.1)."""
     if _release(version) != _release(__version__):
         raise YardOfAnotherVersion(
-            f"the yard {yard} is of version {version}, and this client of {__version__}",
-            "they may misunderstand each other",
+            f"the yard {yard} has version {version}, and this client has version {__version__}",
+            "they may be incompatible",
             f"install Trainyard {version}, or deploy the yard from {__version__}",
         )
 

@@ -1,5 +1,5 @@
-"""What functions, client and command all know: the models and the job file. Pure.
+"""The models and the job file, which functions, client and command line share.
 
-No cloud, no clock, no environment, no chance. Start reading at model/job.py, then jobfile/check.py; the decisions that
-are made of these are in lambdas/core.
+Pure: no cloud, no clock, no environment, no randomness. Start reading at model/job.py, then jobfile/check.py. The
+decisions that are based on these models are in lambdas/core.
 """

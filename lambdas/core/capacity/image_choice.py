@@ -56,7 +56,7 @@ def choose_image(reference: ImageReference, hardware: Hardware) -> Image | Refus
         return Refused(error, _unknown(reference))
     if reference.source is not ImageSource.RUN and not reference.image.is_of(reference.yard):
         return Refused(error, _foreign(reference, reference.image))
-    if whose := dev.somebodys(reference.image.tags, reference.submitter):
+    if whose := dev.dev_host_of(reference.image.tags, reference.submitter):
         says = f"The image {reference.image.id} belongs to {whose}, and contains its files"
         return Refused(error, f"{says}: only its owner may start hosts from it. Use another image.")
     if not reference.image.available:

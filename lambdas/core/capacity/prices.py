@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from trainyard.core.model.instance_types import catalogue
+from trainyard.core.model.instance_types import catalog
 from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.storage import GIB_MONTH, Storage
 from trainyard.values.lazy import dataclass
@@ -44,7 +44,7 @@ class Prices:
 
     def whose(self, types: Collection[str] = (), storage: Iterable[Storage] = ()) -> str:
         """Return the region and day of these prices, and the reason if the region is another."""
-        listed, foreign = self._listed, f"{catalogue().price_region}, {catalogue().price_date}"
+        listed, foreign = self._listed, f"{catalog().price_region}, {catalog().price_date}"
         if listed.read is None:
             why = listed.trouble or f"patrol has not read the price list of {self.region} yet"
             return f"prices of {foreign}: {why}"
@@ -75,7 +75,7 @@ class Prices:
 
 
 def _shipped(name: str) -> float | None:
-    kind = catalogue().types.get(name)
+    kind = catalog().types.get(name)
     return kind.on_demand_price if kind else None
 
 

@@ -17,7 +17,7 @@ from trainyard.command_line import command_line
 from trainyard.core.model import dev as dev_tags
 from trainyard.core.model.hardware import Hardware
 from trainyard.core.model.images.image import AMI, Image, newest
-from trainyard.core.model.instance_types import MarketChoice, catalogue
+from trainyard.core.model.instance_types import MarketChoice, catalog
 from trainyard.core.model.job import Job, one_host_job
 from trainyard.core.model.job_fields import ANY_TYPES, DISK_GIB, NAME, RUN_ID, ZONES
 from trainyard.protocol.ledger.yard import DevRow
@@ -157,7 +157,7 @@ def meant(
     if not mine:
         return _refused(Fault(request.source, _nobody(request)))
     found = newest(mine)
-    if whose := dev_tags.somebodys(found.tags, owner):
+    if whose := dev_tags.dev_host_of(found.tags, owner):
         problem = (
             f"the image {found.id} belongs to {whose}, and contains its files; its owner gets it back with: "
             f"{command_line('dev', 'up')}"
@@ -194,7 +194,7 @@ def admit(
         for index, zone in enumerate(request.zones)
         if zone not in zones
     ]
-    chosen = tuple(name for name in types if name in catalogue().types)
+    chosen = tuple(name for name in types if name in catalog().types)
     if not chosen:
         problem = f"is missing, and the type that {name} was made on is unknown; name a type"
         faults.append(Fault("instance_types", problem))

@@ -54,7 +54,7 @@ def _way_back(each: VerdictRow, action: Action | None) -> str:
     if action is Action.STOP:
         return f". To continue: aws ec2 start-instances --instance-ids {each.instance}"
     if action is Action.ARCHIVE:
-        archive = names.archive(each.instance, each.at)
+        archive = names.archive_execution(each.instance, each.at)
         return (
             f'. To continue, after the snapshot {archive}: the dev-host workflow with {{"run": "{archive}"}}'
         )

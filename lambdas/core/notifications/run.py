@@ -13,7 +13,7 @@ MOST_LEFT_OUT = 5
 
 def ended(summary: RunSummary) -> Notification:
     """Return the notification. steps/end_notification.py sends it once for each run."""
-    outcome = ends.named(summary["outcome"], summary["reason"]).lower()
+    outcome = ends.outcome_in_words(summary["outcome"], summary["reason"]).lower()
     return Notification(f"Trainyard: {summary['run']} {outcome}", _lines(summary))
 
 

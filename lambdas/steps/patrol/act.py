@@ -90,7 +90,7 @@ def _archive(host: ObservedHost, yard: PatrolSettings, now: datetime) -> dict[st
     """The snapshot workflow makes the image and then terminates. One try an hour: the name is the hour's."""
     at_rest = host.market.can_stop
     asked = {"instance": host.instance, "quiesce": "stop" if at_rest else "pause", "then": "terminate"}
-    name = names.archive(host.instance, now)
+    name = names.archive_execution(host.instance, now)
     if host.dev:
         Ledger(yard.table_name).write(dev_imaging_row(name, host.instance, now))
     if states.start(yard.snapshot_state_machine_arn, name, asked):

@@ -28,7 +28,7 @@ from lambdas.environment import AdmitSettings
 from lambdas.steps.observability import logger
 from trainyard.core.model import names
 from trainyard.core.model.errors import Misconfigured
-from trainyard.core.model.instance_types import catalogue
+from trainyard.core.model.instance_types import catalog
 from trainyard.core.model.yard import policy, warm
 from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.ledger.yard import Money
@@ -78,7 +78,7 @@ class Observation:
 
 def policy_of(yard: PatrolSettings) -> Policy:
     """The yard's own."""
-    found = policy.of_mapping(json.loads(yard.policy), path="policy")
+    found = policy.read_policy(json.loads(yard.policy), path="policy")
     if isinstance(found, InputFaults):
         raise Misconfigured(
             f"The yard's policy cannot be read ({'; '.join(map(str, found.faults))}). Deploy it again."
@@ -174,13 +174,13 @@ def _observe_host(
     host: Instance, live: frozenset[str], yard: Policy, prices: Prices, now: datetime
 ) -> tuple[ObservedHost, list[str]]:
     tags = host.tags
-    judged_by, wrong = policy.of_host(yard, tags)
+    judged_by, wrong = policy.host_policy(yard, tags)
     problems = list(wrong)
     run, kind = tags.get(Tag.RUN), tags.get(Tag.KIND, "train")
     lease, held, cap, ready = (
         _instant(tags, name, problems) for name in (Tag.LEASE, Tag.HOLD, Tag.CAP, Tag.READY)
     )
-    known = catalogue().types.get(host.type)
+    known = catalog().types.get(host.type)
     observed = ObservedHost(
         instance=host.id,
         type=host.type,
@@ -228,8 +228,8 @@ def _with_imaging(
     hosts: dict[str, ObservedHost], imaged: Mapping[str, str], snapshots: frozenset[str], book: Logbook
 ) -> dict[str, ObservedHost]:
     """An image that EC2 makes, an archive of ours that is about to ask for one, a snapshot that somebody asked for."""
-    archived = {host: name for name in snapshots if (host := names.archived(name))}
-    others = book.runs(name for name in snapshots if not names.archived(name))
+    archived = {host: name for name in snapshots if (host := names.archived_host(name))}
+    others = book.runs(name for name in snapshots if not names.archived_host(name))
     asked = {row.imaging.instance: name for name, row in others.items() if row.imaging}
     by = {**imaged, **asked, **archived}
     return {name: replace(host, imaging=by.get(name)) for name, host in hosts.items()}

@@ -23,7 +23,7 @@ from lambdas.steps.inputs import AdmitInput, Admitted, Answer, Waits
 from lambdas.steps.observability import clock
 from trainyard.core.jobfile import check, data_files, references
 from trainyard.core.jobfile.check import JobSource
-from trainyard.core.jobfile.references import PrefixFacts, SourceFacts
+from trainyard.core.jobfile.references import DataObjects, SourceObject
 from trainyard.core.model import submitter, tokens
 from trainyard.core.model.errors import JobRefused, Refused
 from trainyard.core.model.job import Job
@@ -157,7 +157,7 @@ def _asked_for(source: JobSource | InputFaults, job: Job | InputFaults, run: str
     )
     if run != uploaded:
         return {"job_key": source.job_key, "submitter": submitter.UNKNOWN}
-    who = submitter.of_key(source.job_key)
+    who = submitter.submitter_of(source.job_key)
     return {"job_key": source.job_key, "submitter": who, "requester": source.requester}
 
 
@@ -250,14 +250,14 @@ def _parsed(source: JobSource, yard_bucket: str) -> Job | InputFaults:
     )
 
 
-def _source_facts(admitted: Job) -> SourceFacts | None:
+def _source_facts(admitted: Job) -> SourceObject | None:
     if admitted.program.source is None:
         return None
     found = s3.get_start(*references.split_uri(admitted.program.source), most=references.HEAD_BYTES)
-    return SourceFacts(found.size, found.start) if found else None
+    return SourceObject(found.size, found.start) if found else None
 
 
-def _data_facts(admitted: Job) -> dict[str, PrefixFacts]:
+def _data_facts(admitted: Job) -> dict[str, DataObjects]:
     facts = {}
     for name, entry in admitted.data.items():
         listed = dict(s3.sizes(*references.split_uri(entry.source), most=references.MOST_LISTED))
@@ -267,5 +267,5 @@ def _data_facts(admitted: Job) -> dict[str, PrefixFacts]:
             same_file = ""
         except data_files.NamesMeetError as error:
             same_file = str(error)
-        facts[name] = PrefixFacts(len(sizes), sum(sizes), same_file)
+        facts[name] = DataObjects(len(sizes), sum(sizes), same_file)
     return facts

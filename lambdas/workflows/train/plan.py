@@ -201,4 +201,4 @@ def _found(named: str | Mapping[str, str] | None, others: tuple[Image, ...]) -> 
     """`others`: where the job names it, the yard's."""
     if isinstance(named, str) and named.startswith("ami-"):
         return images.find(named)
-    return image.meant(named, others) if named and others else None
+    return image.select_image(named, others) if named and others else None

@@ -253,7 +253,7 @@ def test_the_programs_own_error_is_told_with_its_last_lines(yard: Yard) -> None:
         (
             {"program": {"module": "mine", "source": "s3://{bucket}/data/d/sub/a.txt"}},
             "program",
-            "not a whole tar",
+            "not a complete tar",
         ),
         (
             {"program": {"module": "yours", "source": "s3://{bucket}/programs/p.tar.gz"}},

@@ -13,14 +13,14 @@ import pytest
 from scripts.local_yard import ROOT, Cloud, client_environment, port_for
 from tests.e2e.runs import Runs
 from trainyard.client import Yard
-from trainyard.core.model.instance_types import catalogue
+from trainyard.core.model.instance_types import catalog
 
 NOTHING_ASKED = ("--require-approval", "never", "--no-notices", "--progress", "events")
 
 
 @pytest.fixture
 def account(tmp_path: Path) -> Iterator[Cloud]:
-    codes = [quota.code for name, quota in catalogue().quotas.items() if not name.startswith("Standard")]
+    codes = [quota.code for name, quota in catalog().quotas.items() if not name.startswith("Standard")]
     settings = tmp_path / "settings.yaml"
     settings.write_text(json.dumps({"quotas": {code: {"applied": 0} for code in codes}}))
     cloud = Cloud(tmp_path / "account", port_for(0), settings)

@@ -10,7 +10,7 @@ import pytest
 from lambdas.aws import pricing
 from lambdas.aws.clients import client
 from tests.support.recorded import Recorded, answering
-from trainyard.core.model.instance_types import all_types, catalogue
+from trainyard.core.model.instance_types import all_types, catalog
 from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.storage import Storage
 
@@ -28,7 +28,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
 
 def test_every_type_and_kind_of_storage_has_its_regions_price(account: Recorded) -> None:
     read = pricing.read("eu-central-1", None, NOON)
-    known = {name: kind.on_demand_price or 0 for name, kind in catalogue().types.items()}
+    known = {name: kind.on_demand_price or 0 for name, kind in catalog().types.items()}
     assert read.on_demand == {name: pytest.approx(DEARER * known[name]) for name in read.on_demand}
     missing = {name.split(".")[0] for name in known if name not in read.on_demand}
     assert missing == {"p2", "p3", "p5e"}, "AWS prices the first two still, and sells neither"

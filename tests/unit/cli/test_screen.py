@@ -239,8 +239,6 @@ def test_a_run_shows_the_commit_that_its_program_is_from(capsys: pytest.CaptureF
     status = replace(STATUS, row=row_of(job={"origin": {**origin, **dirty}}))
     screen.show_once(status)
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("source"))
-    assert line == (
-        "source    8f440597b618 (main), with changes that are in no commit (programs/diffs/8f-1.diff)"
-    )
+    assert line == ("source    8f440597b618 (main), with uncommitted changes (programs/diffs/8f-1.diff)")
     assert report.as_json(status)["origin"]["commit"] == origin["commit"]
     assert replace(STATUS, row=row_of(job={"origin": {"commit": None}})).origin == ""

@@ -10,12 +10,12 @@ from trainyard.core.model.yard.data_buckets import DataBucket
 @pytest.mark.parametrize(
     ("said", "says"),
     [
-        ("data_buckets=Corpus", "data_buckets='Corpus': say buckets or folders of them"),
-        ("data_buckets=corpus,a b", "say buckets or folders of them"),
-        ("monthly_dollars=much", "monthly_dollars='much': say dollars"),
-        ("monthly_dollars", "say KEY=VALUE"),
+        ("data_buckets=Corpus", "data_buckets='Corpus': expected buckets or folders of them"),
+        ("data_buckets=corpus,a b", "expected buckets or folders of them"),
+        ("monthly_dollars=much", "monthly_dollars='much': expected dollars"),
+        ("monthly_dollars", "expected KEY=VALUE"),
         ("most_run=5", "did you mean most_runs"),
-        ("notify=nobody", "say a mail address"),
+        ("notify=nobody", "expected a mail address"),
     ],
 )
 def test_what_no_deployment_would_take_is_said_in_one_line(said: str, says: str) -> None:

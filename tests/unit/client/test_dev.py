@@ -73,20 +73,20 @@ def test_one_that_is_stopped_is_not_used_but_brought_up(yard: Yard) -> None:
 
 def test_a_month_costs_the_disk_while_it_is_stopped_and_both_while_it_runs(yard: Yard) -> None:
     mine = launched(yard, dev="mine")
-    (found,) = listing.of(yard)
+    (found,) = listing.list_dev_hosts(yard)
     assert (found.state, found.place) == ("running", mine)
     assert found.per_hour == pytest.approx(0.8048 + 100 * 0.08 / 730)
     assert found.per_month == pytest.approx(0.8048 * 730 + 8)
     yard.session.client("ec2").stop_instances(InstanceIds=[mine])
-    (found,) = listing.of(yard)
+    (found,) = listing.list_dev_hosts(yard)
     assert (found.per_hour, found.per_month) == (0.0, 8.0)
 
 
 def test_prices_are_the_regions_where_patrol_has_read_them(yard: Yard) -> None:
-    assert prices.of_region(yard) == prices.Prices(0.08, 0.05)
+    assert prices.read_prices(yard) == prices.Prices(0.08, 0.05)
     row = {"pk": "patrol", "sk": "prices", "storage": {"disk": "0.10"}, "asked": "now"}
     yard.session.resource("dynamodb").Table("table").put_item(Item=row)
-    assert prices.of_region(yard) == prices.Prices(0.10, 0.05)
+    assert prices.read_prices(yard) == prices.Prices(0.10, 0.05)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_nothing_is_left_where_nothing_is_kept_and_then_there_is_nothing_to_take
     launched(yard, dev="mine")
     said: list[str] = []
     take_down(yard, "mine", Keep.NOTHING, said.append)
-    assert listing.of(yard) == []
+    assert listing.list_dev_hosts(yard) == []
     assert "its disk with it" in said[0]
     for keep in Keep:
         with pytest.raises(HostNotFound):

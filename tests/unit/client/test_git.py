@@ -120,7 +120,7 @@ def test_a_folder_of_a_work_tree_has_its_commit_and_its_changes(
     ((key, diff),) = dirty.diffs.items()
     assert (dirty.job.origin.dirty, dirty.job.origin.diff) == (True, key)
     assert b"+print(3)" in diff
-    assert "with changes that are in no commit" in dirty.job.origin.described
+    assert "with uncommitted changes" in dirty.job.origin.described
 
 
 def test_a_long_diff_is_cut(tmp_path: Path, repository: Path) -> None:

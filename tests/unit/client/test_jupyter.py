@@ -12,8 +12,8 @@ LOG = "[I] starts\nTraceback\n\nOSError: [Errno 98] Address already in use\n"
     ("way", "what", "means", "step"),
     [
         ("absent", "has no JupyterLab", "JUPYTER=none", "trainyard image bake"),
-        ("idle", "does not run on", "somebody has stopped it", "systemctl start trainyard-jupyter"),
-        ("failed", "ends whenever it is started", "Address already in use", "mend what it says"),
+        ("idle", "does not run on", "a user has stopped it", "systemctl start trainyard-jupyter"),
+        ("failed", "ends each time it is started", "Address already in use", "fix the reason in the log"),
         (
             "starts",
             "does not answer after 60 s",

@@ -285,7 +285,7 @@ def test_a_cell_that_installs_packages_is_warned_of(tmp_path: Path, source: str,
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python compiles it")
 def test_a_cell_for_a_newer_python_is_warned_of_and_not_refused(tmp_path: Path) -> None:
     (warning,) = read(write(tmp_path, cell("%matplotlib inline\ntype Numbers = list[int]"))).warnings
-    assert "cell [1] line 2 cannot be compiled by Python" in warning
+    assert "cell [1] line 2 cannot be compiled by the Python" in warning
     assert "Python 3.12 or newer" in warning
 
 

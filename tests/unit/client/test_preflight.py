@@ -74,7 +74,7 @@ def test_what_a_keys_policy_lacks_is_said_with_the_statement(
     session = Session(boto3.Session("key", "secret", region_name="us-east-1"))
     with Stubber(session.client("kms")) as kms:
         kms.add_response("get_key_policy", {"Policy": json.dumps({"Statement": statements})})
-        found = dict(keys.lacking(session, KEY))
+        found = dict(keys.missing_statements(session, KEY))
     assert list(found) == missing
     assert all(statement["Effect"] == "Allow" for statement in found.values())
 

@@ -36,33 +36,33 @@ def test_one_block_at_the_top_of_the_persons_config_and_the_rest_stays(
 ) -> None:
     files = Files.of("Trainyard", "mine", tmp_path)
     if before is not None:
-        files.of_ssh.parent.mkdir()
-        files.of_ssh.write_text(before)
+        files.default_config.parent.mkdir()
+        files.default_config.write_text(before)
     assert ssh.include(files)
-    after = files.of_ssh.read_text()
+    after = files.default_config.read_text()
     assert after.startswith(f"{ssh.BEGIN}\n{ssh.INCLUDE}\n{ssh.END}\n")
     assert after.endswith(before or "")
-    assert files.of_ssh.stat().st_mode & 0o777 == 0o600
+    assert files.default_config.stat().st_mode & 0o777 == 0o600
     assert not ssh.include(files), "a second time changes nothing"
-    assert files.of_ssh.read_text() == after
+    assert files.default_config.read_text() == after
 
 
 def test_a_config_that_is_a_link_stays_one(tmp_path: Path) -> None:
     files = Files.of("Trainyard", "mine", tmp_path)
     (tmp_path / "dotfiles").write_text(OWN)
-    files.of_ssh.parent.mkdir()
-    files.of_ssh.symlink_to(tmp_path / "dotfiles")
+    files.default_config.parent.mkdir()
+    files.default_config.symlink_to(tmp_path / "dotfiles")
     ssh.include(files)
-    assert files.of_ssh.is_symlink()
+    assert files.default_config.is_symlink()
     assert (tmp_path / "dotfiles").read_text().endswith(OWN)
 
 
 def test_a_block_that_an_older_release_wrote_is_replaced_where_it_stands_now(tmp_path: Path) -> None:
     files = Files.of("Trainyard", "mine", tmp_path)
-    files.of_ssh.parent.mkdir()
-    files.of_ssh.write_text(f"{OWN}\n{ssh.BEGIN}\nInclude elsewhere\n{ssh.END}\n")
+    files.default_config.parent.mkdir()
+    files.default_config.write_text(f"{OWN}\n{ssh.BEGIN}\nInclude elsewhere\n{ssh.END}\n")
     assert ssh.include(files)
-    assert files.of_ssh.read_text() == f"{ssh.BEGIN}\n{ssh.INCLUDE}\n{ssh.END}\n\n{OWN}\n"
+    assert files.default_config.read_text() == f"{ssh.BEGIN}\n{ssh.INCLUDE}\n{ssh.END}\n\n{OWN}\n"
 
 
 @pytest.mark.parametrize(

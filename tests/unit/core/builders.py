@@ -12,7 +12,7 @@ from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
 from trainyard.core.jobfile import check
 from trainyard.core.model.images.image import Image
-from trainyard.core.model.instance_types import catalogue
+from trainyard.core.model.instance_types import catalog
 from trainyard.core.model.job import Job
 from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.protocol.ledger.host import HostRow
@@ -109,7 +109,7 @@ def image_reference(source: ImageSource, named: str | None, image: Image | None 
 
 def listed(**changes: Any) -> PriceList:
     """A region's price list that has everything, as it was read at noon; `changes` are made to it."""
-    known = catalogue().types.values()
+    known = catalog().types.values()
     whole: dict[str, Any] = {
         "on_demand": {each.name: each.on_demand_price for each in known if each.on_demand_price},
         "storage": {kind.value: dollars for kind, dollars in GIB_MONTH.items()},

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.core.builders import job
 from trainyard.core.jobfile import references
-from trainyard.core.jobfile.references import PrefixFacts, SourceFacts
+from trainyard.core.jobfile.references import DataObjects, SourceObject
 
 
 def tar(mode: str, name: str = "train.py") -> bytes:
@@ -45,7 +45,7 @@ WITH_BOTH = job(
     data={"train": "s3://BUCKET/data/t/"},
 )
 ARCHIVE = tar("w")
-GOOD_SOURCE, GOOD_DATA = SourceFacts(len(ARCHIVE), ARCHIVE), PrefixFacts(3, 4096)
+GOOD_SOURCE, GOOD_DATA = SourceObject(len(ARCHIVE), ARCHIVE), DataObjects(3, 4096)
 
 
 @pytest.mark.parametrize(
@@ -53,18 +53,18 @@ GOOD_SOURCE, GOOD_DATA = SourceFacts(len(ARCHIVE), ARCHIVE), PrefixFacts(3, 4096
     [
         (GOOD_SOURCE, GOOD_DATA, []),
         (None, GOOD_DATA, ["program.source: s3://yard-bucket/programs/x.tar.gz does not exist"]),
-        (SourceFacts(10, b"not a tar!"), GOOD_DATA, ["program.source: s3://yard-bucket/programs/x.tar.gz is not a tar"]),
-        (SourceFacts(2**31, tar("w")), GOOD_DATA, ["program.source: s3://yard-bucket/programs/x.tar.gz has 2147483648"]),
-        (SourceFacts(len(tar("w", "other.py")), tar("w", "other.py")), GOOD_DATA, ["program.module: train cannot be found in"]),
-        (SourceFacts(2**26, tar("w", "other.py")), GOOD_DATA, []),
-        (GOOD_SOURCE, PrefixFacts(0, 0), ["data.train: there is nothing under s3://yard-bucket/data/t/"]),
-        (GOOD_SOURCE, PrefixFacts(2, 0), ["data.train: the 2 objects under"]),
-        (GOOD_SOURCE, PrefixFacts(2, 9, "a//b and a/b are two objects"), ["data.train: a//b and a/b are two objects"]),
-        (None, PrefixFacts(0, 0), ["program.source", "data.train"]),
+        (SourceObject(10, b"not a tar!"), GOOD_DATA, ["program.source: s3://yard-bucket/programs/x.tar.gz is not a tar"]),
+        (SourceObject(2**31, tar("w")), GOOD_DATA, ["program.source: s3://yard-bucket/programs/x.tar.gz has 2147483648"]),
+        (SourceObject(len(tar("w", "other.py")), tar("w", "other.py")), GOOD_DATA, ["program.module: train cannot be found in"]),
+        (SourceObject(2**26, tar("w", "other.py")), GOOD_DATA, []),
+        (GOOD_SOURCE, DataObjects(0, 0), ["data.train: there is nothing under s3://yard-bucket/data/t/"]),
+        (GOOD_SOURCE, DataObjects(2, 0), ["data.train: the 2 objects under"]),
+        (GOOD_SOURCE, DataObjects(2, 9, "a//b and a/b are two objects"), ["data.train: a//b and a/b are two objects"]),
+        (None, DataObjects(0, 0), ["program.source", "data.train"]),
     ],
 )  # fmt: skip
 def test_the_bucket_holds_what_the_job_names(
-    source: SourceFacts | None, data: PrefixFacts, said: list[str]
+    source: SourceObject | None, data: DataObjects, said: list[str]
 ) -> None:
     found = [str(fault) for fault in references.findings(WITH_BOTH, source, {"train": data}).faults]
     assert len(found) == len(said)
@@ -91,7 +91,7 @@ def test_every_worker_needs_a_file_where_they_are_shared_out(
     cluster: dict[str, Any], files: int, said: str | None
 ) -> None:
     shared = job(cluster=cluster, data={"train": {"source": "s3://BUCKET/data/t/", "sharding": "file"}})
-    found = references.findings(shared, None, {"train": PrefixFacts(files, 4096)}).faults
+    found = references.findings(shared, None, {"train": DataObjects(files, 4096)}).faults
     assert [fault.path for fault in found] == ["data.train.sharding"] * (said is not None)
     assert said is None or said in found[0].problem
 

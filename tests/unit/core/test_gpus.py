@@ -6,7 +6,7 @@ import pytest
 
 from trainyard.core.jobfile.check import check
 from trainyard.core.model.gpus import MEMORY_GB, Wanted, choose
-from trainyard.core.model.instance_types import catalogue
+from trainyard.core.model.instance_types import catalog
 from trainyard.core.model.job import Job
 from trainyard.values.validation import InputFaults
 
@@ -41,7 +41,7 @@ def test_more_memory_than_any_gpu_has_finds_none() -> None:
 
 
 def test_the_memory_of_every_gpu_of_the_catalog_is_known() -> None:
-    assert {kind.gpu for kind in catalogue().types.values() if kind.gpus} == MEMORY_GB.keys()
+    assert {kind.gpu for kind in catalog().types.values() if kind.gpus} == MEMORY_GB.keys()
 
 
 def job_with(hardware: dict[str, Any]) -> Job | InputFaults:
@@ -78,7 +78,7 @@ def test_a_job_may_name_gpus_instead_of_instance_types(hardware: dict[str, Any],
         (
             {"gpu": "L4", "instance_types": ["g6.xlarge"]},
             "hardware.gpu",
-            "stands beside hardware.instance_types",
+            "cannot be combined with hardware.instance_types",
         ),
         ({"gpus": 0}, "hardware.gpus", "a whole number from 1 to 8 is allowed"),
         ({"gpu": "a/b"}, "hardware.gpu", "the name of a GPU, as in H100"),

@@ -32,7 +32,7 @@ def test_one_object_version_is_one_run() -> None:
     }
     assert first not in others
     assert len(others) == 2
-    assert names.misnamed(first) is None
+    assert names.name_fault(first) is None
     assert first.startswith("digits-")
 
 
@@ -72,7 +72,7 @@ def test_tokens_are_short_distinct_and_repeatable(run: str) -> None:
     ],
 )
 def test_execution_names(name: str, legal: bool) -> None:
-    assert (names.misnamed(name) is None) is legal
+    assert (names.name_fault(name) is None) is legal
 
 
 def entry(seconds: float, event: str = "launched") -> Entry:
@@ -134,7 +134,7 @@ def test_times_are_utc_with_milliseconds() -> None:
 
 def test_the_catalogue_says_of_each_type_what_ec2_says() -> None:
     """moto ships EC2's own answers; AWS has retired p2 and p3 since."""
-    for kind in instance_types.catalogue().types.values():
+    for kind in instance_types.catalog().types.values():
         if not kind.name.startswith(("p2.", "p3.")):
             ec2 = INSTANCE_TYPES.get(kind.name)
             assert ec2, (
@@ -148,7 +148,7 @@ def test_the_catalogue_says_of_each_type_what_ec2_says() -> None:
 
 
 def test_the_catalogue_is_whole() -> None:
-    found = instance_types.catalogue()
+    found = instance_types.catalog()
     for kind in found.types.values():
         assert (kind.gpus >= 1) == bool(kind.gpu) == (kind.name[0] in "gp")
         assert (kind.gpu in found.generations) == bool(kind.gpus)
@@ -159,7 +159,7 @@ def test_the_catalogue_is_whole() -> None:
 
 
 def test_a_type_is_for_roles_with_a_gpu_or_for_those_without() -> None:
-    known = instance_types.catalogue().types
+    known = instance_types.catalog().types
     assert {name.split(".")[0] for name in instance_types.cpu_types()} == {
         f"{size}{maker}" for size in "cmr" for maker in ("6i", "6a", "7i", "7a")
     }
@@ -169,7 +169,7 @@ def test_a_type_is_for_roles_with_a_gpu_or_for_those_without() -> None:
 
 def test_the_local_cloud_asks_the_prices_that_the_catalogue_knows() -> None:
     asked = Settings.load().prices
-    known = {name: kind.on_demand_price for name, kind in instance_types.catalogue().types.items()}
+    known = {name: kind.on_demand_price for name, kind in instance_types.catalog().types.items()}
     assert {name: known[name] for name in asked if name in known} == {
         name: price for name, price in asked.items() if name in known
     }

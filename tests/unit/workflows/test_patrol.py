@@ -275,7 +275,7 @@ def test_the_snapshot_workflow_takes_what_patrol_asks_of_it(yard: Yard, spot: bo
     yard.add("0123456789abcdef0", tags=KEPT, state=state, spot=spot, changed=NOON - timedelta(days=8))
     yard.looks()
     ((name, asked),) = yard.account.started
-    assert names.misnamed(name) is None
+    assert names.name_fault(name) is None
     read = snapshot.read_input(asked)
     assert isinstance(read, snapshot.SnapshotRequest)
     host = snapshot.SnapshotHost(

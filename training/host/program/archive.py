@@ -32,7 +32,7 @@ def unpack(archive: Path, folder: Path, *, source: str) -> int:
     except archives.BROKEN as error:
         why = str(error).splitlines()[0].rstrip(":") if str(error) else type(error).__name__
         raise ProgramFault(
-            f"{source} is not a whole tar archive ({archives.shown(why)}); make it with "
+            f"{source} is not a complete tar archive ({archives.shown(why)}); make it with "
             "`tar -czf program.tar.gz -C FOLDER .`"
         ) from error
     except OSError as error:

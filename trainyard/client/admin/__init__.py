@@ -1,1 +1,1 @@
-"""The yard in its account: what it lacks, how it is, who may use it, and its end."""
+"""Administration of a yard in its account: requirements, health, grants and teardown."""

@@ -1,4 +1,4 @@
-"""Whether a yard that is there is well: its image, its alarms, its money, and the clock of who asks."""
+"""The health of a deployed yard: its image, its alarms, its budget, and the clock of this computer."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ if TYPE_CHECKING:
     from trainyard.client.yard import Yard
 
 OLD_DAYS = 60
-"""An image of this age lacks two months of updates of its system."""
+"""The image lacks two months of system updates at this age."""
 NEW_YARD = timedelta(minutes=15)
-"""So long after its deployment nothing can be said of metrics that are missing: patrol is called once a minute, and its
-alarm looks at five minutes."""
+"""A new yard has no metrics for this time: patrol runs once a minute, and its alarm evaluates five minutes."""
 CLOCK_SECONDS = 60
-"""AWS refuses what was signed five minutes ago or later; logs and ages are wrong sooner."""
+"""AWS refuses requests that were signed 5 min ago; logs and ages are wrong at smaller differences."""
 
 
 def look(yard: Yard) -> list[Row]:
-    """A row for each thing; what the credentials may not read is a row that says so."""
+    """Return a row for each subject. A subject that the credentials may not read has a row that states this."""
     looks: tuple[tuple[str, Callable[[Yard], Row]], ...] = (
         ("yard", _yard),
         ("image", _image),
@@ -42,7 +41,7 @@ def look(yard: Yard) -> list[Row]:
         try:
             rows.append(ask(yard))
         except Denied as denied:
-            rows.append(Row(subject, denied.what, "to be known", Verdict.UNKNOWN, denied.next_step))
+            rows.append(Row(subject, denied.what, "permission to read it", Verdict.UNKNOWN, denied.next_step))
     return rows
 
 
@@ -58,7 +57,7 @@ def _image(yard: Yard) -> Row:
 
 
 def judge_image(current: Image, software: str) -> Row:
-    """Judge the image that hosts start from. `software` is the hash of what the deployed yard's bakes install."""
+    """Judge the image that hosts start from. `software` is the hash of the software that the yard's bakes install."""
     days, bake = current.age / 86400, command_line("image", "bake")
     found = (
         f"{current.id} of {current.family}, {days:.0f} days old, TensorFlow {current.tensorflow or 'unknown'}"
@@ -71,7 +70,7 @@ def judge_image(current: Image, software: str) -> Row:
 
 
 def judge_no_image(baking: Run | None) -> Row:
-    """Judge a yard without an image: a new yard bakes its first one by itself."""
+    """Judge a yard without an image. A new yard bakes its first image automatically."""
     bake = command_line("image", "bake")
     if baking:
         return Row(
@@ -92,7 +91,7 @@ def _alarms(yard: Yard) -> Row:
 
 
 def judge_alarms(alarms: list[dict[str, Any]], now: datetime) -> Row:
-    """Judge the yard by its alarms, except one that rings because a new yard has not measured anything yet."""
+    """Judge the yard by its alarms, without alarms that ring because a new yard has no metrics yet."""
     loud = [alarm for alarm in alarms if alarm["StateValue"] == "ALARM"]
     awaited = [alarm for alarm in loud if _is_awaited(alarm, now)]
     if wrong := [alarm for alarm in loud if alarm not in awaited]:
@@ -107,18 +106,19 @@ def judge_alarms(alarms: list[dict[str, Any]], now: datetime) -> Row:
 
 
 def _is_awaited(alarm: dict[str, Any], now: datetime) -> bool:
-    """Return True for an alarm that missing data sets off, so soon after it was made that none can be there."""
+    """Return True for an alarm that missing data sets off in a new yard."""
     made: datetime = alarm["AlarmConfigurationUpdatedTimestamp"]
     return alarm.get("TreatMissingData") == "breaching" and now - made < NEW_YARD
 
 
 def _budget(yard: Yard) -> Row:
-    """What the deployed yard may spend in a month, and has spent, whatever the settings of a clone are."""
+    """Return the budget of the deployed yard and the money it has spent this month. Settings of a clone do not
+    matter."""
     return judge_budget(overview.budget_of(yard))
 
 
 def judge_budget(budget: Budget) -> Row:
-    found, needed = budget.in_words, "a bound that is not used up"
+    found, needed = budget.in_words, "a budget that is not used up"
     raise_it = command_line("yard", "deploy", "-c")
     if budget.monthly is None:
         return Row(BUDGET, found, needed, Verdict.READY, f"to set one: {raise_it} monthly_dollars=500")

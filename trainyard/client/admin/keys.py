@@ -1,4 +1,4 @@
-"""Whether a customer's KMS key is one that a yard can be deployed with: its state, and what its policy says."""
+"""The check of a customer's KMS key for a yard: its state, and its policy."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ WHO_ALARMS = "CloudWatch's alarms"
 
 
 def state(session: Session, key: str) -> str:
-    """Why the key is of no use in the session's region; nothing where it is."""
+    """Return why the key cannot be used in the session's region, or an empty text."""
     client = session.client("kms")
     try:
         found = client.describe_key(KeyId=key)["KeyMetadata"]
     except client.exceptions.NotFoundException:
-        return f"there is no such key in {session.region}"
+        return f"it does not exist in {session.region}"
     if found["KeyState"] != "Enabled":
         return f"it is {found['KeyState']}"
     if (found["KeyUsage"], found["KeySpec"]) != ("ENCRYPT_DECRYPT", "SYMMETRIC_DEFAULT"):
-        return f"it is for {found['KeyUsage']} ({found['KeySpec']}), and a symmetric one to encrypt with is needed"
+        return f"it is for {found['KeyUsage']} ({found['KeySpec']}); a symmetric encryption key is required"
     return ""
 
 
-def lacking(session: Session, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Whom the key's policy does not let do what a yard needs, each with the statement that would."""
+def missing_statements(session: Session, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each principal that the key's policy does not allow to do what a yard needs, with the missing statement."""
     account = key.split(":")[4]
     partition = key.split(":")[1]
     asked = session.client("kms").get_key_policy(KeyId=key, PolicyName="default")["Policy"]
@@ -58,17 +58,17 @@ def _allows(statements: list[Mapping[str, Any]], principal: Mapping[str, str], a
     return any(
         statement["Effect"] == "Allow"
         and _names(statement.get("Principal", {}), principal)
-        and any(fnmatchcase(action, pattern) for pattern in _listed(statement.get("Action", [])))
+        and any(fnmatchcase(action, pattern) for pattern in _as_list(statement.get("Action", [])))
         for statement in statements
     )
 
 
 def _names(given: Any, principal: Mapping[str, str]) -> bool:
     [(kind, name)] = principal.items()
-    named = _listed(given.get(kind, []) if isinstance(given, Mapping) else given)
+    named = _as_list(given.get(kind, []) if isinstance(given, Mapping) else given)
     account = name.split(":")[4] if kind == "AWS" else name
     return bool({name, account, "*"} & set(named))
 
 
-def _listed(value: Any) -> list[str]:
+def _as_list(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else list(value)

@@ -1,4 +1,4 @@
-"""Checks of the customer's network: the way out of the hosts, and their way to S3."""
+"""Checks of the customer's network: the hosts' route to the internet and to S3."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ ANYWHERE = frozenset({"0.0.0.0/0", "::/0"})
 
 
 def check_way_out(session: Session, network: Network) -> Row:
-    """Whether a bake reaches the package indexes. A route to anywhere may still end at a firewall, which nobody sees
-    from here."""
+    """Check that a bake can reach the package indexes. A route to the internet may still end at a firewall, which this
+    check cannot see."""
     subject, needed = "way out of the hosts", "package indexes, for a bake"
     if not network.base_image_parameter.startswith(AWS_IMAGES):
         return Row(subject, "the yard's own base image", needed, Verdict.READY)
@@ -21,15 +21,15 @@ def check_way_out(session: Session, network: Network) -> Row:
     else:
         shut = [subnet for subnet in network.subnets if not _leads_out(session, network.vpc, subnet)]
         closed, found = bool(shut), f"none from {', '.join(shut)}" if shut else f"a route of {network.vpc}"
-    step = "deploy with -c base_image_parameter=..., an image of yours whose pip, uv and apt-get ask a mirror in there"
+    step = "deploy with -c base_image_parameter=..., an image whose pip, uv and apt-get use a mirror in the network"
     return Row(subject, found, needed, Verdict.SHORT if closed else Verdict.READY, step if closed else "")
 
 
 def check_way_to_s3(session: Session, network: Network) -> Row:
-    """Whether credentials of hosts can be held to the network: a request through no endpoint says no VPC."""
+    """Check that credentials of hosts can be restricted to the network, which requires an endpoint."""
     subject, needed = (
         "way to S3",
-        "a gateway endpoint, so that credentials of hosts are good from there alone",
+        "a gateway endpoint, so that credentials of hosts are valid only in the network",
     )
     if not network.vpc:
         return Row(subject, "the yard's own endpoint", needed, Verdict.READY)
@@ -44,13 +44,13 @@ def check_way_to_s3(session: Session, network: Network) -> Row:
         step = (
             "add com.amazonaws.REGION.s3, a gateway, to their route tables, or deploy without -c s3_endpoint"
         )
-        return Row(subject, found, needed, Verdict.SHORT, f"{step}: else hosts reach nothing in the bucket")
+        return Row(subject, found, needed, Verdict.SHORT, f"{step}: otherwise hosts cannot reach the bucket")
     step = "" if past or network.s3_endpoint else "deploy with -c s3_endpoint=true"
     return Row(subject, found, needed, Verdict.READY, step)
 
 
 def _tables_with_endpoint(session: Session, vpc: str) -> set[str]:
-    """The route tables that lead to S3 by a gateway endpoint."""
+    """Return the route tables that lead to S3 through a gateway endpoint."""
     wanted = [
         {"Name": "vpc-id", "Values": [vpc]},
         {"Name": "service-name", "Values": [f"com.amazonaws.{session.region}.s3"]},
@@ -70,7 +70,7 @@ def _leads_out(session: Session, vpc: str, subnet: str) -> bool:
 
 
 def _route_tables(session: Session, vpc: str, subnet: str) -> list[dict[str, Any]]:
-    """The subnet's own, else its VPC's main one."""
+    """Return the subnet's route table, or the main one of its VPC."""
     ask = session.client("ec2").describe_route_tables
     own = ask(Filters=[{"Name": "association.subnet-id", "Values": [subnet]}])["RouteTables"]
     main = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "association.main", "Values": ["true"]}]

@@ -1,4 +1,4 @@
-"""Grants: the yard's policies for people, attached to roles, users and groups of IAM."""
+"""Grants: the yard's policies for users, attached to roles, users and groups of IAM."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class Holder:
 
     @classmethod
     def of(cls, who: str) -> Holder:
-        """Read `role/NAME`, `user/NAME`, `group/NAME` or their ARN. Raises NobodyFound."""
+        """Parse `role/NAME`, `user/NAME`, `group/NAME` or the ARN of one. Raise NobodyFound for other texts."""
         named = WHO.fullmatch(who)
         if not named:
             raise NobodyFound(
-                f"{who!r} names no role, user or group",
+                f"{who!r} is not a role, user or group",
                 "nothing was changed",
-                "name role/NAME, user/NAME or group/NAME, as `aws iam list-roles` or `list-users` has it",
+                "use role/NAME, user/NAME or group/NAME, as listed by `aws iam list-roles` or `list-users`",
             )
         return cls(*named.groups())
 
     @property
     def words(self) -> dict[str, str]:
-        """The parameter by which IAM's calls name this holder."""
+        """Return the parameter that identifies the holder in IAM's calls."""
         return {f"{self.kind.capitalize()}Name": self.name}
 
     def __str__(self) -> str:
@@ -47,15 +47,15 @@ class Holder:
 
 @dataclass(frozen=True)
 class Granted:
-    """What a grant has come to: the ARNs that the holder has now, and those that a different level had needed."""
+    """The result of a grant: the ARNs that the holder has now, and the detached ARNs of other levels."""
 
     policies: Sequence[str]
     detached: Sequence[str]
 
 
 def grant(yard: Deployment, who: str, levels: Sequence[str]) -> Granted:
-    """Give a holder exactly the policies of these levels: the yard's other ones are detached. Twice is fine. Raises
-    NobodyFound."""
+    """Give a holder exactly the policies of these levels, and detach the yard's other policies. Repeating it is safe.
+    Raise NobodyFound for an unknown holder."""
     holder, iam = Holder.of(who), yard.session.client("iam")
     wanted = [yard.policies[level] for level in levels]
     had = _attached(yard, holder)
@@ -65,14 +65,15 @@ def grant(yard: Deployment, who: str, levels: Sequence[str]) -> Granted:
 
 
 def revoke(yard: Deployment, who: str) -> list[str]:
-    """Detach all of the yard's policies from a holder; return their ARNs. Raises NobodyFound."""
+    """Detach all of the yard's policies from a holder and return their ARNs. Raise NobodyFound for an unknown
+    holder."""
     holder = Holder.of(who)
     return _detach(yard.session.client("iam"), holder, _attached(yard, holder))
 
 
 def grants(session: Session, stacks: Iterable[str]) -> dict[str, list[Holder]]:
-    """Return who holds each managed policy of these stacks, by its ARN. CloudFormation cannot delete a policy that is
-    attached."""
+    """Return the holders of each managed policy of these stacks, by its ARN. CloudFormation cannot delete an attached
+    policy."""
     formation = session.client("cloudformation").get_paginator("list_stack_resources")
     arns = [
         str(resource["PhysicalResourceId"])
@@ -85,7 +86,7 @@ def grants(session: Session, stacks: Iterable[str]) -> dict[str, list[Holder]]:
 
 
 def detach(session: Session, held: dict[str, list[Holder]]) -> None:
-    """Take these policies off their holders."""
+    """Detach these policies from their holders."""
     iam = session.client("iam")
     for arn, holders in held.items():
         for holder in holders:
@@ -93,15 +94,15 @@ def detach(session: Session, held: dict[str, list[Holder]]) -> None:
 
 
 def _attached(yard: Deployment, holder: Holder) -> set[str]:
-    """The yard's policies that the holder has. Raises NobodyFound."""
+    """Return the yard's policies that the holder has. Raise NobodyFound for an unknown holder."""
     iam = yard.session.client("iam")
     pages = iam.get_paginator(f"list_attached_{holder.kind}_policies").paginate(**holder.words)
     try:
         arns = {str(each["PolicyArn"]) for page in pages for each in page["AttachedPolicies"]}
     except iam.exceptions.NoSuchEntityException as error:
         raise NobodyFound(
-            f"there is no {holder.kind} {holder.name}",
-            f"the account {yard.account} has none of that name; nothing was changed",
+            f"the {holder.kind} {holder.name} does not exist",
+            f"the account {yard.account} has no {holder.kind} of this name; nothing was changed",
             f"aws iam list-{holder.kind}s",
         ) from error
     return arns & set(yard.policies.values())
@@ -114,7 +115,7 @@ def _holders(session: Session, arn: str) -> Iterator[Holder]:
             for kind in ("role", "user", "group"):
                 for each in page[f"Policy{kind.capitalize()}s"]:
                     yield Holder(kind, each[f"{kind.capitalize()}Name"])
-    except iam.exceptions.NoSuchEntityException:  # deleted by an earlier try
+    except iam.exceptions.NoSuchEntityException:  # an earlier attempt has deleted it
         return
 
 

@@ -1,4 +1,4 @@
-"""What an account and region lack for a yard, asked before anything costs money there."""
+"""The requirements of a yard that an account and region do not meet, checked before anything costs money."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from trainyard.core.model.yard.data_buckets import DataBucket
 AWS_KEY = "alias/aws/ebs"
 BOOTSTRAP = "CDKToolkit"
 BUDGET = "budget"
-"""The subject of the row about the month's money."""
+"""The subject of the row about the monthly budget."""
 SERVICES = ("spot.amazonaws.com", "ec2fleet.amazonaws.com")
-"""EC2 acts through roles of these, which AWS makes at the first use by somebody who may."""
+"""The services with roles that EC2 assumes. AWS creates these roles at their first use by a permitted user."""
 VPCS_BY_DEFAULT = 5
 """docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html: VPCs per Region."""
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """All rows, in the order in which they were looked at."""
+    """All rows, in the order of the checks."""
 
     rows: tuple[Row, ...]
 
@@ -41,8 +41,8 @@ class Preflight:
 
 
 def look(session: Session, needs: Needs) -> Preflight:
-    """Ask AWS about everything a yard needs; reads only. Raises NoCredentials, NoRegion, NoAnswer: nothing can be
-    asked then. What the credentials may not read is a row that says so."""
+    """Check all requirements of a yard with read-only calls. Raise NoCredentials, NoRegion or NoAnswer if nothing can
+    be checked. A requirement that the credentials may not read has a row that states this."""
     looks: tuple[tuple[str, Callable[[], list[Row]]], ...] = (
         ("identity", lambda: [_identity(session)]),
         ("region", lambda: [_region(session)]),
@@ -64,24 +64,24 @@ def look(session: Session, needs: Needs) -> Preflight:
         try:
             rows += ask()
         except Denied as denied:
-            rows.append(Row(subject, denied.what, "to be known", Verdict.UNKNOWN, denied.next_step))
+            rows.append(Row(subject, denied.what, "permission to read it", Verdict.UNKNOWN, denied.next_step))
     return Preflight(tuple(rows))
 
 
 def find_account(session: Session) -> str:
-    """Return the account that a yard would be deployed into. Raises NoRegion, NoCredentials, NoAnswer, Denied."""
+    """Return the account that a yard would be deployed to. Raise NoRegion, NoCredentials, NoAnswer or Denied."""
     if not session.region:
         raise NoRegion(
             "no region is set",
-            "a yard is in one region, and nothing says which; nothing was downloaded or changed",
+            "a yard is in one region, which must be set; nothing was downloaded or changed",
             "export AWS_REGION=us-east-1, or aws configure",
         )
     return str(session.client("sts").get_caller_identity()["Account"])
 
 
 def request_increases(session: Session, seen: Preflight) -> list[Row]:
-    """Ask AWS for every quota that is too small and not asked for yet; the rows of those. AWS answers within minutes to
-    days: `look` says how far it is."""
+    """Request every quota that is too small and not requested yet, and return its rows. AWS answers within minutes to
+    days; `look` shows the state of the request."""
     asked = [row for row in seen.rows if row.quota and row.verdict is Verdict.SHORT]
     for row in asked:
         session.client("service-quotas").request_service_quota_increase(
@@ -94,7 +94,9 @@ def _identity(session: Session) -> Row:
     who = session.client("sts").get_caller_identity()
     is_root = who["Arn"].endswith(":root")
     advice = "sign in as a role or a user: AWS advises against the root user" if is_root else ""
-    return Row("identity", f"{who['Arn']} of {who['Account']}", "who may deploy", Verdict.READY, advice)
+    return Row(
+        "identity", f"{who['Arn']} of {who['Account']}", "an identity that may deploy", Verdict.READY, advice
+    )
 
 
 def _region(session: Session) -> Row:
@@ -103,7 +105,11 @@ def _region(session: Session) -> Row:
     name, status = session.region, known.get(session.region)
     if status is None:
         return Row(
-            "region", f"{name} is none of EC2's", "a region of EC2", Verdict.MISSING, "export AWS_REGION=..."
+            "region",
+            f"{name} is not a region of EC2",
+            "a region of EC2",
+            Verdict.MISSING,
+            "export AWS_REGION=...",
         )
     if status == "not-opted-in":
         enable = f"aws account enable-region --region-name {name}"
@@ -134,7 +140,7 @@ def _offered(session: Session, types: Sequence[str]) -> Row:
 def _quotas(session: Session, needs: Sequence[Need]) -> Iterator[Row]:
     for need in needs:
         value, requested = _quota(session, need.quota), _requested(session, need.quota)
-        found = f"{value:g} vCPUs{requested}" if value is not None else "AWS knows no such quota here"
+        found = f"{value:g} vCPUs{requested}" if value is not None else "AWS has no such quota here"
         subject, needed = f"{need.name} ({need.quota})", f"{need.vcpus} vCPUs for {need.purpose}"
         if value is None or value >= need.vcpus:
             yield Row(subject, found, needed, Verdict.READY, quota=need.quota)
@@ -145,7 +151,7 @@ def _quotas(session: Session, needs: Sequence[Need]) -> Iterator[Row]:
 
 
 def _quota(session: Session, code: str) -> float | None:
-    """The applied value, else AWS's default."""
+    """Return the applied value, or AWS's default."""
     client = session.client("service-quotas")
     for ask in (client.get_service_quota, client.get_aws_default_service_quota):
         try:
@@ -156,7 +162,7 @@ def _quota(session: Session, code: str) -> float | None:
 
 
 def _requested(session: Session, code: str) -> str:
-    """The newest request for this quota in words; nothing where there is none, or it was granted."""
+    """Describe the newest request for this quota. Return an empty text without a request, or if it was granted."""
     client = session.client("service-quotas")
     pages = client.get_paginator("list_requested_service_quota_change_history_by_quota").paginate(
         ServiceCode="ec2", QuotaCode=code
@@ -178,8 +184,8 @@ def _service_linked_roles(session: Session) -> Row:
             found.append(str(roles[0]["RoleName"]))
         else:
             missing.append(service)
-    step = f"the deployment makes those of {' and '.join(missing)}" if missing else ""
-    needed = f"those of {' and '.join(SERVICES)}"
+    step = f"the deployment makes the roles of {' and '.join(missing)}" if missing else ""
+    needed = f"the roles of {' and '.join(SERVICES)}"
     return Row("service-linked roles", ", ".join(found) or "none", needed, Verdict.READY, step)
 
 
@@ -199,23 +205,23 @@ def _bootstrap(session: Session) -> Row:
 
 
 def _key(session: Session, key: str) -> Iterator[Row]:
-    """Whether a yard can be deployed with the key, and its alarms be told."""
+    """Yield whether a yard can be deployed with the key, and whether its alarms can send notifications."""
     if not key:
         return
     if wrong := keys.state(session, key):
         yield Row("KMS key", wrong, key, Verdict.MISSING, "deploy with another -c kms_key=..., or enable it")
         return
-    missing = list(keys.lacking(session, key))
+    missing = list(keys.missing_statements(session, key))
     if not missing:
-        yield Row("KMS key", "enabled, and its policy lets in whom it must", key, Verdict.READY)
+        yield Row("KMS key", "enabled, with a sufficient policy", key, Verdict.READY)
     for who, statement in missing:
         verdict = Verdict.SHORT if who == keys.WHO_ALARMS else Verdict.MISSING
         step = f"add to its policy (aws kms put-key-policy): {json.dumps(statement)}"
-        yield Row("KMS key", f"its policy does not let {who} use it", key, verdict, step)
+        yield Row("KMS key", f"its policy does not allow {who} to use it", key, verdict, step)
 
 
 def encryption(session: Session, key: str = "") -> Row:
-    """Whether new volumes are encrypted with a key that the yard's roles may not use
+    """Check whether new volumes are encrypted with a key that the yard's roles may not use
     (docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html)."""
     ec2 = session.client("ec2")
     if not ec2.get_ebs_encryption_by_default()["EbsEncryptionByDefault"]:
@@ -231,7 +237,7 @@ def encryption(session: Session, key: str = "") -> Row:
         f"by default, with the customer key {default}",
         "a key that the yard's roles may use",
         Verdict.SHORT,
-        f"deploy with -c kms_key={arn}; else launches end in Client.InternalError",
+        f"deploy with -c kms_key={arn}; otherwise launches fail with Client.InternalError",
     )
 
 
@@ -242,39 +248,35 @@ def _vpcs(session: Session, more: int) -> Row:
     if count + more <= VPCS_BY_DEFAULT:
         return Row("VPCs", found, needed, Verdict.READY)
     step = "aws service-quotas request-service-quota-increase --service-code vpc --quota-code L-F678F1CE ..."
-    return Row(
-        "VPCs", found, needed, Verdict.SHORT, f"{step} (none is needed where the yard is there already)"
-    )
+    return Row("VPCs", found, needed, Verdict.SHORT, f"{step} (not required if the yard is already deployed)")
 
 
 def _data_bucket(session: Session, bucket: DataBucket) -> Row:
-    """Of a bucket that these credentials may not look at the yard's own may still read."""
+    """Check a data bucket. The yard may be able to read a bucket that these credentials may not."""
     subject, needed = f"data bucket {bucket.uri}", f"a bucket in {session.region} that the yard may read"
     client = session.client("s3")
     try:
         found = client.list_objects_v2(Bucket=bucket.name, Prefix=bucket.prefix, MaxKeys=1).get("KeyCount")
     except client.exceptions.NoSuchBucket:
-        step = "make it, or take it out of the setting data_buckets and deploy again"
-        return Row(subject, "there is no such bucket", needed, Verdict.SHORT, step)
+        step = "create it, or remove it from the setting data_buckets and deploy again"
+        return Row(subject, "it does not exist", needed, Verdict.SHORT, step)
     there = client.head_bucket(Bucket=bucket.name).get("BucketRegion") or session.region
     if there != session.region:
         step = f"copy it to a bucket in {session.region} (aws s3 sync), and name that one"
         return Row(subject, f"it is in {there}", needed, Verdict.SHORT, step)
     if not found:
-        return Row(subject, "nothing is there", needed, Verdict.SHORT, f"aws s3 sync FOLDER {bucket.uri}")
-    return Row(subject, "there, and not empty", needed, Verdict.READY)
+        return Row(subject, "it is empty", needed, Verdict.SHORT, f"aws s3 sync FOLDER {bucket.uri}")
+    return Row(subject, "it exists and is not empty", needed, Verdict.READY)
 
 
 def _notices(address: str) -> Row:
     if address:
         return Row("notices", f"mailed to {address}", "an address, if you want them", Verdict.READY)
-    step = "deploy with -c notify=you@example.com: else nobody is told of an alarm or of a bake that failed"
-    return Row("notices", "mailed to nobody", "an address, if you want them", Verdict.READY, step)
+    step = "deploy with -c notify=you@example.com; otherwise alarms and failed bakes send no notification"
+    return Row("notices", "not sent", "an address, if you want them", Verdict.READY, step)
 
 
 def _budget(dollars: float) -> Row:
     if dollars:
-        return Row(BUDGET, f"${dollars:g} a month", "a bound", Verdict.READY)
-    return Row(
-        BUDGET, "none", "a bound, if you want one", Verdict.READY, "deploy with -c monthly_dollars=500"
-    )
+        return Row(BUDGET, f"${dollars:g} a month", "a budget", Verdict.READY)
+    return Row(BUDGET, "none", "a budget (optional)", Verdict.READY, "deploy with -c monthly_dollars=500")

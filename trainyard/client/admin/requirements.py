@@ -1,4 +1,4 @@
-"""What a yard requires of an account, and the row that shows one requirement."""
+"""The requirements of a yard, and the row that shows the check of one."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from enum import StrEnum
 from trainyard.core.model.yard.data_buckets import DataBucket
 
 AWS_IMAGES = "/aws/service/"
-"""Parameters of images that AWS publishes: their pip, uv and apt-get ask the public indexes."""
+"""The prefix of AWS's public image parameters. In these images, pip, uv and apt-get use the public indexes."""
 
 
 class Verdict(StrEnum):
-    """What a look has come to."""
+    """The result of a check."""
 
     READY = "ready"
     ASKED = "asked"
-    """AWS has been asked and has not answered yet."""
+    """A request to AWS is not answered yet."""
     SHORT = "short"
-    """A yard can be deployed, and will refuse what needs this."""
+    """A yard can be deployed, but refuses work that needs this."""
     MISSING = "missing"
-    """No yard can be deployed."""
+    """A yard cannot be deployed."""
     UNKNOWN = "unknown"
-    """The credentials may not look."""
+    """The credentials do not allow the check."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """vCPUs of one quota of the service `ec2` that a yard needs, and for what."""
+    """The vCPUs of one quota of the service `ec2` that a yard needs, and their purpose."""
 
     quota: str
     name: str
@@ -38,35 +38,39 @@ class Need:
 
 @dataclass(frozen=True)
 class Network:
-    """Where hosts are to live: in subnets of the customer's (`vpc` is theirs), else in a VPC of the yard's own, without
-    a way out where it is `private`. `base_image_parameter` names what a bake starts from, `s3_endpoint` says
-    that those subnets reach S3 by a gateway endpoint."""
+    """The network of the hosts: subnets of the customer's VPC, or a VPC that the yard creates."""
 
     vpc: str = ""
+    """The customer's VPC; empty if the yard creates one."""
     subnets: Sequence[str] = ()
     private: bool = False
+    """True if the yard's VPC has no route to the internet."""
     s3_endpoint: bool = False
+    """True if the customer's subnets reach S3 through a gateway endpoint."""
     base_image_parameter: str = AWS_IMAGES
+    """The image that bakes start from."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a yard asks of an account. `types` are those its builder and its jobs start from, `key` is the ARN of the
-    customer's KMS key that it is deployed with, `notify` where its notices are mailed to, `data_buckets` are other
-    buckets that runs read."""
+    """The requirements of a yard for its account."""
 
     types: Sequence[str]
+    """The instance types that bakes and jobs use by default."""
     quotas: Sequence[Need]
     monthly_dollars: float = 0.0
     notify: str = ""
+    """The address for notifications."""
     network: Network = field(default_factory=Network)
     key: str = ""
+    """The ARN of the customer's KMS key."""
     data_buckets: Sequence[DataBucket] = ()
+    """Other buckets that runs read."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One thing looked at: what was found, what a yard needs, and what to type where these differ."""
+    """The result of one check, with the command to run if a requirement is not met."""
 
     subject: str
     found: str
@@ -74,6 +78,6 @@ class Row:
     verdict: Verdict
     next_step: str = ""
     quota: str = ""
-    """The quota's code, where it is one."""
+    """The code of the quota, for a quota."""
     desired: int = 0
-    """The value to ask for, where it is too small."""
+    """The value to request, for a quota that is too small."""

@@ -1,4 +1,4 @@
-"""The bucket and the ledger of a yard, by its tag: they outlive its stacks, and a later deployment adopts them."""
+"""The bucket and the ledger that a yard retained: they outlive its stacks, and a later deployment adopts them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from trainyard.values.quantities import counted
 
 @dataclass(frozen=True)
 class Retained:
-    """What an earlier yard of a name has left, each the empty text if there is none."""
+    """The resources that an earlier yard of a name retained. A missing one is an empty text."""
 
     bucket: str = ""
     ledger: str = ""
     rows: int = 0
-    """How many rows the ledger has; DynamoDB counts them every six hours."""
+    """The number of rows in the ledger, which DynamoDB updates every six hours."""
     kms_key: str = ""
     """The ARN of the customer's key that the bucket is encrypted with."""
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings by which a deployment adopts it."""
+        """The settings with which a deployment adopts the resources."""
         named = {"bucket": self.bucket, "ledger": self.ledger, "kms_key": self.kms_key}
         return {key: value for key, value in named.items() if value}
 
@@ -38,8 +38,10 @@ class Retained:
 
 
 def find(session: Session, yard: str, chosen: Sequence[str] = ()) -> Retained:
-    """Return what an earlier yard of this name has left in the region. `chosen` are names that settings give. Raises
-    Ambiguous if there are several of a kind and none is chosen."""
+    """Return the resources that an earlier yard of this name retained in the region.
+
+    `chosen` are names from settings. Raise Ambiguous if there are several of a kind and none is chosen.
+    """
     described = {table["TableName"]: table for table in tables(session, yard)}
     bucket = _only("bucket", buckets(session, yard), chosen, yard)
     ledger = _only("ledger", list(described), chosen, yard)
@@ -48,7 +50,7 @@ def find(session: Session, yard: str, chosen: Sequence[str] = ()) -> Retained:
 
 
 def buckets(session: Session, yard: str) -> list[str]:
-    """Return the names of buckets with the yard's tag in the session's region; another region may have a yard of the
+    """Return the buckets with the yard's tag in the session's region. Another region may have a yard of the
     same name."""
     client = session.client("s3")
     return [
@@ -60,7 +62,7 @@ def buckets(session: Session, yard: str) -> list[str]:
 
 
 def tables(session: Session, yard: str) -> list[dict[str, Any]]:
-    """Return the tables with the yard's tag as DynamoDB describes them."""
+    """Return DynamoDB's descriptions of the tables with the yard's tag."""
     client = session.client("dynamodb")
     names = [name for page in client.get_paginator("list_tables").paginate() for name in page["TableNames"]]
     described = [client.describe_table(TableName=name)["Table"] for name in names]
@@ -76,9 +78,9 @@ def _only(kind: str, names: Sequence[str], chosen: Sequence[str], yard: str) -> 
     wanted = [name for name in names if name in chosen] or list(names)
     if len(wanted) > 1:
         raise Ambiguous(
-            f"earlier yards {yard} have left {len(wanted)} of a {kind}: {', '.join(wanted)}",
-            "a yard has one, and nothing tells which; nothing was changed",
-            f"add -c {kind}={wanted[-1]}, the one to continue with",
+            f"earlier yards {yard} have retained {len(wanted)} {kind}s: {', '.join(wanted)}",
+            f"a yard has one {kind}, and the right one is unknown; nothing was changed",
+            f"add -c {kind}={wanted[-1]} to continue with this one",
         )
     return wanted[0] if wanted else ""
 
@@ -96,7 +98,7 @@ def _key_of(session: Session, bucket: str) -> str:
 
 
 def _tags(answered: str, ask: Callable[..., Any], **whom: str) -> dict[str, str]:
-    """By key; none where the resource has none or is gone meanwhile."""
+    """Return the tags by key. A resource without tags, or one that was deleted meanwhile, has none."""
     try:
         return {tag["Key"]: tag["Value"] for tag in ask(**whom)[answered]}
     except ClientError as error:

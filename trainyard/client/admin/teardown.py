@@ -1,7 +1,7 @@
-"""Taking a yard out of an account: what would go on, what is left afterwards, and what that costs a month.
+"""The teardown of a yard: the resources it deletes, the resources that stay, and their monthly cost.
 
-Prices are those of the region that the yard's patrol has read into its ledger, and us-east-1's where it has not. They
-are the most that AWS bills: snapshots hold what differs from the image before.
+The prices are those that patrol has stored in the ledger for the region, otherwise those of us-east-1. The costs are
+upper limits: a snapshot stores only the blocks that differ from the image before.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from trainyard.values.quantities import counted
 SHUTTING_DOWN = "shutting-down"
 ENDING = (SHUTTING_DOWN, "terminated")
 MOST_LOOKS = 600
-"""An instance with GPUs takes minutes to shut down, and holds its network interface until then."""
+"""An instance with GPUs takes minutes to shut down, and keeps its network interface until then."""
 PRICES = {"pk": "patrol", "sk": "prices"}
-"""The key of patrol's row."""
+"""The key of patrol's row of prices."""
 US_EAST_1 = {"snapshot": 0.05, "disk": 0.08, "bucket": 0.023, "table": 0.25, "logs": 0.03}
-"""Dollars a GiB and month, of November 2026, by the row's words."""
+"""Dollars a GiB and month in us-east-1, as of November 2026, by the keys of the row."""
 GIB = 2**30
 LOOK_SECONDS = 2.0
 PAGE = 1000
@@ -37,7 +37,7 @@ PAGE = 1000
 
 
 class Kind(StrEnum):
-    """What the stacks leave on purpose."""
+    """The kinds of resources that the stacks retain on purpose."""
 
     IMAGE = "image"
     SNAPSHOT = "snapshot"
@@ -56,14 +56,14 @@ BILLED_AS = {
     Kind.TABLE: "table",
     Kind.LOG_GROUP: "logs",
 }
-"""What AWS bills; standard parameters are free."""
+"""The prices that apply. Standard parameters are free."""
 IMAGES = frozenset({Kind.IMAGE, Kind.SNAPSHOT})
 DATA = frozenset({Kind.BUCKET, Kind.TABLE, Kind.VOLUME, Kind.LOG_GROUP, Kind.PARAMETER})
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """One thing that outlives the stacks, its size, and dollars a month at most, by whose prices."""
+    """A resource that outlives the stacks, with its size and its highest monthly cost in dollars."""
 
     kind: Kind
     name: str
@@ -95,7 +95,8 @@ class Prices:
 
 
 def hosts(session: Session, yard: str) -> list[str]:
-    """Return the yard's instances that have not ended, stopped ones too: they cost something, and hold the network."""
+    """Return the yard's instances that have not ended. Stopped ones count: their disks are billed, and they use the
+    network."""
     return [host for host, state in _hosts(session, yard) if state not in ENDING]
 
 
@@ -109,7 +110,7 @@ def _hosts(session: Session, yard: str) -> Iterator[tuple[str, str]]:
 
 
 def executions(session: Session, yard: str) -> list[str]:
-    """The ARNs of the executions of the yard's state machines that are running."""
+    """Return the ARNs of the running executions of the yard's state machines."""
     client = session.client("stepfunctions")
     machines = [
         machine
@@ -128,7 +129,7 @@ def executions(session: Session, yard: str) -> list[str]:
 
 
 def stacks(session: Session, yard: str) -> list[str]:
-    """The names of the yard's stacks, in the order in which they can be deleted: who imports goes before."""
+    """Return the yard's stacks in the order of their deletion: a stack that imports comes before the exporting one."""
     pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
     ours = [
         stack
@@ -141,12 +142,12 @@ def stacks(session: Session, yard: str) -> list[str]:
 
 
 def delete_stacks(session: Session, yard: str, said: Callable[[str], None] = lambda _: None) -> None:
-    """Delete the yard's stacks, after the grants of its policies, which would hold them; `said` is called with each
-    before. Raises RunsRunning and HostsRunning while the yard has any, StackNotDeleted."""
+    """Delete the grants of the yard's policies, which would block the deletion, and then its stacks. `said` is called
+    before each deletion. Raise RunsRunning, HostsRunning or StackNotDeleted."""
     if going := executions(session, yard):
         raise RunsRunning(
             f"the yard {yard} runs {counted(len(going), 'execution')}: {', '.join(going)}",
-            "they would launch hosts, and nothing would stop these once patrol is gone",
+            "they would launch hosts, and nothing would stop these hosts without patrol",
             f"aws stepfunctions stop-execution --region {session.region} --execution-arn {going[0]}",
         )
     _refuse_hosts(session, yard)
@@ -160,7 +161,7 @@ def delete_stacks(session: Session, yard: str, said: Callable[[str], None] = lam
         client.delete_stack(StackName=name)
         if reason := _reason_to_stay(session, name):
             raise StackNotDeleted(
-                f"the stack {name} was not deleted", reason, "mend what it says, then the same command again"
+                f"the stack {name} was not deleted", reason, "fix the reason, then run the same command again"
             )
     _refuse_hosts(session, yard)
 
@@ -171,7 +172,7 @@ def holders_of(held: Mapping[str, Iterable[people.Holder]]) -> list[str]:
 
 
 def left(session: Session, yard: str) -> list[Leftover]:
-    """What has the yard's tag or name, and no stack deletes."""
+    """Return the resources with the yard's tag or name that no stack deletes."""
     tables = retained.tables(session, yard)
     prices = _prices(session, tables)
     found = [
@@ -189,7 +190,7 @@ def left(session: Session, yard: str) -> list[Leftover]:
 
 
 def remove(session: Session, things: Collection[Leftover]) -> None:
-    """Delete them for good. There is no way back."""
+    """Delete resources permanently."""
     ec2 = session.client("ec2")
     for thing in things:
         match thing.kind:
@@ -213,8 +214,8 @@ def remove(session: Session, things: Collection[Leftover]) -> None:
 
 
 def _empty(session: Session, bucket: str) -> None:
-    """Delete every version of every object, a page at a time until no page is left: also what is written meanwhile.
-    Raises BucketNotEmptied."""
+    """Delete every version of every object, page by page until the bucket is empty, including objects that are written
+    meanwhile. Raise BucketNotEmptied."""
     client = session.client("s3")
     while True:
         page = client.list_object_versions(Bucket=bucket, MaxKeys=PAGE)
@@ -227,8 +228,8 @@ def _empty(session: Session, bucket: str) -> None:
             first, number = refused[0], counted(len(refused), "version")
             raise BucketNotEmptied(
                 f"S3 refused to delete {number} of objects in {bucket}; {first['Key']}: {first['Message']}",
-                "the bucket stays, and goes on costing its storage; what was deleted before is gone",
-                f"allow s3:DeleteObjectVersion on arn:aws:s3:::{bucket}/*, then the same command again",
+                "the bucket stays, and its storage is still billed; some objects are already deleted",
+                f"allow s3:DeleteObjectVersion on arn:aws:s3:::{bucket}/*, then run the same command again",
             )
 
 
@@ -236,13 +237,13 @@ def _refuse_hosts(session: Session, yard: str) -> None:
     if living := hosts(session, yard):
         raise HostsRunning(
             f"the yard {yard} has {counted(len(living), 'host')}: {', '.join(living)}",
-            "nothing would stop them once patrol is gone",
+            "nothing would stop them without patrol",
             f"aws ec2 terminate-instances --region {session.region} --instance-ids {' '.join(living)}",
         )
 
 
 def _await_ending_hosts(session: Session, yard: str, said: Callable[[str], None]) -> None:
-    """Wait for instances that are shutting down: the network cannot be deleted before. Raises HostsRunning."""
+    """Wait for instances that are shutting down, because they block the deletion of the network. Raise HostsRunning."""
     ending = [host for host, state in _hosts(session, yard) if state == SHUTTING_DOWN]
     if not ending:
         return
@@ -255,13 +256,14 @@ def _await_ending_hosts(session: Session, yard: str, said: Callable[[str], None]
     except WaiterError as error:
         raise HostsRunning(
             f"{', '.join(ending)} did not end: {error}",
-            "the yard's network cannot be deleted before, and nothing was deleted",
-            "wait until EC2 has ended the host, then the same command again",
+            "hosts block the deletion of the yard's network; nothing was deleted",
+            "wait until EC2 has ended the host, then run the same command again",
         ) from error
 
 
 def _reason_to_stay(session: Session, stack: str) -> str:
-    """Waits until the stack is gone: nothing; or is not: why. One whose export is in use goes back to what it was."""
+    """Wait until the stack is deleted and return an empty text. Return the reason if it is not deleted. A stack whose
+    export is in use returns to its earlier state."""
     client = session.client("cloudformation")
     while True:
         try:
@@ -278,7 +280,7 @@ def _reason_to_stay(session: Session, stack: str) -> str:
 
 
 def _refusals(session: Session, stack: str) -> Iterator[str]:
-    """What CloudFormation says of every resource it could not delete."""
+    """Yield CloudFormation's reasons for each resource that was not deleted."""
     pages = session.client("cloudformation").get_paginator("describe_stack_events").paginate(StackName=stack)
     for page in pages:
         for event in page["StackEvents"]:
@@ -288,11 +290,11 @@ def _refusals(session: Session, stack: str) -> Iterator[str]:
 
 
 Found = tuple[Kind, str, float, str]
-"""A thing's kind and name, its GiB, and what else there is to say of it."""
+"""A resource's kind and name, its GiB, and a description."""
 
 
 def _prices(session: Session, tables: Iterable[Mapping[str, Any]]) -> Prices:
-    """What patrol has kept; nothing where the ledger is gone, or patrol was never told."""
+    """Return the prices in the ledger, or no prices without a ledger or before patrol has read them."""
     for table in tables:
         row = session.resource("dynamodb").Table(table["TableName"]).get_item(Key=PRICES).get("Item", {})
         if row.get("read"):
@@ -302,7 +304,7 @@ def _prices(session: Session, tables: Iterable[Mapping[str, Any]]) -> Prices:
 
 
 def _images(session: Session, yard: str) -> Iterator[Found]:
-    """Each with its snapshots; then snapshots of which the image is gone."""
+    """Yield the images, which include their snapshots, and then snapshots whose image is gone."""
     ec2, filters = session.client("ec2"), [{"Name": f"tag:{Tag.YARD}", "Values": [yard.lower()]}]
     snapshots = {
         each["SnapshotId"]: each
@@ -342,7 +344,7 @@ def _buckets(session: Session, yard: str) -> Iterator[Found]:
 
 
 def _log_groups(session: Session, yard: str) -> Iterator[Found]:
-    """Those that functions made anew which wrote once more while their stack was deleted."""
+    """Yield the log groups that functions created again by writing while their stack was deleted."""
     pages = session.client("logs").get_paginator("describe_log_groups")
     for page in pages.paginate(logGroupNamePrefix=f"/{yard.lower()}/"):
         for group in page["logGroups"]:
@@ -350,7 +352,7 @@ def _log_groups(session: Session, yard: str) -> Iterator[Found]:
 
 
 def _parameters(session: Session, yard: str) -> Iterator[Found]:
-    """Secrets of jobs, which people have put there, and whatever else has a name of the yard."""
+    """Yield the secrets of jobs that users stored, and other parameters with the yard's prefix."""
     pages = session.client("ssm").get_paginator("describe_parameters")
     below = [{"Key": "Name", "Option": "BeginsWith", "Values": [f"/{yard.lower()}/"]}]
     for page in pages.paginate(ParameterFilters=below):

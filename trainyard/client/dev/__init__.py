@@ -1,1 +1,1 @@
-"""Dev hosts: found by their names, brought up and taken down."""
+"""Dev hosts: find them by name, bring them up and take them down."""

@@ -1,4 +1,4 @@
-"""A dev host is taken down: its disk, an image of it, or nothing of it stays."""
+"""Take a dev host down, and keep its disk, an image of it, or nothing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MOST_SECONDS = 1200.0
 
 
 def take_down(yard: Deployment, name: str, keep: Keep, tell: Tell) -> None:
-    """Have it cost no more than what is kept. May be asked for again. Raises HostNotFound; HostRefused where that
-    cannot be kept; Denied of somebody else's."""
+    """Reduce a dev host to the part that is kept. Repeating it is safe. Raise HostNotFound, HostRefused if that part
+    cannot be kept, or Denied for another user's dev host."""
     if keep is not Keep.NOTHING and (begun := requests.under_way(yard, name)):
         raise HostRefused(
             f"{name} is being launched, by {begun.id}",
-            "one that is not ready yet has nothing to keep",
-            f"{command_line('dev', 'down', name, '--keep', 'nothing')}, or this again in a minute",
+            "a host that is not ready yet has nothing to keep",
+            f"{command_line('dev', 'down', name, '--keep', 'nothing')}, or repeat this in a minute",
         )
     match keep:
         case Keep.DISK:
@@ -42,15 +42,17 @@ def _stop(yard: Deployment, host: DevHost, tell: Tell) -> None:
             command_line("dev", "down", host.name, "--keep", "image"),
         )
     if host.state == "pending":
-        raise HostRefused(f"{host.instance} is pending", "it starts now", "this again in a minute")
-    with hosts.used(yard, host):
+        raise HostRefused(f"{host.instance} is pending", "it is starting", "repeat this in a minute")
+    with hosts.explain_denials(yard, host):
         if host.state == "running":
             yard.session.client("ec2").stop_instances(InstanceIds=[host.instance])
             tell(f"{host.instance} stops, and keeps its disk")
     ends = time.monotonic() + MOST_SECONDS
     while time.monotonic() < ends and (state := _state(yard, host)) != "stopped":
         if state not in ("running", "stopping"):
-            raise HostNotFound(f"{host.instance} is gone", "somebody has ended it", hosts.up_line(host.name))
+            raise HostNotFound(
+                f"{host.instance} is gone", "it was terminated meanwhile", hosts.up_line(host.name)
+            )
         time.sleep(requests.LOOK_SECONDS)
     tell(f"{host.instance} is stopped")
 
@@ -62,9 +64,9 @@ def _state(yard: Deployment, host: DevHost) -> str:
 
 
 def _freeze(yard: Deployment, name: str, tell: Tell) -> None:
-    """The images that it had before are of no use once the new one is there."""
+    """Make an image of the host, and delete the host's earlier images once the new one exists."""
     host = hosts.find(yard, name)
-    hosts.check_owner(yard, host, "its owner alone has it made an image")
+    hosts.check_owner(yard, host, "only its owner may make an image of it")
     before = [image for image in hosts.images(yard, name) if image.owner == host.owner]
     summary = requests.follow(requests.begin(yard, name, dev.IMAGE), tell)
     tell(f"{name} is the image {summary['image']}, and {host.instance} ends")
@@ -72,7 +74,7 @@ def _freeze(yard: Deployment, name: str, tell: Tell) -> None:
 
 
 def _end(yard: Deployment, name: str, tell: Tell) -> None:
-    """A launch that goes on is stopped first: else it would try another host."""
+    """End the host. A running launch is stopped first, because it would try another host."""
     if begun := requests.under_way(yard, name):
         begun.stop(now=True)
         tell(f"{begun.id}, which was bringing it up, is stopped")
@@ -80,11 +82,11 @@ def _end(yard: Deployment, name: str, tell: Tell) -> None:
     if begun is None and not there and not kept:
         raise HostNotFound(
             f"the yard {yard.name} has no dev host {name}",
-            "nothing of it is there",
+            "it has neither a host nor an image",
             command_line("dev", "ls"),
         )
     for host in there:
-        with hosts.used(yard, host):
+        with hosts.explain_denials(yard, host):
             yard.session.client("ec2").terminate_instances(InstanceIds=[host.instance])
             tell(f"{host.instance} ends, and its disk with it")
     _delete(yard, kept, tell)
@@ -92,6 +94,6 @@ def _end(yard: Deployment, name: str, tell: Tell) -> None:
 
 def _delete(yard: Deployment, images: list[DevImage], tell: Tell) -> None:
     for image in images:
-        with hosts.used(yard, image):
+        with hosts.explain_denials(yard, image):
             yard.session.client("ec2").deregister_image(ImageId=image.image, DeleteAssociatedSnapshots=True)
             tell(f"the image {image.image} is deleted")

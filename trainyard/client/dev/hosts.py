@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DevHost:
-    """One dev host that there is, running or stopped. `price` is dollars an hour while it runs, without its disk of
-    `disk_gib`; None where nobody has noted it."""
+    """One dev host, running or stopped."""
 
     name: str
     owner: str
@@ -33,11 +32,12 @@ class DevHost:
     run: str
     launched: datetime
     price: float | None
+    """Dollars an hour while it runs, without its disk; None if the price was not recorded."""
     disk_gib: int | None
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> Self:
-        """From DescribeInstances."""
+        """Read a dev host from DescribeInstances."""
         tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", [])}
         return cls(
             name=tags[Tag.DEV],
@@ -56,7 +56,7 @@ class DevHost:
 
 @dataclass(frozen=True)
 class DevImage:
-    """What a dev host is kept as. `made`: when; `gib` of its disk."""
+    """An image of a dev host. `made` is its time, `gib` the size of its disk."""
 
     name: str
     owner: str
@@ -69,7 +69,7 @@ class DevImage:
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> Self:
-        """From DescribeImages."""
+        """Read an image from DescribeImages."""
         tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", [])}
         disks = [
             each["Ebs"].get("VolumeSize", 0) for each in described["BlockDeviceMappings"] if "Ebs" in each
@@ -87,7 +87,7 @@ class DevImage:
 
 
 def images(yard: Deployment, name: str | None = None) -> list[DevImage]:
-    """The images of the yard's dev hosts (of that name), the newest first."""
+    """Return the images of the yard's dev hosts, or of one dev host, the newest first."""
     pages = yard.session.client("ec2").get_paginator("describe_images")
     found = pages.paginate(Owners=["self"], Filters=_filters(yard, name))
     made = [DevImage.of(each) for page in found for each in page["Images"]]
@@ -95,7 +95,7 @@ def images(yard: Deployment, name: str | None = None) -> list[DevImage]:
 
 
 def hosts(yard: Deployment, name: str | None = None) -> list[DevHost]:
-    """All of the yard's that are there (of that name), the newest first."""
+    """Return the yard's dev hosts, or those of one name, the newest first."""
     pages = yard.session.client("ec2").get_paginator("describe_instances")
     pages = pages.paginate(Filters=_filters(yard, name))
     found = [each for page in pages for held in page["Reservations"] for each in held["Instances"]]
@@ -116,7 +116,7 @@ def up_line(name: str) -> str:
 
 
 def find(yard: Deployment, name: str) -> DevHost:
-    """The dev host of that name, in whatever state. Raises HostNotFound."""
+    """Return the dev host of this name in any state. Raise HostNotFound."""
     found = hosts(yard, name)
     if not found:
         raise HostNotFound(
@@ -128,39 +128,39 @@ def find(yard: Deployment, name: str) -> DevHost:
 
 
 def running(yard: Deployment, name: str) -> DevHost:
-    """The dev host of that name, which runs. Raises HostNotFound; HostNotConnected where it does not run."""
+    """Return the running dev host of this name. Raise HostNotFound, or HostNotConnected if it does not run."""
     host = find(yard, name)
     if host.state != "running":
-        again = f"this again in a minute; where it stops: {up_line(name)}"
+        again = f"repeat this in a minute; if it stops: {up_line(name)}"
         raise HostNotConnected(
             f"the dev host {name} ({host.instance}) is {host.state}",
-            "it can be used while it runs",
+            "it can be explain_denials while it runs",
             up_line(name) if host.state == "stopped" else again,
         )
     return host
 
 
 @contextmanager
-def used(yard: Deployment, host: DevHost | DevImage) -> Iterator[None]:
-    """What AWS denies in the block about somebody else's host is said in those words. Raises Denied."""
+def explain_denials(yard: Deployment, host: DevHost | DevImage) -> Iterator[None]:
+    """Explain denials of AWS in the block by the ownership of the host. Raises Denied."""
     try:
         yield
     except Denied as denied:
         if host.owner == known_as(yard.session):
-            ask = f"ask whoever deploys the yard to type: {command_line('yard', 'grant', 'WHO', 'user')}"
+            ask = f"ask the administrator of the yard to run: {command_line('yard', 'grant', 'WHO', 'user')}"
             raise Denied(denied.what, f"the dev host {host.name} is yours: {denied.means}", ask) from denied
         raise Denied(
             f"the dev host {host.name} is {host.owner}'s",
-            f"its owner and operators may use it ({denied.what})",
-            f"ask {host.owner}, or have one of your own: {up_line('ANOTHER-NAME')}",
+            f"only its owner and operators may use it ({denied.what})",
+            f"ask {host.owner}, or launch your own: {up_line('ANOTHER-NAME')}",
         ) from denied
 
 
 def check_owner(yard: Deployment, host: DevHost, because: str) -> None:
-    """Raises Denied where the host is somebody else's; `because` says why that matters where AWS is not asked."""
+    """Raise Denied for another user's host. `because` is the reason if AWS does not check the ownership."""
     if host.owner != (me := known_as(yard.session)):
         raise Denied(
             f"the dev host {host.name} is {host.owner}'s",
             f"{because}, and you are {me}",
-            f"ask {host.owner}, or have one of your own: {up_line('ANOTHER-NAME')}",
+            f"ask {host.owner}, or launch your own: {up_line('ANOTHER-NAME')}",
         )

@@ -1,4 +1,4 @@
-"""JupyterLab of a dev host on this computer: by a forward of its port, for as long as it is wanted."""
+"""JupyterLab of a dev host on this computer, through a forwarded port."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from trainyard.command_line import command_line
 UNIT = "trainyard-jupyter"
 LOG = "/var/log/trainyard/jupyter.log"
 SERVES_SECONDS = 60
-"""In which it serves once its host can be reached."""
+"""The time in which JupyterLab serves once its host is reachable."""
 REACHED_SECONDS = 180.0
-"""In which a host that boots can be reached."""
+"""The time in which a booting host becomes reachable."""
 AGAIN_SECONDS = 2.0
 LINES_SAID = 6
 
 
 @dataclass(frozen=True)
 class Jupyter:
-    """Where it serves on the host, and what it asks for."""
+    """The port and the token of JupyterLab on the host."""
 
     port: int
     token: str
 
     def address(self, local: int) -> str:
-        """To be opened in a browser here: whoever has it is in."""
+        """Return the address for a browser on this computer. It contains the token, which gives access."""
         return f"http://{forward.LOOPBACK}:{local}/lab?token={self.token}"
 
 
 def find(yard: Deployment, name: str, tell: Tell) -> tuple[DevHost, Jupyter]:
-    """As soon as it serves. A host that boots is waited for. Raises JupyterNotThere, HostNotFound, HostNotConnected,
+    """Wait until JupyterLab serves, and for a host that boots. Raise JupyterNotThere, HostNotFound, HostNotConnected or
     Denied."""
     ends = time.monotonic() + REACHED_SECONDS
     told = False
@@ -66,10 +66,12 @@ def find(yard: Deployment, name: str, tell: Tell) -> tuple[DevHost, Jupyter]:
 
 
 def hold(yard: Deployment, name: str, local: int, ready: Callable[[str], None], tell: Tell) -> None:
-    """Hold a way to it from `local` (0: any port that is free) of this computer's loopback, until a signal ends this.
-    A session that is over is followed by another, on the host that has the name by then. `ready` is given the address
-    whenever it is another one than before; `tell` sentences for the person. Raises NotHere where the port is taken
-    here, and what `find` raises."""
+    """Forward JupyterLab to the port `local` of this computer's loopback interface (0 for any free port) until a signal
+    ends the process.
+
+    A session that ends is followed by another one, on the current host of the name. `ready` is called with each new
+    address, `tell` with sentences for the user. Raise NotHere if the port is in use, and the errors of `find`.
+    """
     _check_free(local)
     host, found = find(yard, name, tell)
     port, said = local, ""
@@ -91,15 +93,15 @@ def hold(yard: Deployment, name: str, local: int, ready: Callable[[str], None], 
 
 
 def _check_free(port: int) -> None:
-    """Before anybody waits. Raises NotHere."""
+    """Raise NotHere at once if the port is in use."""
     try:
         forward.listen(port).close()
     except NotHere as taken:
-        raise NotHere(taken.what, taken.means, "the same with --port 0, for any that is free") from taken
+        raise NotHere(taken.what, taken.means, "repeat this with --port 0 for any free port") from taken
 
 
 class Watch:
-    """What the forward says, and why nothing answers, where it says that."""
+    """The messages of the forward. If nothing answers, the reason is looked up on the host."""
 
     def __init__(self, yard: Deployment, host: DevHost, tell: Tell) -> None:
         self._yard, self._host, self._tell = yard, host, tell
@@ -123,7 +125,8 @@ class Watch:
 
 
 def ask(yard: Deployment, host: DevHost, tell: Tell) -> Jupyter:
-    """Of the host itself, which waits a while for it. Raises JupyterNotThere, HostNotConnected, Denied."""
+    """Ask the host for its JupyterLab, which may take a while to start. Raise JupyterNotThere, HostNotConnected or
+    Denied."""
     line = f"trainyard jupyter --wait {SERVES_SECONDS}"
     code, said = shell.ask(yard, host.instance, line, tell)
     try:
@@ -133,15 +136,15 @@ def ask(yard: Deployment, host: DevHost, tell: Tell) -> Jupyter:
             return Jupyter(int(found["port"]), str(found["token"]))
     except (ValueError, KeyError, TypeError) as error:
         raise JupyterNotThere(
-            f"{host.name} does not say how its JupyterLab is",
-            f"its image is of an older yard, or is none of the yard's ({said.strip()[-200:] or f'exit code {code}'})",
+            f"{host.name} does not report the state of JupyterLab",
+            f"its image was made by an older yard or outside of it ({said.strip()[-200:] or f'exit code {code}'})",
             f"{command_line('image', 'bake')}, then {hosts.up_line('ANOTHER-NAME')}",
         ) from error
     raise not_there(host.name, way, log)
 
 
 def not_there(name: str, way: str, log: str) -> JupyterNotThere:
-    """Of what the host of that name has said: `way` is training.host.dev.jupyter's."""
+    """Return the error for a host's answer. `way` is a state of training.host.dev.jupyter."""
     last = " / ".join(line.strip() for line in log.splitlines()[-LINES_SAID:] if line.strip())
     again = f"sudo systemctl reset-failed {UNIT}; sudo systemctl start {UNIT}"
     start = command_line("dev", "shell", name, "--", again)
@@ -150,30 +153,30 @@ def not_there(name: str, way: str, log: str) -> JupyterNotThere:
         case "absent":
             return JupyterNotThere(
                 f"the image of {name} has no JupyterLab",
-                "it was baked on a local cloud before `make jupyter`, or its base image says JUPYTER=none",
-                f"make jupyter (or mend the base image), {bake}, then {hosts.up_line('ANOTHER-NAME')}",
+                "it was baked on a local cloud before `make jupyter`, or its base image has JUPYTER=none",
+                f"make jupyter (or fix the base image), {bake}, then {hosts.up_line('ANOTHER-NAME')}",
             )
         case "idle":
             return JupyterNotThere(
                 f"JupyterLab does not run on {name}",
-                "somebody has stopped it, or its agent has not come up",
+                "a user has stopped it, or its agent has not started",
                 start,
             )
         case "failed":
             return JupyterNotThere(
-                f"JupyterLab of {name} ends whenever it is started",
+                f"JupyterLab of {name} ends each time it is started",
                 f"the end of its log, {LOG}: {last or '(empty)'}",
-                f"mend what it says, then {start}",
+                f"fix the reason in the log, then {start}",
             )
     return JupyterNotThere(
         f"JupyterLab of {name} does not answer after {SERVES_SECONDS} s",
         f"the end of its log, {LOG}: {last or '(empty)'}",
-        f"this again, or {command_line('dev', 'shell', name, '--', 'cat', LOG)}",
+        f"repeat this, or {command_line('dev', 'shell', name, '--', 'cat', LOG)}",
     )
 
 
 def _find_again(yard: Deployment, name: str, tell: Tell) -> tuple[DevHost, Jupyter]:
-    """Also after a while without a network."""
+    """Find JupyterLab again, also after an interruption of the network."""
     while True:
         try:
             return find(yard, name, tell)
@@ -182,4 +185,4 @@ def _find_again(yard: Deployment, name: str, tell: Tell) -> tuple[DevHost, Jupyt
 
 
 def _silent(sentence: str) -> None:
-    """Nobody is to hear that."""
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-"""All dev hosts of a yard, those also that are images now, with what they cost."""
+"""All dev hosts list_dev_hosts a yard, including those that are kept as images, with their costs."""
 
 from __future__ import annotations
 
@@ -13,26 +13,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Listed:
-    """`state` is the instance's, or `image`; `place` the instance or the image. Dollars `per_hour` now, and `per_month`
-    if it stays as it is; None where nobody knows the price. `images` beside a host: of older files, each of which costs
-    `images_per_month` in all."""
+    """A dev host, or the image that it is kept as."""
 
     name: str
     owner: str
     state: str
+    """The state of the instance, or `image`."""
     place: str
+    """The id of the instance or of the image."""
     type: str
     zone: str
     market: str
     per_hour: float | None
+    """Dollars an hour now; None if the price is unknown."""
     per_month: float | None
+    """Dollars a month in this state; None if the price is unknown."""
     images: tuple[str, ...] = ()
+    """Images with older files beside the host or the image."""
     images_per_month: float = 0.0
+    """Dollars a month of all these images."""
 
 
-def of(yard: Deployment) -> list[Listed]:
-    """By name."""
-    region, made = prices.of_region(yard), hosts.images(yard)
+def list_dev_hosts(yard: Deployment) -> list[Listed]:
+    """Return the dev hosts by name."""
+    region, made = prices.read_prices(yard), hosts.images(yard)
     found = []
     for host in hosts.hosts(yard):
         cost = prices.cost(region, host.price, host.disk_gib or 0)

@@ -1,4 +1,4 @@
-"""What a dev host costs: an hour while it runs, and a month for what it keeps."""
+"""The cost of a dev host: an hour while it runs, and a month in each state."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ class Prices:
 
 @dataclass(frozen=True)
 class Cost:
-    """Dollars: `hour` while it runs, its disk included; None where nobody knows the price. A month, if it stays all of
-    it: `running`, `disk` of one that is stopped, `image` of one that has become an image (at most: of the whole disk).
-    """
+    """The cost in dollars of a dev host."""
 
     hour: float | None
+    """An hour while it runs, with its disk; None if the price is unknown."""
     running: float | None
+    """A month while it runs."""
     disk: float
+    """A month while it is stopped."""
     image: float
+    """The most for a month as an image."""
 
     def of(self, state: str) -> float | None:
-        """A month in that state: an instance's, or `image`."""
+        """Return the cost of a month in a state: an instance's state, or `image`."""
         match state:
             case "image":
                 return self.image
@@ -41,8 +43,8 @@ class Cost:
                 return self.running
 
 
-def of_region(yard: Deployment) -> Prices:
-    """As patrol has read them; where it has not, those of the catalogue's region."""
+def read_prices(yard: Deployment) -> Prices:
+    """Return the prices that patrol has read, or those of the catalog's region."""
     table = yard.session.resource("dynamodb").Table(yard.table)
     row = table.get_item(Key={"pk": "patrol", "sk": "prices"}).get("Item", {})
     known = row.get("storage", {})
@@ -50,7 +52,7 @@ def of_region(yard: Deployment) -> Prices:
 
 
 def cost(prices: Prices, price: float | None, gib: int) -> Cost:
-    """Of a host of `price` dollars an hour with a disk of so many GiB."""
+    """Return the cost of a host of `price` dollars an hour with a disk of `gib` GiB."""
     disk = gib * prices.disk
     hour = None if price is None else price + disk / HOURS_A_MONTH
     running = None if hour is None else hour * HOURS_A_MONTH

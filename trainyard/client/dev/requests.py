@@ -1,4 +1,4 @@
-"""What is asked of the yard about a dev host, by an event in one's own name, and followed to its end."""
+"""Requests about a dev host: an event in the user's name starts a run, which is followed to its end."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from trainyard.protocol.ledger.yard import DevImaging, DevRow
 from trainyard.protocol.requests import DevHost
 
 Tell = Callable[[str], None]
-"""Of each step, in a sentence."""
+"""Called with a sentence for each step."""
 LOOK_SECONDS = 1.0
 IMAGING = "dev-imaging"
-"""The key of the ledger's rows of snapshots that may image a dev host (docs/contracts/ledger.md)."""
+"""The partition key of the ledger's rows of snapshots of dev hosts (docs/contracts/ledger.md)."""
 WORKFLOWS = {dev.UP: "dev-host", dev.IMAGE: "snapshot"}
 
 
 def begin(yard: Deployment, name: str, want: str, asked: Mapping[str, Any] | None = None) -> Run:
-    """Ask for the dev host `up`, or as an `image`; answers the run that sees to it. Raises NotTaken, RunNotStarted."""
+    """Request the dev host `up`, or an `image` of it, and return the run. Raise NotTaken or RunNotStarted."""
     run = f"{dev.family(name)}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     people.ask(yard, DevHost(run=run, name=name, want=want, asked=dict(asked or {})))
     try:
@@ -38,13 +38,13 @@ def begin(yard: Deployment, name: str, want: str, asked: Mapping[str, Any] | Non
     except RunNotStarted as late:
         raise RunNotStarted(
             late.what,
-            "the function signal has not heard of the event, or has failed",
+            "the function signal has not received the event, or has failed",
             f"aws logs tail /{yard.name.lower()}/functions/signal",
         ) from late
 
 
 def under_way(yard: Deployment, name: str) -> Run | None:
-    """The launch of one's own dev host of that name, where it is not over."""
+    """Return the running launch of the user's own dev host of this name, if there is one."""
     table = yard.session.resource("dynamodb").Table(yard.table)
     item = table.get_item(Key={"pk": dev.WORD, "sk": name}, ConsistentRead=True).get("Item")
     row = reading.read(DevRow, item, name=name) if item else None
@@ -55,7 +55,7 @@ def under_way(yard: Deployment, name: str) -> Run | None:
 
 
 def imaging(yard: Deployment, instance: str) -> Run | None:
-    """The snapshot that makes an image of the dev host now, as its owner or patrol has asked, after which that ends."""
+    """Return the running snapshot of the dev host, which its owner or patrol requested and which ends the host."""
     table = yard.session.resource("dynamodb").Table(yard.table)
     rows = table.query(KeyConditionExpression=Key("pk").eq(IMAGING), ConsistentRead=True)["Items"]
     found = (reading.read(DevImaging, row, run=str(row["sk"])) for row in rows)
@@ -64,7 +64,7 @@ def imaging(yard: Deployment, instance: str) -> Run | None:
 
 
 def _is_over(run: Run) -> bool:
-    """One that was never started is over, too."""
+    """Return True if the run has ended, or was never started."""
     try:
         return run.execution.is_over
     except ClientError as error:
@@ -79,7 +79,7 @@ def _run(yard: Deployment, want: str, run: str) -> Run:
 
 
 def once(tell: Tell) -> Tell:
-    """Without what was told just before."""
+    """Return a function that leaves out repetitions of the last step."""
     last = ""
 
     def told(step: str) -> None:
@@ -92,7 +92,8 @@ def once(tell: Tell) -> Tell:
 
 
 def follow(run: Run, tell: Tell) -> dict[str, Any]:
-    """Tell what happens to it until it is over; its summary. Raises RunRefused, RunFailed with its own reason."""
+    """Report each event of the run until it ends, and return its summary. Raise RunRefused, or RunFailed with the run's
+    reason."""
     told = 0
     while True:
         over = run.execution.is_over

@@ -1,7 +1,6 @@
-"""ssh to dev hosts, over a session: what this computer and the host must know of each other, and nothing on trust.
+"""ssh to dev hosts through a session. Host and user exchange their keys by a session command.
 
-Each learns the other's key by a session command: AWS vouches for the host, IAM for the person. All that is written here
-lies in `~/.ssh/trainyard`, but for one line of `~/.ssh/config` that brings it in.
+AWS verifies the host, and IAM the user. All files are in `~/.ssh/trainyard`; one line of `~/.ssh/config` includes them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from trainyard.command_line import command_line
 
 PORT = 22
 LOCAL = ("127.0.0.1", "localhost")
-"""Where a local cloud's endpoint is."""
+"""The hosts of a local cloud's endpoint."""
 KEY = re.compile(r"^(?:ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/=]+", re.MULTILINE)
 WHO = re.compile(r"^account (\S+)$", re.MULTILINE)
 BEGIN, END = "# --- trainyard: dev hosts (trainyard dev code) ---", "# --- trainyard: end ---"
@@ -43,7 +42,7 @@ true
 
 @dataclass(frozen=True)
 class Files:
-    """Of the person whose home this is. `alias` is what ssh calls the host."""
+    """The files in a user's home. `alias` is the host's name for ssh."""
 
     home: Path
     alias: str
@@ -58,7 +57,7 @@ class Files:
 
     @property
     def key(self) -> Path:
-        """The private key, for dev hosts alone; the public one beside it."""
+        """Return the private key, which is used only for dev hosts. The public key lies beside it."""
         return self.folder / "key"
 
     @property
@@ -67,12 +66,12 @@ class Files:
 
     @property
     def known(self) -> Path:
-        """The host's keys, below a line that says which instance has them."""
+        """Return the file of the host's keys, below a line with the instance they belong to."""
         return self.folder / f"{self.alias}.known_hosts"
 
     @property
-    def of_ssh(self) -> Path:
-        """What ssh reads by itself."""
+    def default_config(self) -> Path:
+        """Return the file that ssh reads by default."""
         return self.home / ".ssh" / "config"
 
 
@@ -136,14 +135,14 @@ def entry(files: Files, account: str, proxy: Sequence[str]) -> str:
 def include(files: Files) -> bool:
     """Have ssh, and the editors that ask it, read what lies in the folder: one block at the top of `~/.ssh/config`, the
     rest of which stays as it is. Whether it was not there."""
-    before = files.of_ssh.read_text() if files.of_ssh.exists() else ""
+    before = files.default_config.read_text() if files.default_config.exists() else ""
     block = f"{BEGIN}\n{INCLUDE}\n{END}\n"
     there = re.compile(rf"^{re.escape(BEGIN)}\n.*?^{re.escape(END)}\n?\n?", re.DOTALL | re.MULTILINE)
     rest = there.sub("", before)
     after = f"{block}\n{rest}" if rest else block
     if after == before:
         return False
-    _write(files.of_ssh, after)
+    _write(files.default_config, after)
     return True
 
 

@@ -42,7 +42,7 @@ def bring_up(yard: Deployment, name: str, asked: Mapping[str, Any], tell: Tell) 
             tell(f"{host.instance} becomes an image first, by {making.id}, and ends")
             making.wait(MOST_SECONDS)
         elif host.state == "stopped":
-            with hosts.used(yard, host):
+            with hosts.explain_denials(yard, host):
                 if not _start(yard, host, tell):
                     tell(f"EC2 has no room for it in {host.zone}: it becomes an image, for another zone")
                     requests.follow(requests.begin(yard, name, dev.IMAGE), tell)

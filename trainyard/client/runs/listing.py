@@ -57,7 +57,7 @@ class ListedRun:
     @property
     def ending(self) -> str | None:
         """Return how the run ended, in words: `Finished, but ...` if something speaks against its success."""
-        return ends.named(self.outcome, self.reason) if self.outcome else None
+        return ends.outcome_in_words(self.outcome, self.reason) if self.outcome else None
 
     @property
     def but(self) -> str | None:

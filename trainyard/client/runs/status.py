@@ -52,7 +52,7 @@ class RunStatus:
     def word(self) -> str:
         """The word for the state, and for how the run ended (trainyard/core/model/states.py)."""
         if self.execution.is_over and self.row and self.row.outcome:
-            return ends.named(self.row.outcome, self.row.reason)
+            return ends.outcome_in_words(self.row.outcome, self.row.reason)
         return states.word_for(self.state, self.kind)
 
     @property

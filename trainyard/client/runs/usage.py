@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from trainyard.core.model.instance_types import catalogue
+from trainyard.core.model.instance_types import catalog
 from trainyard.protocol import host_metrics
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def usage_of(session: Session, hosts: Sequence[Host], now: datetime) -> tuple[Us
 
 
 def _has(host: Host, measure: Measure) -> bool:
-    known = catalogue().types.get(host.type)
+    known = catalog().types.get(host.type)
     return not measure.needs_gpu or known is None or known.gpus > 0
 
 

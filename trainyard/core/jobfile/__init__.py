@@ -1,1 +1,1 @@
-"""From the text of a job file to a job, or to every fault of it at once."""
+"""From the text of a job file to a job, or to all of its faults at once."""

@@ -1,6 +1,6 @@
-"""The job file: read, checked, and either a Job or every fault of it at once.
+"""The check of a job file, which results in a Job or in all of its faults.
 
-Apart from model/job.py, which says its keys, because yaml costs a tenth of boto3's import.
+Separate from model/job.py, which declares the keys, because importing yaml takes a tenth of the time of boto3's import.
 """
 
 import re
@@ -22,7 +22,7 @@ UPLOADED = r"\S{1,1024}"
 
 @dataclass(frozen=True, kw_only=True)
 class JobSource:
-    """What the execution's input names: an object under jobs/, or the job itself."""
+    """The input of an execution: the key of a job file under jobs/, or the job itself."""
 
     job_key: str | None = key(
         None,
@@ -40,43 +40,47 @@ class JobSource:
 
     @property
     def name(self) -> str:
-        """Whose faults a reason tells."""
+        """Return the name under which a reason lists the faults."""
         return self.job_key or "the execution's input"
 
     @property
     def is_to_be_planned(self) -> bool:
-        """And nothing more: it was asked for so, or the job file is called so (digits.plan.yaml)."""
+        """Return True if the job is only planned: the input asks for it, or the file is named like digits.plan.yaml."""
         return self.dry_run or re.fullmatch(PLANNED, self.job_key or "") is not None
 
 
 def read_input(execution_input: object) -> JobSource | InputFaults:
-    """What to run: exactly one of `job_key` (with `version_id`, `etag`) and `job`."""
+    """Read the input of an execution, which has either `job_key` (with `version_id` and `etag`) or `job`."""
     source, section = Record(JobSource).read_document(execution_input)
     section.require_one(("job_key", "job"), '{"job_key": "jobs/x.yaml"} or {"job": {...}}')
     return InputFaults("The execution's input", tuple(section.faults)) if section.faults else source
 
 
 def parse(text: bytes, *, source: str, bucket: str) -> Job | InputFaults:
-    """The job an uploaded file says, or every fault of it. `source` is the key, named in the reason;
-    `bucket` is the yard's, the only one URIs may name (as itself or as the placeholder BUCKET)."""
+    """Read the job in an uploaded file, or return its faults.
+
+    `source` is the file's key, which the reason names. `bucket` is the yard's bucket. URIs may name no other, either by
+    name or by the placeholder BUCKET.
+    """
     found = document.parse(text, source=source, what="a job file")
     return found if isinstance(found, InputFaults) else check(found, source=source, bucket=bucket)
 
 
 def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
-    """The job a mapping says (an inline `{"job": {...}}`), or every fault of it."""
-    found = document.opened(
+    """Read the job in a mapping such as an inline `{"job": {...}}`, or return its faults."""
+    found = document.open_document(
         job, Job, source=source, what="a job", bucket=bucket, locations=other_keys.locations()
     )
     if isinstance(found, InputFaults):
         return found
     read, section = found
-    whole = rules.settled(read, rules.Written(section.values, section.faults))
+    whole = rules.settle(read, rules.Written(section.values, section.faults))
     return InputFaults(source, tuple(section.faults)) if section.faults else whole
 
 
 def name_of(text: bytes, *, key: str) -> str:
-    """A legal job name for the run id: the one the file says if that is legal, else one made of the key."""
+    """Return a valid job name for the run id: the name in the file if it is valid, otherwise a name made from
+    the key."""
     found = (
         document.read(text, json_only=key.lower().endswith(".json"))
         if len(text) <= document.MOST_BYTES

@@ -5,12 +5,15 @@ from pathlib import PurePosixPath
 
 
 class NamesMeetError(ValueError):
-    """Raised for objects that cannot all be files of one folder; its text names both and what to do."""
+    """Two objects that cannot both be files of one folder. The text names both and the remedy."""
 
 
 def files_of(uri: str, keys: Iterable[str]) -> dict[str, str]:
-    """Return the key of each file by its path in the folder of the entry `uri`. Raises NamesMeetError if two objects
-    are one file on a disk, as `a/b` and `a//b`, or if one is a file and a folder."""
+    """Return the key of each file by its path in the folder of the entry `uri`.
+
+    Raise NamesMeetError if two objects are one file on a disk, such as `a/b` and `a//b`, or if one is a file and a
+    folder.
+    """
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
     named: dict[str, str] = {}
     for key in keys:
@@ -18,7 +21,7 @@ def files_of(uri: str, keys: Iterable[str]) -> dict[str, str]:
         if name in named:
             raise NamesMeetError(
                 f"s3://{bucket}/{named[name]} and s3://{bucket}/{key} are two objects, but on a disk both are the file "
-                f"{name}. The program would get only one of them; rename one and start again"
+                f"{name}. The program would get only one of them. Rename one and start again"
             )
         named[name] = key
     folders = {str(folder) for name in named if name != "." for folder in PurePosixPath(name).parents}

@@ -1,8 +1,8 @@
-"""A job file's text, read without YAML's surprises.
+"""The parser of job files and recipes, which avoids the surprises of YAML 1.1.
 
-YAML 1.1 reads `1:30` as 90, `010` as 8, `1e-3` as text and `no` as false; YAML 1.2 does not. Here a plain
-number is a number, everything else is text, and a bare yes/no/on/off is neither: it is reported, because its
-writer may have meant either. Aliases, tags and deep nesting are refused: no job needs them, bombs do.
+YAML 1.1 reads `1:30` as 90, `010` as 8, `1e-3` as text and `no` as false; YAML 1.2 does not. This parser reads plain
+numbers as numbers and everything else as text. A bare yes, no, on or off is reported as a fault, because its meaning is
+ambiguous. Aliases, tags and deep nesting are refused: jobs do not need them, and they can exhaust memory.
 """
 
 import json
@@ -20,19 +20,19 @@ from trainyard.values.mappings import Record
 from trainyard.values.validation import NO_LOCATIONS, BareWord, Fault, InputFaults, Section, any_of, shown
 
 MOST_BYTES = 64 * 1024
-"""Of a job file, and of a recipe."""
+"""The largest job file or recipe."""
 DEEPEST = 16
 
 
 @dataclass(frozen=True)
 class NotReadable:
-    """The text is no document; `reason` says where (line and column) and why."""
+    """A text that cannot be parsed, with the line, the column and the reason."""
 
     reason: str
 
 
 def read(text: bytes, *, json_only: bool) -> object | NotReadable:
-    """The document: mappings, lists, text, numbers, booleans and None."""
+    """Return the document: mappings, lists, texts, numbers, booleans and None."""
     try:
         decoded = text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -41,14 +41,14 @@ def read(text: bytes, *, json_only: bool) -> object | NotReadable:
 
 
 def parse(text: bytes, *, source: str, what: str) -> object | InputFaults:
-    """The document that a file holds. `source` is its key, named in the reason, and `what` it is to be."""
+    """Return the document in a file. `source` is the file's key and `what` its kind, both for the reason."""
     if len(text) > MOST_BYTES:
         return too_big(len(text), source=source, what=what)
     found = read(text, json_only=source.lower().endswith(".json"))
     return InputFaults(source, (Fault("", found.reason),)) if isinstance(found, NotReadable) else found
 
 
-def opened(
+def open_document(
     document: object,
     of: type[Value],
     *,
@@ -57,7 +57,7 @@ def opened(
     bucket: str = "",
     locations: Mapping[str, str] = NO_LOCATIONS,
 ) -> tuple[Value, Section] | InputFaults:
-    """What the document says as such a record, and its section; not of one that is no mapping at all."""
+    """Read a document as a record. Return the faults if the document is not a mapping."""
     if isinstance(document, Mapping):
         return Record(of).read_document(document, bucket=bucket, locations=locations)
     found = "it is empty" if document is None else f"it is not a mapping but {shown(document)}"
@@ -65,12 +65,12 @@ def opened(
 
 
 def too_big(size: int, *, source: str, what: str) -> InputFaults:
-    """A file of this size need not even be read."""
+    """Return the fault of a file that is too large to be read."""
     return InputFaults(source, (Fault("", f"it has {size} bytes; {what} has at most {MOST_BYTES}"),))
 
 
 def gone(key: str, version: str | None) -> InputFaults:
-    """The file was deleted before it was read."""
+    """Return the fault of a file that was deleted before it was read."""
     file = key.rpartition("/")[2]
     again = command_line("image", "bake", key) if key.startswith(IMAGES) else command_line("submit", file)
     problem = (
@@ -114,7 +114,7 @@ def _read_yaml(text: str) -> object | NotReadable:
         return NotReadable(f"it is not YAML that a job file may use: {where}{error.problem or error.context}")
     except yaml.YAMLError as error:
         return NotReadable(f"it is not YAML: {' '.join(str(error).split())}")
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # for example a number of thousands of digits
         return NotReadable(f"it holds a value that cannot be read: {error}")
     return document
 

@@ -1,4 +1,4 @@
-"""Keys that people know from other tools, and keys in the wrong section: where each belongs in a job file."""
+"""Keys of other tools and keys in a wrong section, with their location in a job file."""
 
 from collections import Counter
 
@@ -61,11 +61,11 @@ OTHER_TOOLS = {
     "max_retries": "limits.restarts",
     "tags": "labels",
 }
-"""By the key of another tool: what a job file has for it."""
+"""The location in a job file of each key of another tool."""
 
 
 def locations() -> dict[str, str]:
-    """Return where a key belongs, by the key: one of another tool, or one that one section only has."""
+    """Return the location of each key of another tool, and of each key that exists in one section only."""
     sections = {name: each.kind for name, each in keys(Job).items() if isinstance(each.kind, Record)}
     inside = [(key, name) for name, kind in sections.items() for key in keys(kind.of)]
     counts = Counter(key for key, _ in inside)

@@ -1,6 +1,5 @@
-"""Lists of packages: those of other tools, with the line that makes a list for pip of each, and what pip's own name of
-the program's folder. Hosts read this, too.
-"""
+"""Lists of packages: the formats of other tools with the command that converts each for pip, and the local paths in a
+list for pip. Hosts use this module, too."""
 
 import codecs
 import posixpath
@@ -14,7 +13,7 @@ EDITABLE = "echo '-e .' > requirements.txt"
 
 @dataclass(frozen=True)
 class OtherList:
-    """A list of another tool. `made_by`: that tool; `convert`: what to type where the list lies."""
+    """A list of another tool. `convert` is the command to run in the folder of the list."""
 
     made_by: str
     convert: str
@@ -38,15 +37,15 @@ OTHER_LISTS = {
     "pixi.toml": OtherList("Pixi", "pixi run python -m pip list --format=freeze > requirements.txt"),
     "pixi.lock": OtherList("Pixi", "pixi run python -m pip list --format=freeze > requirements.txt"),
 }
-"""By the name of the file."""
+"""The lists of other tools, by file name."""
 OTHER_ENDINGS = (".yml", ".yaml", ".toml", ".lock", ".json", ".cfg", ".py")
-"""What no list of pip's ends with."""
+"""Endings of files that are not lists for pip."""
 COMMENT = re.compile(r"(^|\s+)#.*$")
-"""pip's own pattern (pip/_internal/req/req_file.py)."""
+"""The pattern of pip itself (pip/_internal/req/req_file.py)."""
 ARCHIVES = (".whl", ".tar.gz", ".tgz", ".zip", ".tar.bz2")
-"""What pip installs as a file."""
+"""Endings of files that pip installs."""
 BUILT_BY = ("pyproject.toml", "setup.py")
-"""Files of which pip needs one to install a folder."""
+"""The files of which pip needs one to install a folder."""
 MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -54,11 +53,11 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-"""Byte order marks, with the encoding of each; those that begin with another come first."""
+"""Byte order marks with their encodings. A mark that begins with another one comes first."""
 
 
 def other_list(path: str) -> OtherList | None:
-    """Return whose list this file is; None for one that pip may read."""
+    """Return the tool whose list this file is, or None for a file that pip may be able to read."""
     name = path.rpartition("/")[2]
     if name in OTHER_LISTS:
         return OTHER_LISTS[name]
@@ -72,7 +71,7 @@ def other_list(path: str) -> OtherList | None:
 
 
 def text_of(content: bytes) -> str:
-    """Return the text of a list as pip reads it: by its byte order mark, else as UTF-8."""
+    """Decode a list as pip does: by its byte order mark, otherwise as UTF-8."""
     for mark, encoding in MARKS:
         if content.startswith(mark):
             return content.decode(encoding, errors="replace").removeprefix("\ufeff")
@@ -80,8 +79,8 @@ def text_of(content: bytes) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a list as pip reads them, without comments: a backslash at the end continues a line, except
-    that of a comment."""
+    """Return the lines of a list as pip reads them, without comments. A backslash at the end of a line continues it,
+    except in a comment."""
     lines, begun = [], ""
     for line in text.splitlines():
         is_comment = COMMENT.match(line) is not None
@@ -94,22 +93,25 @@ def lines_of(text: str) -> list[str]:
 
 
 def paths_in(content: bytes) -> tuple[str, ...]:
-    """Return what a list names of this computer: projects, wheels and folders of them, by paths that are neither
-    absolute nor filled in from the environment."""
+    """Return the local paths in a list: projects, wheels and folders of wheels. Absolute paths and paths with variables
+    are left out."""
     found = (_path_in(line) for line in lines_of(text_of(content)))
     return tuple(dict.fromkeys(path for path in found if path))
 
 
 def projects_in(content: bytes) -> tuple[str, ...]:
-    """Return the paths of `paths_in` that pip builds: folders of projects, neither wheels nor folders of wheels."""
+    """Return the paths of `paths_in` that pip builds: folders of projects."""
     lines = [line for line in lines_of(text_of(content)) if _option(line)[0] not in ("-f", "--find-links")]
     found = (_path_in(line) for line in lines)
     return tuple(dict.fromkeys(path for path in found if path and not path.endswith(ARCHIVES)))
 
 
 def base_of(paths: tuple[str, ...], own: str, holds: Callable[[str], bool]) -> str | None:
-    """Return the folder that all paths start from: the list's `own`, else the top folder (""), else None. `holds` says
-    whether the program has a path."""
+    """Return the folder that all paths are relative to: the list's folder `own`, the top folder (""), or None for
+    neither.
+
+    `holds` returns True if the program contains a path.
+    """
     for folder in dict.fromkeys((own, "")):
         if all(holds(joined(folder, path)) for path in paths):
             return folder
@@ -131,7 +133,7 @@ def _path_in(line: str) -> str | None:
 
 
 def _option(line: str) -> tuple[str, str]:
-    """Return the option and its value; no option for a line that is a requirement."""
+    """Return the option and its value. The option is empty for a requirement."""
     if not line.startswith("-"):
         return "", line
     found = re.match(r"(--[a-z-]+|-[a-zA-Z])[\s=]*(.*)", line)

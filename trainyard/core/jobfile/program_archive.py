@@ -1,4 +1,4 @@
-"""A program's archive: what is in it, and why it cannot start at all."""
+"""The contents of a source archive, and the reasons why its program cannot start."""
 
 import io
 import sys
@@ -16,7 +16,7 @@ from trainyard.values.validation import Fault, did_you_mean
 
 MOST_UNPACKED = 256 * 1024**2
 MOST_TEXT, MOST_TEXTS = 200 * 1024, 2 * 1024**2
-"""Bytes of a file, and of all files together, that are looked into: longer ones are data in Python's clothes."""
+"""The most bytes of one file, and of all files, that are inspected. Longer Python files are probably data."""
 IMAGE_PACKAGES = frozenset(
     "absl boto3 botocore google grpc h5py keras numpy pip tensorboard tensorflow tf_keras trainyard uv".split()  # noqa: SIM905
 )
@@ -25,12 +25,13 @@ IMAGE_PACKAGES = frozenset(
 
 @dataclass(frozen=True)
 class Archive:
-    """The path of every file in it, the text of those that are read, and whether any member is a link (which may
-    stand for any path)."""
+    """The contents of a source archive."""
 
     paths: frozenset[str]
     texts: Mapping[str, bytes]
+    """The text of each inspected file."""
     links: bool = False
+    """True if a member is a link, which may stand for any path."""
 
     @property
     def sources(self) -> dict[str, bytes]:
@@ -44,27 +45,27 @@ class Archive:
         return path in ("", ".") or path in self.paths or self.is_folder(path)
 
     def is_there(self, module: str) -> bool:
-        """Whether Python finds a module or package of that name in it, as text or compiled."""
+        """Return True if Python finds a module or package of this name in the archive, as source or compiled."""
         base = module.replace(".", "/")
         compiled = any(path.startswith(f"{base}.") and path.endswith((".so", ".pyc")) for path in self.paths)
         return compiled or f"{base}.py" in self.paths or self.is_folder(base)
 
     def runs(self, module: str) -> bool:
-        """Whether `python -m` can run it: a module, or a package with a `__main__`."""
+        """Return True if `python -m` can run it: a module, or a package with a `__main__`."""
         base = module.replace(".", "/")
         if self.is_folder(base) and f"{base}.py" not in self.paths:
             return self.is_there(f"{module}.__main__")
         return self.is_there(module)
 
     def entry(self, program: Program) -> list[tuple[str, str]]:
-        """(path, dotted name) of every Python file that starting the program runs, in order."""
+        """Return the path and the dotted name of every Python file that runs at the program's start, in order."""
         begun = started(program)
         if begun.file in self.sources:
             return [(begun.file, "__main__")]
         return self._entry(begun.module) if begun.module else []
 
     def _entry(self, module: str) -> list[tuple[str, str]]:
-        """The same of `python -m module`."""
+        """Return the entries of `python -m module`."""
         parts = module.split(".")
         if f"{'/'.join(parts)}/__main__.py" in self.paths:
             parts.append("__main__")
@@ -78,14 +79,16 @@ class Archive:
 
 @dataclass(frozen=True)
 class NotUnpacked:
-    """The archive cannot be unpacked, or may not be: what of it is wrong, and how another is made."""
+    """A source archive that cannot be unpacked, with the reason and the remedy."""
 
     reason: str
 
 
 def read(content: bytes, *, also: str | None = None) -> Archive | NotUnpacked | None:
-    """The archive, with the text of its Python files and of `also`, as far as they are looked into. None when it
-    unpacks to too much to look at."""
+    """Read a source archive with the text of its Python files and of `also`, up to the limits.
+
+    Return None if the unpacked archive is too large to inspect.
+    """
     paths: set[str] = set()
     texts: dict[str, bytes] = {}
     links, unpacked, left = False, 0, MOST_TEXTS
@@ -105,17 +108,17 @@ def read(content: bytes, *, also: str | None = None) -> Archive | NotUnpacked | 
                         texts[path] = held.read(member.size) if held else b""
                         left -= member.size
     except archives.NotAllowedError as danger:
-        return NotUnpacked(f"holds a member that may not be unpacked: {danger}")
+        return NotUnpacked(f"has a member that cannot be unpacked: {danger}")
     except archives.BROKEN as error:
         why = archives.shown(str(error) or type(error).__name__)
         return NotUnpacked(
-            f"is not a whole tar archive ({why}); make it again: tar czf PROGRAM.tar.gz -C FOLDER ."
+            f"is not a complete tar archive ({why}); make it again: tar czf PROGRAM.tar.gz -C FOLDER ."
         )
     return Archive(frozenset(paths), texts, links)
 
 
 def faults(job: Job, archive: Archive) -> tuple[Fault, ...]:
-    """Why the program cannot start."""
+    """Return the reasons why the program cannot start."""
     found = [*_requirements_faults(job, archive), *_entry_faults(job, archive)]
     return tuple(found or _start_faults(job, archive))
 
@@ -130,8 +133,8 @@ def _requirements_faults(job: Job, archive: Archive) -> Iterator[Fault]:
         yield Fault("program.requirements", f"{wanted} is not in {job.program.source}{hint}")
     elif wanted and (other := package_lists.other_list(wanted)):
         problem = (
-            f"{wanted} is a list of {other.made_by}, from which pip, which installs on hosts, cannot install; type in "
-            f"the folder of that file: {other.convert}, and write requirements: requirements.txt"
+            f"{wanted} is a list of {other.made_by}, which pip cannot read, and hosts install with pip. Run in the "
+            f"folder of that file: {other.convert}, and write requirements: requirements.txt"
         )
         yield Fault("program.requirements", problem)
     elif wanted:
@@ -139,8 +142,10 @@ def _requirements_faults(job: Job, archive: Archive) -> Iterator[Fault]:
 
 
 def _missing_paths(wanted: str, archive: Archive) -> Iterator[Fault]:
-    """What the list names in the program's folder and is not there. Hosts install from the list's own folder if all
-    that it names is there, else from the top folder."""
+    """Yield the paths that the list names and the program lacks.
+
+    Hosts install from the list's own folder if it contains all paths, otherwise from the top folder.
+    """
     content = archive.texts.get(wanted, b"")
     listed, own = package_lists.paths_in(content), wanted.rpartition("/")[0]
     if archive.links:
@@ -156,20 +161,20 @@ def _missing_paths(wanted: str, archive: Archive) -> Iterator[Fault]:
 
 
 def _not_built(wanted: str, base: str, projects: Iterable[str], archive: Archive) -> Iterator[Fault]:
-    """The folders that the list wants installed and that pip cannot build."""
+    """Yield the folders in the list that pip cannot build."""
     for path in projects:
         folder = package_lists.joined(base, path)
         if not any(package_lists.joined(folder, name) in archive.paths for name in package_lists.BUILT_BY):
             needs = " or ".join(package_lists.BUILT_BY)
             problem = (
-                f"{wanted} names {path}, a folder without {needs}, so pip would fail on hosts that are billed; add one "
-                f"of them there, or leave the line out: Python finds the program's own modules without it"
+                f"{wanted} names {path}, a folder without {needs}, so pip would fail on hosts that are billed. Add one "
+                f"of these files, or remove the line: Python finds the program's own modules without it"
             )
             yield Fault("program.requirements", problem)
 
 
 def _entry_faults(job: Job, archive: Archive) -> Iterator[Fault]:
-    """The module or file that is started is not where a host looks for it."""
+    """Yield the fault of a module or file that a host does not find at the program's start."""
     begun, key = started(job.program), key_of_start(job.program)
     if begun.module:
         if _is_missing(begun.module, job, archive):
@@ -188,7 +193,7 @@ def _no_file(file: str, job: Job, archive: Archive) -> str:
 
 
 def _is_missing(module: str, job: Job, archive: Archive) -> bool:
-    """A module is found as a host finds it: in the archive, then in installed packages."""
+    """Return True if a host finds the module neither in the archive nor in installed packages."""
     first = module.partition(".")[0]
     in_archive = archive.is_there(first)
     may_be_installed = bool(job.program.requirements) or first in IMAGE_PACKAGES | sys.stdlib_module_names
@@ -213,7 +218,7 @@ def _not_found(module: str, job: Job, archive: Archive) -> str:
 
 
 def _start_faults(job: Job, archive: Archive) -> Iterator[Fault]:
-    """What the program stumbles over before it has decided anything."""
+    """Yield the faults that the program meets in its first statements."""
     modules, broken = reach(archive.sources, archive.entry(job.program), at_start)
     for file in broken:
         if not file.needs:
@@ -224,9 +229,7 @@ def _start_faults(job: Job, archive: Archive) -> Iterator[Fault]:
         for node in at_start(module):
             name = next(iter(imported(node, module.package)), "")
             if f"{name}.".startswith("training.") and not archive.is_there(name):
-                problem = (
-                    f"imports {name}, which is not in the archive; what hosts have for programs is trainyard"
-                )
+                problem = f"imports {name}, which is not in the archive; hosts have the package trainyard for programs"
                 where = f"{module.path} line {getattr(node, 'lineno', 0)}"
                 yield Fault(
                     "program.source", f"{where} {problem}, as in `from trainyard.runtime import start`"

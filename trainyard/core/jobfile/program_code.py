@@ -1,4 +1,4 @@
-"""The text of a program: what it imports, from the module that is started on, and what its names stand for."""
+"""The Python code of a program: the modules that its start imports, and the targets of imported names."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ from functools import cached_property
 from trainyard.values.lazy import dataclass
 
 MOST_READ = 512 * 1024
-"""Bytes of all files that are looked into: four times as many took Python's compiler 27 s and 644 MB."""
+"""The most bytes of all inspected files. Python's compiler took 27 s and 644 MB for four times as many."""
 PYTHON_2 = ("Missing parentheses in call to", "multiple exception types must be parenthesized")
 
 
@@ -21,27 +21,27 @@ NEWER_SYNTAX = (
     ((3, 12), re.compile(r"\b([fF][rR]?|[rR][fF])['\"]")),
     ((3, 14), re.compile(r"\b([tT][rR]?|[rR][tT])['\"]")),
 )
-"""What a line looks like that only Pythons from a version on can compile."""
+"""Syntax that older Pythons cannot compile, with the first version that can."""
 HOSTS_PYTHON = (3, 12)
-"""Python on hosts of the base image that a yard has by default; another base image may have another."""
+"""The Python of the default base image. Another base image may have another version."""
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A file that Python cannot compile: on that line, for that reason."""
+    """A file that Python cannot compile."""
 
     path: str
     line: int | None
     reason: str
     needs: tuple[int, int] | None = None
-    """The Python that can perhaps compile it, which is newer than the one that has tried."""
+    """The newer Python that may be able to compile the file."""
 
     def __str__(self) -> str:
         where = f"{self.path} line {self.line}" if self.line else self.path
         if self.needs:
             return (
-                f"{where} cannot be compiled by Python {_named(sys.version_info)}, which looks at it here "
-                f"({self.reason}), and may be in order for Python {_named(self.needs)} or newer; hosts have Python "
+                f"{where} cannot be compiled by the Python {_named(sys.version_info)} that checks it here "
+                f"({self.reason}), but may be valid for Python {_named(self.needs)} or newer; hosts have Python "
                 f"{_named(HOSTS_PYTHON)} unless their base image has another"
             )
         python_2 = "; this is Python 2, hosts have Python 3" if self.reason.startswith(PYTHON_2) else ""
@@ -50,18 +50,20 @@ class Broken:
 
 @dataclass(eq=False)
 class Module:
-    """One file. `package` is what its relative imports start from; `is_main` when it is what `python -m` runs."""
+    """A Python file of a program."""
 
     path: str
     package: str
+    """The package that relative imports start from."""
     text: bytes
     tree: ast.Module
     is_main: bool
+    """True for the module that `python -m` runs."""
 
     @cached_property
     def imports(self) -> Mapping[str, str]:
-        """What a name stands for, as a dotted name, where the whole module binds it to nothing else: a name that is
-        an argument or is assigned somewhere may be anything, and so may all where `*` was imported."""
+        """Return the dotted target of each name that the module binds only by imports. A name that is an argument or is
+        assigned somewhere is left out. After `import *` no name is certain."""
         targets: dict[str, set[str | None]] = {}
         for node in ast.walk(self.tree):
             for name, target in _bindings(node, self.package):
@@ -73,7 +75,7 @@ class Module:
         }
 
     def dotted(self, node: ast.AST) -> str | None:
-        """`tf.train.Saver` as `tensorflow.train.Saver`, where `tf` is imported as that."""
+        """Return `tf.train.Saver` as `tensorflow.train.Saver` if `tf` is imported as `tensorflow`."""
         names: list[str] = []
         while isinstance(node, ast.Attribute):
             names.append(node.attr)
@@ -88,8 +90,12 @@ def reach(
     entry: Iterable[tuple[str, str]],
     nodes: Callable[[Module], Iterable[ast.AST]],
 ) -> tuple[list[Module], list[Broken]]:
-    """The files that run when `entry` is started, as far as `nodes` import them: (path, dotted name), its packages
-    first and the module to run last; no more of them than MOST_READ. `files`: text by path."""
+    """Return the modules that run when `entry` is started and that `nodes` import, and the files that cannot be
+    compiled.
+
+    `entry` has the path and the dotted name of each file, the packages first and the main module last. `files` has each
+    text by its path. At most MOST_READ bytes are read.
+    """
     waiting = deque(entry)
     main, left = list(waiting)[-1:], MOST_READ
     seen, modules, broken = set(), [], []
@@ -112,7 +118,7 @@ def reach(
 
 
 def at_start(module: Module) -> Iterator[ast.AST]:
-    """The imports that nothing in the module comes before or stands around."""
+    """Yield the imports that every start of the module runs, before any other statement."""
     for statement in module.tree.body:
         match statement:
             case ast.Import() | ast.ImportFrom():
@@ -126,7 +132,7 @@ def at_start(module: Module) -> Iterator[ast.AST]:
 
 
 def in_no_branch(module: Module) -> Iterator[ast.AST]:
-    """The nodes that are not there for some case alone: under `if`, under `try`, as an annotation."""
+    """Yield the nodes that always run: without those under `if` or `try` and without annotations."""
     waiting: list[ast.AST] = [module.tree]
     while waiting:
         node = waiting.pop()
@@ -153,13 +159,13 @@ def _inside(node: ast.AST, *, is_main: bool) -> Iterable[ast.AST]:
 
 
 def _holds(test: ast.expr, *, is_main: bool) -> bool:
-    """Whether the condition of an `if` holds on a host: that this is the program, that there is a cluster."""
+    """Return True if the condition of an `if` is true on a host: a test for the main module or for a cluster."""
     text = ast.dump(test)
     return "'TF_CONFIG'" in text or (is_main and "'__main__'" in text)
 
 
 def imported(node: ast.AST, package: str) -> tuple[str, ...]:
-    """The dotted names an import statement brings in: modules, and for `from` also what it takes out of them."""
+    """Return the dotted names of an import statement: modules and, for `from`, also the names imported from them."""
     if isinstance(node, ast.Import):
         return tuple(alias.name for alias in node.names)
     if isinstance(node, ast.ImportFrom):
@@ -169,7 +175,7 @@ def imported(node: ast.AST, package: str) -> tuple[str, ...]:
 
 
 def _files_of(name: str) -> Iterator[tuple[str, str]]:
-    """Where an import of this name may lead: every package on the way, then the module itself."""
+    """Yield the files that an import of this name may read: every package on its path, then the module."""
     parts = name.split(".")
     for count in range(1, len(parts) + 1):
         base, dotted = "/".join(parts[:count]), ".".join(parts[:count])
@@ -177,7 +183,7 @@ def _files_of(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _parse(path: str, text: bytes) -> ast.Module | Broken | None:
-    """None for what cannot be judged: too deep for the parser."""
+    """Parse a file. Return None for a file that is too deep for the parser."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -192,7 +198,7 @@ def _parse(path: str, text: bytes) -> ast.Module | Broken | None:
 
 
 def needed_python(text: bytes, line: int | None) -> tuple[int, int] | None:
-    """Return the Python whose syntax the line may have, if that is newer than this one."""
+    """Return the Python whose syntax the line may have, if it is newer than the running one."""
     lines = text.decode(errors="replace").splitlines()
     wrong = lines[line - 1] if line and line <= len(lines) else ""
     newer = (since for since, pattern in NEWER_SYNTAX if sys.version_info < since and pattern.search(wrong))
@@ -204,7 +210,7 @@ def _named(version: Sequence[int | str]) -> str:
 
 
 def _bindings(node: ast.AST, package: str) -> Iterator[tuple[str, str | None]]:
-    """(name, dotted target) of a node that binds names; the target is None when it is no import."""
+    """Yield each name that a node binds, with its dotted target, or None if it is not an import."""
     match node:
         case ast.Import():
             for alias in node.names:
@@ -224,7 +230,7 @@ def _bindings(node: ast.AST, package: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _base(node: ast.ImportFrom, package: str) -> str:
-    """The dotted name before `import`, absolute."""
+    """Return the absolute dotted name before `import`."""
     if not node.level:
         return node.module or ""
     above = package.split(".")[: len(package.split(".")) - node.level + 1]

@@ -1,4 +1,4 @@
-"""What a command line starts, as far as its words show it: a module, a file of the program's archive, or who knows."""
+"""The module or file that a command line starts, as far as its words show it."""
 
 import re
 import shlex
@@ -11,31 +11,31 @@ from trainyard.values.lazy import dataclass
 PYTHON = re.compile(r"python(3(\.\d+)?)?")
 SHELLS = ("sh", "bash", "dash")
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
-"""Commands that start a Python script, which stands among their own options."""
+"""Commands that start a Python script, whose path stands among their options."""
 LAUNCHER_MODULES = {
     "torch.distributed.run": "torchrun",
     "torch.distributed.launch": "torchrun",
     "accelerate.commands.launch": "accelerate",
     "deepspeed.launcher.runner": "deepspeed",
 }
-"""Modules that are these commands: `python -m torch.distributed.run train.py`."""
+"""Modules that are the same commands, as in `python -m torch.distributed.run train.py`."""
 HARMLESS = ("set", "export", "echo", "printf", "date", "ulimit", "nvidia-smi", "mkdir", "pip", "trap")
-"""Commands of a shell's lines that neither change the folder nor make the program's files."""
+"""Shell commands that neither change the folder nor create files of the program."""
 PREFIXES = ("exec", "time", "nohup")
-"""Words that may stand before a command in a shell's line."""
+"""Words that may precede a command in a shell's line."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """`module`: what is run as by `python -m`; `file`: the path of a file in the program's folder, without `./`.
-    Neither where nobody can tell."""
+    """The start of a program: a module of `python -m`, or a file in the program's folder, or neither if it is
+    unclear."""
 
     module: str | None = None
     file: str | None = None
 
 
 def started(program: Program) -> Started:
-    """What the job's program starts."""
+    """Return the module or file that the job's program starts."""
     if program.module is not None:
         return Started(module=program.module)
     if program.shell is not None:
@@ -55,14 +55,14 @@ def _started_by_words(words: Sequence[str]) -> Started:
 
 
 def key_of_start(program: Program) -> str:
-    """Return the key of the job file that says what starts."""
+    """Return the key of the job file that selects the start."""
     if program.shell is not None:
         return "program.shell"
     return "program.command" if program.command else "program.module"
 
 
 def launched_by(program: Program) -> str | None:
-    """The command that makes ranks of the job's hosts, if it is one of those that are known."""
+    """Return the command that creates ranks from the job's hosts, if it is a known one."""
     first, *rest = map(str, program.command or ("",))
     if PYTHON.fullmatch(first) and "-m" in rest:
         return LAUNCHER_MODULES.get("".join(rest[rest.index("-m") + 1 :][:1]))
@@ -70,8 +70,8 @@ def launched_by(program: Program) -> str | None:
 
 
 def _first_command(text: str) -> list[str]:
-    """Return the words of the first command in a shell's lines that does anything to the program's folder; none if the
-    lines cannot be read with certainty."""
+    """Return the words of the first command in a shell's lines that is not harmless. Return no words if the lines are
+    ambiguous."""
     for line in text.replace("\\\n", " ").splitlines():
         words = _first_words(line)
         if words is None:
@@ -82,8 +82,8 @@ def _first_command(text: str) -> list[str]:
 
 
 def _first_words(line: str) -> list[str] | None:
-    """Return the words of the line's first command without what stands before it; None for a line that more than one
-    line makes up (an open quotation)."""
+    """Return the words of the line's first command without its prefixes. Return None for a line that is incomplete
+    because of an open quotation."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     try:
@@ -99,7 +99,8 @@ def _first_words(line: str) -> list[str] | None:
 
 
 def _interpreted(rest: Sequence[str], *, has_modules: bool) -> Started:
-    """Up to the first word that is no option: `python -u train.py`."""
+    """Find the start among the arguments of an interpreter: the first word that is not an option, as in `python -u
+    train.py`."""
     for index, word in enumerate(rest):
         if has_modules and word == "-m":
             named = rest[index + 1 : index + 2]
@@ -112,7 +113,7 @@ def _interpreted(rest: Sequence[str], *, has_modules: bool) -> Started:
 
 
 def _launched(rest: Sequence[str]) -> Started:
-    """The first word that is a Python file: options before it may have values of any kind."""
+    """Find the first word that is a Python file. Options before it may have values of any kind."""
     for index, word in enumerate(rest):
         if word in ("-m", "--module"):
             return _module(rest[index + 1 : index + 2])
@@ -122,13 +123,13 @@ def _launched(rest: Sequence[str]) -> Started:
 
 
 def _module(named: Sequence[str]) -> Started:
-    """Of a name that the hosts fill in nobody knows."""
+    """Return the module, or no start for a name that hosts fill in."""
     known = [name for name in named if re.fullmatch(MODULE, name)]
     return Started(module=known[0]) if known else Started()
 
 
 def _file(word: str) -> str | None:
-    """The path, if it is one of the program's folder: not absolute, nothing to fill in, and no way out."""
+    """Return the path if it is in the program's folder: relative, without variables, and without `..`."""
     path = PurePosixPath(word)
     is_inside = word and not path.is_absolute() and not set(word) & set("$~*?`") and ".." not in path.parts
     return str(path) if is_inside else None

@@ -1,5 +1,5 @@
-"""What of a program will probably fail: names that TensorFlow no longer has, a Keras `fit` that cannot span hosts,
-files that cannot be compiled. The yard runs the program all the same, because it may know better."""
+"""Probable failures of a program: names that TensorFlow no longer has, a Keras `fit` that cannot span hosts, files that
+cannot be compiled. They are warnings, because the check may be wrong."""
 
 import ast
 import re
@@ -24,10 +24,10 @@ FIT_ARGUMENTS = frozenset(
 )
 """Arguments that only Keras's `fit` has."""
 PATCHES = re.compile(rb"\bsetattr\(|\bsys\.modules\b")
-"""A program that does this may put any name into TensorFlow."""
+"""Code that can add any name to TensorFlow."""
 
 ADDRESS = re.compile(r"(?:grpc://)?[A-Za-z0-9][\w.-]*:\d{1,5}")
-"""`host:port`, as a ClusterSpec has it."""
+"""`host:port`, as in a ClusterSpec."""
 OTHER_ADDRESSES = (
     "the hosts of a run have others, so its servers would wait for each other until they are ended as hung: take the "
     "addresses from TF_CONFIG (tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()), or from "
@@ -38,10 +38,11 @@ Node = tuple[Module, ast.AST]
 
 
 class KnownFailure(str):
-    """A warning of what fails on every run, so that the command asks for --force before it pays for one."""
+    """A warning of a failure that is certain. The command asks for --force before it pays for such a run."""
 
     change: str
-    """A change of the job file that makes it run, as `--set` takes it; empty if the program has to change."""
+    """The change of the job file that prevents the failure, in the format of `--set`; empty if the program has to
+    change."""
 
     def __new__(cls, sentence: str, change: str = "") -> Self:
         made = super().__new__(cls, sentence)
@@ -50,12 +51,12 @@ class KnownFailure(str):
 
 
 def warnings(job: Job, archive: Archive) -> tuple[str, ...]:
-    """A sentence for each."""
+    """Return the warnings, a sentence each."""
     modules, broken = reach(archive.sources, archive.entry(job.program), in_no_branch)
     found = [str(file) for file in broken]
     if archive.is_there("trainyard"):
         found.append(
-            "it has a trainyard of its own, which hides the one that hosts have: from trainyard.runtime"
+            "it contains a package trainyard, which hides the package of the hosts: from trainyard.runtime"
         )
     if not _brings_tensorflow(job, archive):
         nodes = [(module, node) for module in modules for node in in_no_branch(module)]
@@ -69,7 +70,7 @@ def warnings(job: Job, archive: Archive) -> tuple[str, ...]:
 
 
 def _brings_tensorflow(job: Job, archive: Archive) -> bool:
-    """Whether the program may run with another TensorFlow or Keras than the image's."""
+    """Return True if the program may run with another TensorFlow or Keras than the image's."""
     listed = archive.texts.get(job.program.requirements or "", b"").decode("utf-8", "replace")
     lines = [line.partition("#")[0].strip().lower() for line in listed.splitlines()]
     brought = any(re.match(r"-|.*(tf|tensorflow|keras|://|@)", line) for line in lines if line)
@@ -81,7 +82,7 @@ def _brings_tensorflow(job: Job, archive: Archive) -> bool:
 def _lost_names(
     job: Job, modules: Iterable[Module], nodes: Iterable[Node], *, keras_2: bool
 ) -> Iterator[str]:
-    """Per file and advice one sentence, with the first names and where they stand."""
+    """Yield one sentence for each file and advice, with the first names and their lines."""
     if any(PATCHES.search(module.text) for module in modules):
         return
     seen: dict[tuple[str, str], dict[str, int]] = {}
@@ -101,7 +102,7 @@ def _lost_names(
 
 
 def _tensorflow_names(module: Module, node: ast.AST) -> Iterator[str]:
-    """What the node names below `tensorflow`, dotted from there."""
+    """Yield the names below `tensorflow` that a node uses."""
     dotted = module.dotted(node) if isinstance(node, ast.Attribute) else None
     for name in (dotted, *imported(node, module.package)):
         if name and name.startswith("tensorflow."):
@@ -109,13 +110,13 @@ def _tensorflow_names(module: Module, node: ast.AST) -> Iterator[str]:
 
 
 def _has_keras_2(job: Job, modules: Iterable[Module]) -> bool:
-    """Whether Keras may be Keras 2: by the job's environment, or because the program mentions it."""
+    """Return True if Keras may be Keras 2, by the job's environment or because the program mentions it."""
     chosen = job.program.environment.get(LEGACY_KERAS, "").lower() in ("1", "true")
     return chosen or any(LEGACY_KERAS.encode() in module.text for module in modules)
 
 
 def _fit_across_hosts(nodes: list[Node]) -> Iterator[str]:
-    """Keras 3's `fit` under a strategy of several hosts."""
+    """Yield a warning for Keras 3's `fit` under a strategy of several hosts."""
     names = {
         name for module, node in nodes for name in (module.dotted(node), *imported(node, module.package))
     }
@@ -137,7 +138,8 @@ def _fit_across_hosts(nodes: list[Node]) -> Iterator[str]:
 
 
 def _addresses_of_others(nodes: list[Node]) -> Iterator[str]:
-    """A ClusterSpec of addresses that are written into the program: its hosts have others."""
+    """Yield a warning for a ClusterSpec with addresses that are constants of the program. Its hosts have other
+    addresses."""
     assigned = {
         (module, target.id): node.value
         for module, node in nodes
@@ -159,7 +161,7 @@ def _addresses_of_others(nodes: list[Node]) -> Iterator[str]:
 def _addresses(
     value: ast.AST, module: Module, assigned: Mapping[tuple[Module, str], ast.expr], *, names: int
 ) -> Iterator[str]:
-    """Those that stand in it, or in what so many `names` in a row stand for."""
+    """Yield the addresses in a value, and in the values of up to `names` variables in a chain."""
     for node in ast.walk(value):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from filter(ADDRESS.fullmatch, node.value.split(","))
@@ -173,7 +175,7 @@ def _makes_cluster_spec(module: Module, call: ast.Call) -> bool:
 
 
 def _strategy(module: Module, call: ast.Call) -> str | None:
-    """The strategy of several hosts that the call makes."""
+    """Return the strategy of several hosts that a call creates."""
     dotted = module.dotted(call.func) or ""
     if dotted == RUNTIME_START:
         return "the strategy of trainyard.runtime"
@@ -182,7 +184,7 @@ def _strategy(module: Module, call: ast.Call) -> str | None:
 
 
 def _is_fit(module: Module, call: ast.Call, calls: Iterable[tuple[Module, ast.Call]]) -> bool:
-    """Return True for Keras's `fit`: by its own arguments, or if the same file compiles the same model."""
+    """Return True for Keras's `fit`: it has Keras's arguments, or the file compiles the same model."""
     if not (isinstance(call.func, ast.Attribute) and call.func.attr == "fit"):
         return False
     model = ast.dump(call.func.value)

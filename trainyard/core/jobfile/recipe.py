@@ -1,6 +1,6 @@
-"""The recipe of an image: read, checked, and either a Recipe or every fault of it at once; what a bake is asked for.
+"""The recipe of an image and its check, which results in a Recipe or in all of its faults; and the request for a bake.
 
-docs/contracts/images.md ("Images") names its keys, for people and for the builder, which reads it as recipe.json.
+docs/contracts/images.md ("Images") lists the keys for users and for the builder, which reads recipe.json.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from trainyard.values.validation import Fault, InputFaults, any_of
 
 NAME = r"[a-z][a-z0-9-]{0,29}"
 PUBLIC = "/aws/service/"
-"""Parameters that AWS publishes, which every account may read."""
+"""Parameters that AWS publishes. Every account may read them."""
 PARAMETER = r"/[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+"
 REQUIREMENT = r"(~=|==|!=|<=|>=|<|>) ?[0-9][0-9A-Za-z.*+-]{0,39}"
 REQUIREMENTS = rf"{REQUIREMENT}( ?, ?{REQUIREMENT}){{0,4}}"
@@ -37,12 +37,12 @@ UPLOADED = r"\S{1,1024}"
 MOST_PACKAGES = 200
 MOST_LINES = 100
 REPORT = f"{keys.IMAGES}report.json"
-"""Beside the recipes lies the report of what is kept and retired; it is no recipe."""
+"""The report of kept and retired images, which lies beside the recipes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Builder:
-    """The instance that an image is made of."""
+    """The instance that an image is made on."""
 
     instance_types: tuple[str, ...] = key(
         BUILDER_TYPES,
@@ -67,7 +67,7 @@ class Builder:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A recipe without faults. `base` None: the yard's base image."""
+    """A recipe without faults."""
 
     name: str = field(
         metadata=required(
@@ -131,7 +131,7 @@ class Recipe:
     tests: tuple[str, ...] = key(
         (),
         texts(LINE, "a line for the shell", most=MOST_LINES),
-        "Run at last; an image whose test fails is not published.",
+        "Run at the end. An image with a failed test is not published.",
     )
     root_gib: int = key(
         100,
@@ -143,7 +143,7 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class BakeRequest:
-    """What is asked for: a bake by a recipe, or that current and previous image change places."""
+    """A request for a bake by a recipe, or for an exchange of the current and the previous image."""
 
     recipe_key: str | None = key(
         None,
@@ -162,38 +162,38 @@ class BakeRequest:
 
 
 def read_input(execution_input: object, *, usual: str) -> BakeRequest | InputFaults:
-    """What the execution is to do. `usual` is the key of the yard's own recipe, which an empty input means."""
+    """Read the input of an execution. `usual` is the key of the yard's own recipe, the default for an empty input."""
     request, section = Record(BakeRequest).read_document(execution_input)
     given = [each for each in ("recipe_key", "recipe") if section.has(each)]
     if len(given) > 1:
         section.fault("", "found both recipe_key and recipe; give one, or neither for the yard's own recipe")
     if request.rollback and (given or request.force):
-        section.fault("rollback", f"bakes nothing, so it goes with none of {any_of([*given, 'force'])}")
+        section.fault("rollback", f"does not bake, so it cannot be combined with {any_of([*given, 'force'])}")
     if section.faults:
         return InputFaults("The execution's input", tuple(section.faults))
     return request if given else replace(request, recipe_key=usual)
 
 
 def parse(text: bytes, *, source: str) -> Recipe | InputFaults:
-    """The recipe that a file says, or every fault of it."""
+    """Read the recipe in a file, or return its faults."""
     found = document.parse(text, source=source, what="a recipe")
     return found if isinstance(found, InputFaults) else check(found, source=source)
 
 
 def check(recipe: object, *, source: str) -> Recipe | InputFaults:
-    """The recipe that a mapping says (an inline `{"recipe": {...}}`), or every fault of it."""
-    found = document.opened(recipe, Recipe, source=source, what="a recipe")
+    """Read the recipe in a mapping such as an inline `{"recipe": {...}}`, or return its faults."""
+    found = document.open_document(recipe, Recipe, source=source, what="a recipe")
     if isinstance(found, InputFaults):
         return found
     read, section = found
     if section.faults:
         return InputFaults(source, tuple(section.faults))
-    settled = _settled(read)
+    settled = _with_exact_release(read)
     return InputFaults(source, (settled,)) if isinstance(settled, Fault) else settled
 
 
-def _settled(recipe: Recipe) -> Recipe | Fault:
-    """With the version that is installed where it is not the usual one."""
+def _with_exact_release(recipe: Recipe) -> Recipe | Fault:
+    """Return the recipe with the exact version of TensorFlow, unless it is the usual one."""
     if recipe.tensorflow is None and recipe.cuda is None:
         return recipe
     fits = [
@@ -208,7 +208,7 @@ def _settled(recipe: Recipe) -> Recipe | Fault:
 
 
 def _is_asked_for(version: str, asked: str | None) -> bool:
-    from packaging.specifiers import SpecifierSet  # only a bake pays for it
+    from packaging.specifiers import SpecifierSet  # Imported here, because only bakes need it.
 
     return asked is None or SpecifierSet(asked).contains(version)
 
@@ -219,21 +219,23 @@ def _no_release(recipe: Recipe) -> Fault:
     if not mine:
         versions = ", ".join(release.tensorflow for release in known)
         return Fault(
-            "tensorflow", f"no release that images may have is {recipe.tensorflow}; there are {versions}"
+            "tensorflow",
+            f"no release that images can have matches {recipe.tensorflow}; the releases are {versions}",
         )
     have = "; ".join(dict.fromkeys(f"TensorFlow {release.minor} has CUDA {release.cuda}" for release in mine))
     return Fault("cuda", f"no release is built with CUDA {recipe.cuda}: {have}; a release has one CUDA")
 
 
 def release_of(recipe: Recipe) -> Release | None:
-    """What is installed in place of the usual TensorFlow; None for that."""
+    """Return the release to install instead of the usual TensorFlow, or None for the usual one."""
     return next(
         (each for each in tensorflow_releases.RELEASES if recipe.tensorflow == f"=={each.tensorflow}"), None
     )
 
 
 def readable(parameter: str, *, usual: str, yard: str) -> bool:
-    """Whether Admit may read this parameter for a base image: AWS's public ones, this yard's, the context's."""
+    """Return True if Admit may read this parameter for a base image: AWS's public parameters, the yard's, and
+    `usual`."""
     return parameter == usual or parameter.startswith((PUBLIC, f"/{yard}/"))
 
 
@@ -242,14 +244,16 @@ def is_ami(value: str) -> bool:
 
 
 def hash_of(recipe: Recipe, *, software: str, base: str, base_made: str) -> str:
-    """Return 16 hexadecimal digits that change whenever the image would come out otherwise. `base` is the AMI's id,
-    `base_made` when it was made: the local cloud's base image changes with the packages that it carries."""
+    """Return 16 hexadecimal digits that change when the resulting image would change.
+
+    `base` is the AMI's id. `base_made` is its time, because the local cloud's base image changes with its packages.
+    """
     facts = serialization.to_json(replace(recipe, base=base)) | {"software": software, "base_made": base_made}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def admitted(recipe: Recipe, *, software: str, base: str, base_made: str) -> dict[str, Any]:
-    """recipe.json: every key with its default, the AMI in place of the base's name, and what the hash is made of."""
+    """Return recipe.json: every key with its default, the AMI instead of the base's name, and the hash."""
     document: dict[str, Any] = serialization.to_json(replace(recipe, base=base))
     release = release_of(recipe)
     document |= {"release": serialization.to_json(release) if release != tensorflow_releases.USUAL else None}

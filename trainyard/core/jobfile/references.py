@@ -1,4 +1,4 @@
-"""What the bucket must hold before a run is admitted: a program that can run, data that is not empty."""
+"""The checks that need the bucket before a run is admitted: a program that can run, and data that is not empty."""
 
 import zlib
 from collections.abc import Collection, Mapping, Sequence
@@ -18,42 +18,47 @@ if TYPE_CHECKING:
     from trainyard.core.jobfile.program_archive import Archive
 
 HEAD_BYTES = 32 * 1024**2
-"""How much of `program.source` to read: up to this size an archive is looked into, a larger one the host reads."""
+"""The number of bytes of `program.source` to read. Smaller archives are inspected here, larger ones on the host."""
 MOST_SOURCE_BYTES = 1024**3
 MOST_LISTED = 10_000
-"""Objects of a data entry that admission looks at, ten pages. A host looks at all of them."""
+"""The most objects of a data entry that admission lists, in ten pages. Hosts list all of them."""
 BLOCK = 512
 
 
 @dataclass(frozen=True)
-class SourceFacts:
-    """`program.source` as S3 knows it: its size in bytes and its first HEAD_BYTES bytes."""
+class SourceObject:
+    """The object of `program.source` in S3: its size in bytes and its first HEAD_BYTES bytes."""
 
     size: int
     head: bytes
 
 
 @dataclass(frozen=True)
-class PrefixFacts:
-    """A data entry as S3 lists it, up to MOST_LISTED objects: those with content, their bytes, and the sentence about
-    two objects that would be one file (data_files.py)."""
+class DataObjects:
+    """The objects of a data entry, up to MOST_LISTED of them."""
 
     objects: int
+    """The objects with content."""
     size: int
+    """The sum of their bytes."""
     same_file: str = ""
+    """The fault of two objects that would be one file (data_files.py)."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Why the job cannot run, and what of its program will probably fail, a sentence each."""
+    """The faults of a job, and the probable failures of its program, a sentence each."""
 
     faults: tuple[Fault, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def findings(job: Job, source: SourceFacts | None, data: Mapping[str, PrefixFacts]) -> Findings:
-    """What only the bucket can show. `source` is None when the object does not exist (or the job names none);
-    `data` has an entry per data entry of the job."""
+def findings(job: Job, source: SourceObject | None, data: Mapping[str, DataObjects]) -> Findings:
+    """Return the faults and warnings that only the bucket shows.
+
+    `source` is None if the object does not exist or the job names none. `data` has an item for each data entry of the
+    job.
+    """
     program = _program_findings(job, job.program.source, source) if job.program.source else Findings()
     faults = [
         _data_fault(name, entry.source, data[name]) or _share_fault(job, name, data[name])
@@ -64,7 +69,7 @@ def findings(job: Job, source: SourceFacts | None, data: Mapping[str, PrefixFact
 
 
 def in_other_buckets(job: Job, bucket: str) -> dict[str, str]:
-    """What the job reads elsewhere than in the yard's bucket: its S3 URIs by their keys in the job file."""
+    """Return the S3 URIs that the job reads outside of the yard's bucket, by their keys in the job file."""
     named = {"program.source": job.program.source} | {
         f"data.{name}": each.source for name, each in job.data.items()
     }
@@ -72,7 +77,8 @@ def in_other_buckets(job: Job, bucket: str) -> dict[str, str]:
 
 
 def unlisted(others: Mapping[str, str], buckets: Sequence[DataBucket], yard: str) -> tuple[Fault, ...]:
-    """A fault for each of `in_other_buckets` that the yard may not read; `buckets` are those that it may."""
+    """Return a fault for each URI of `in_other_buckets` that is not in `buckets`, the buckets that the yard may
+    read."""
     return tuple(
         Fault(path, _not_listed(uri, buckets, yard))
         for path, uri in others.items()
@@ -84,16 +90,16 @@ def _not_listed(uri: str, buckets: Sequence[DataBucket], yard: str) -> str:
     bucket, key = split_uri(uri)
     folder = key.rpartition("/")[0]
     setting = ",".join([*map(str, buckets), f"{bucket}/{folder}/" if folder else bucket])
-    reads = ", ".join(each.uri for each in buckets) or "its own alone"
+    reads = ", ".join(each.uri for each in buckets) or "only its own"
     return (
-        f"{uri} is in another bucket than the yard's, and not in one that it reads ({reads}); copy it there, or have "
-        "whoever deploys the yard add it to the setting data_buckets (with =KEY_ARN behind it where a KMS key encrypts "
-        f"it): trainyard --yard {yard} yard deploy -c data_buckets={setting}"
+        f"{uri} is in another bucket than the yard's, and not in one that it reads ({reads}). Copy it there, or ask "
+        "the administrator of the yard to add it to the setting data_buckets (followed by =KEY_ARN if a KMS key "
+        f"encrypts it): trainyard --yard {yard} yard deploy -c data_buckets={setting}"
     )
 
 
 def unreadable(others: Mapping[str, str], why: Mapping[str, str | None]) -> tuple[Fault, ...]:
-    """A fault for each of `in_other_buckets` that the yard is not let at; `why`: by URI, what S3 says."""
+    """Return a fault for each URI of `in_other_buckets` that S3 denies. `why` has S3's answer by URI."""
     return tuple(
         Fault(path, f"the yard cannot read {uri}: {problem}")
         for path, uri in others.items()
@@ -102,43 +108,45 @@ def unreadable(others: Mapping[str, str], why: Mapping[str, str | None]) -> tupl
 
 
 def left_out_flags(job: Job) -> tuple[str, ...]:
-    """A warning for each flag that is false: a program whose default is true never hears of it."""
+    """Return a warning for each flag that is false, because a program whose default is true does not see it."""
     args = job.program.args
     false = [name for name, value in args.items() if value is False] if isinstance(args, Mapping) else []
     return tuple(
-        f"program.args.{name} is false, so --{name} is left out and the program does what it does without it; where "
-        f'that is not what you mean, say it as the program does: {name}: "false" (in quotes), or args as a list with '
-        f"--no-{name}"
+        f"program.args.{name} is false, so the command line does not contain --{name}. To pass the value, "
+        f'write it as the program expects it: {name}: "false" (in quotes), or args as a list with --no-{name}'
         for name in false
     )
 
 
 def in_words(warnings: tuple[str, ...]) -> str:
-    """What the timeline says of a job that is admitted."""
+    """Return the timeline's text for an admitted job."""
     return f"no fault found, but: {'; '.join(warnings)}" if warnings else "no fault found"
 
 
 def secret_faults(job: Job, yard: str, kinds: Mapping[str, str]) -> tuple[Fault, ...]:
-    """`kinds`: the types of the parameters that there are, by name."""
+    """Return the faults of the job's secrets. `kinds` has the types of the existing parameters, by name."""
     faults = []
     for variable, secret in job.program.secrets.items():
         name = secret_parameter(yard, secret)
         put = store_secret(name)
         path, kind = f"program.secrets.{variable}", kinds.get(name)
         if kind is None:
-            faults.append(Fault(path, f"there is no parameter {name}; put the secret there first: {put}"))
+            faults.append(Fault(path, f"the parameter {name} does not exist; store the secret first: {put}"))
         elif kind != "SecureString":
             problem = (
-                f"the parameter {name} is a {kind}, which is not encrypted; AWS changes no parameter's type: delete it "
-                f"(aws ssm delete-parameter --name {name}) and put it there anew: {put}"
+                f"the parameter {name} is a {kind}, which is not encrypted. Its type cannot be changed: delete "
+                f"it (aws ssm delete-parameter --name {name}) and store it again: {put}"
             )
             faults.append(Fault(path, problem))
     return tuple(faults)
 
 
 def lineage(run: str, job: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return the runs whose work a run that resumes `run` may read: `run`, and the run that it was resumed from.
-    `job` is the job.json of `run`, which no host can write; None if it is missing."""
+    """Return the runs whose checkpoints and outputs a run that resumes `run` may read: `run`, and the run that it
+    resumed.
+
+    `job` is the job.json of `run`, which no host can write; None if it is missing.
+    """
     resumed = ((job or {}).get("checkpoints") or {}).get("resume")
     return (run, str(resumed)) if resumed else (run,)
 
@@ -147,10 +155,10 @@ def owner_of_work(
     runs: Sequence[str], latest: Mapping[str, Any] | None, *, kept: Collection[str], restores: bool
 ) -> str | Fault:
     """Return the run of `runs` (`lineage` of the first) whose last checkpoint a run that resumes the first begins with.
-    Without a checkpoint, return the first of them whose outputs it begins with.
 
-    `latest` is the latest.json of the first, which its hosts write; None if it is missing. `kept` are the runs that
-    have outputs in the bucket. `restores` is True if the new job begins with outputs.
+    Without a checkpoint, return the first run whose outputs it begins with. `latest` is the latest.json of the first
+    run, which its hosts write; None if it is missing. `kept` are the runs that have outputs in the bucket. `restores`
+    is True if the new job begins with outputs.
     """
     run, key = runs[0], str((latest or {}).get("key") or "")
     for owner in runs:
@@ -181,8 +189,10 @@ def owner_of_work(
 
 
 def outputs_left_behind(run: str, owner: str, job: Job, *, kept: Collection[str]) -> tuple[str, ...]:
-    """Return a warning if the job resumes `run`, which began with the checkpoint of `owner` and saved none of its own:
-    the outputs that belong to this checkpoint are those of `owner`, so the outputs of `run` are not restored."""
+    """Return a warning if the job resumes `run`, which began with the checkpoint of `owner` and saved none itself.
+
+    The outputs that belong to this checkpoint are those of `owner`, so the outputs of `run` are not restored.
+    """
     if owner == run or run not in kept or not (job.outputs.keep and job.outputs.restore):
         return ()
     said = (
@@ -193,7 +203,7 @@ def outputs_left_behind(run: str, owner: str, job: Job, *, kept: Collection[str]
     return (said,)
 
 
-def _program_findings(job: Job, uri: str, source: SourceFacts | None) -> Findings:
+def _program_findings(job: Job, uri: str, source: SourceObject | None) -> Findings:
     fault = _source_fault(uri, source)
     if fault or source is None:
         return Findings((fault,) if fault else ())
@@ -203,7 +213,7 @@ def _program_findings(job: Job, uri: str, source: SourceFacts | None) -> Finding
 
 
 def program_findings(job: Job, uri: str, content: bytes) -> Findings:
-    """What the whole archive shows."""
+    """Return the findings in the whole archive."""
     from trainyard.core.jobfile import program_archive
 
     archive = program_archive.read(content, also=job.program.requirements)
@@ -213,14 +223,14 @@ def program_findings(job: Job, uri: str, content: bytes) -> Findings:
 
 
 def archive_findings(job: Job, archive: "Archive") -> Findings:
-    """Return what the files of an archive show."""
+    """Return the findings in the files of an archive."""
     from trainyard.core.jobfile import program_archive, program_warnings
 
     faults = program_archive.faults(job, archive)
     return Findings(faults, () if faults else program_warnings.warnings(job, archive))
 
 
-def _source_fault(uri: str, source: SourceFacts | None) -> Fault | None:
+def _source_fault(uri: str, source: SourceObject | None) -> Fault | None:
     path = "program.source"
     if source is None:
         return Fault(path, f"{uri} does not exist; upload the program first: aws s3 cp PROGRAM.tar.gz {uri}")
@@ -237,7 +247,7 @@ def _source_fault(uri: str, source: SourceFacts | None) -> Fault | None:
     return None
 
 
-def _data_fault(name: str, uri: str, prefix: PrefixFacts) -> Fault | None:
+def _data_fault(name: str, uri: str, prefix: DataObjects) -> Fault | None:
     path = f"data.{name}"
     if prefix.objects == 0:
         return Fault(path, f"there is nothing under {uri}; upload the data first: aws s3 sync FOLDER {uri}")
@@ -246,9 +256,9 @@ def _data_fault(name: str, uri: str, prefix: PrefixFacts) -> Fault | None:
     return Fault(path, prefix.same_file) if prefix.same_file else None
 
 
-def _share_fault(job: Job, name: str, prefix: PrefixFacts) -> Fault | None:
-    """With `sharding: file` every host that trains needs a file of its own. Of more than a page of objects there
-    are enough."""
+def _share_fault(job: Job, name: str, prefix: DataObjects) -> Fault | None:
+    """Return a fault if `sharding: file` has fewer files than workers. A list that is cut at MOST_LISTED has enough
+    files."""
     if job.data[name].sharding is not Sharding.FILE or prefix.objects >= job.cluster.most_workers:
         return None
     files = "is 1 file" if prefix.objects == 1 else f"are {prefix.objects} files"
@@ -261,13 +271,13 @@ def _share_fault(job: Job, name: str, prefix: PrefixFacts) -> Fault | None:
 
 
 def split_uri(uri: str) -> tuple[str, str]:
-    """(bucket, key) of an s3 URI."""
+    """Return the bucket and the key of an S3 URI."""
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     return bucket, key
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether these first bytes begin a tar, plain or gzipped."""
+    """Return True if these first bytes begin a tar, plain or packed by gzip."""
     if head.startswith(b"\x1f\x8b"):
         try:
             head = zlib.decompressobj(wbits=31).decompress(head, BLOCK)
@@ -277,7 +287,8 @@ def is_tar(head: bytes) -> bool:
 
 
 def _checksum_holds(header: bytes) -> bool:
-    """A tar header sums to what it says at 148, that field counted as blanks. Old tars have no magic word."""
+    """Return True if a tar header has the sum that it contains at byte 148. The sum counts that field as blanks. Old
+    tars have no magic word."""
     sum_written = header[148:156].strip(b" \0")
     if not sum_written or not all(byte in b"01234567" for byte in sum_written):
         return False

@@ -1,6 +1,6 @@
-"""What a program lacks to continue after an interruption: it saves its work and never loads it, or only if asked.
+"""Programs that cannot continue after an interruption: they save their work and never load it, or only with a flag.
 
-Only what is certain becomes a warning: a program that loads anything at all may know how to continue.
+Only certain cases become warnings: a program that loads anything may be able to continue.
 """
 
 import ast
@@ -17,7 +17,7 @@ LOADS = re.compile(
     |^load_(model|weights|state|checkpoint|ckpt|params|variables|pickle|npz|training)|^(read|unpickle|deserialize)""",
     re.VERBOSE,
 )
-"""Names of what reads a program's own work. `load_data` and `DataLoader` read data."""
+"""Names of functions that read a program's own work. `load_data` and `DataLoader` read data."""
 LOADERS = frozenset({"torch", "numpy", "pickle", "joblib", "dill", "json", "cloudpickle", "safetensors"})
 """Modules whose `load` reads any file."""
 KERAS = ("keras.", "tf_keras.", "tensorflow.keras.", "tensorflow.compat.v2.keras.")
@@ -33,7 +33,7 @@ FILE = re.compile(r"[\w./-]+\.(pt|pth|tar|ckpt|h5|keras|pkl|npz)")
 
 @dataclass(frozen=True)
 class Call:
-    """A call in a program: its dotted name as far as imports show it, else the last part."""
+    """A call in a program. Its name is dotted as far as imports show it; otherwise it is the last part."""
 
     path: str
     node: ast.Call
@@ -52,7 +52,7 @@ class Call:
 
 
 def warnings(job: Job, modules: Iterable[Module]) -> tuple[str, ...]:
-    """Return at most one sentence, for a job that may be interrupted: what happens then, and the line that helps."""
+    """Return at most one sentence for a job that may be interrupted: the consequence, and the line that helps."""
     if not job.limits.restarts or job.hardware.market is MarketChoice.ON_DEMAND:
         return ()
     read = [*modules]
@@ -79,7 +79,7 @@ def _calls(modules: Iterable[Module]) -> Iterator[Call]:
 
 
 def _loads(modules: Iterable[Module]) -> bool:
-    """Return True if a name in the program may be that of something that reads saved work. The runtime does."""
+    """Return True if a name in the program may belong to a function that reads saved work. trainyard.runtime does."""
     for module in modules:
         if any(target.startswith("trainyard.") for target in module.imports.values()):
             return True
@@ -135,7 +135,8 @@ def _saved_and_never_loaded(calls: list[Call]) -> Iterator[str]:
 
 
 def _last_of_lightning(calls: list[Call]) -> str | None:
-    """Lightning looks for `last` in the folder of a new version if a logger numbers them, and finds nothing there."""
+    """Return the warning for Lightning's `last`, which it does not find in the folder of a new version if a logger
+    numbers the folders."""
     asks = next((each for each in calls if _is_last(each.keyword("ckpt_path"))), None)
     trains = any(each.is_of(LIGHTNING, "Trainer") for each in calls)
     savers = [each for each in calls if each.is_of(LIGHTNING, "ModelCheckpoint")]
@@ -143,13 +144,14 @@ def _last_of_lightning(calls: list[Call]) -> str | None:
         return None
     return _again(
         f'{asks.where} asks for ckpt_path="last", which is searched in the folder of a new version each time and is '
-        "written with save_last alone",
+        "written only with save_last",
         'ModelCheckpoint(dirpath="checkpoints", save_last=True) among the callbacks',
     )
 
 
 def _restored_late(modules: Iterable[Module], calls: list[Call]) -> str | None:
-    """TensorFlow's tutorial of a DCGAN restores its checkpoint behind the training, and nowhere else."""
+    """Return the warning for a checkpoint that is restored only after the training, as in TensorFlow's tutorial of a
+    DCGAN."""
     if not any(each.name == "tensorflow.train.Checkpoint" for each in calls):
         return None
     for module in modules:
@@ -159,14 +161,14 @@ def _restored_late(modules: Iterable[Module], calls: list[Call]) -> str | None:
         trains = [at for at, each in enumerate(body) if _trains(each, savers)]
         if restores and trains and min(restores) > max(trains):
             return _again(
-                f"{module.path} line {body[restores[0]].lineno} restores its checkpoint behind the training",
+                f"{module.path} line {body[restores[0]].lineno} restores its checkpoint after the training",
                 "move that line before the training",
             )
     return None
 
 
 def _trains(statement: ast.stmt, savers: set[str]) -> bool:
-    """Return True for a loop that saves, and for a call of a function that does."""
+    """Return True for a loop that saves, and for a call of a function that saves."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return False
     return _has_call(statement, "save") or any(
@@ -193,7 +195,7 @@ def _keeps_last(call: Call) -> bool:
 
 
 def _unasked(job: Job, modules: list[Module], calls: list[Call]) -> str | None:
-    """A program that continues only if a flag asks for it, which its job leaves out."""
+    """Return the warning for a program that continues only with a flag that the job does not set."""
     for call in calls:
         flag = next((each for each in map(_constant, call.node.args) if each and FLAG.fullmatch(each)), None)
         if call.name.endswith("add_argument") and flag and _is_off(call.keyword("default")):

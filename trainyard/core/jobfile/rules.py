@@ -1,4 +1,5 @@
-"""What no key of a job file shows alone: defaults that hang on other keys, and things that do not go together."""
+"""The rules that concern several keys of a job file: defaults that depend on other keys, and combinations that are
+refused."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,21 +19,21 @@ from trainyard.values.quantities import counted
 from trainyard.values.validation import Fault, any_of, did_you_mean, shown
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
-"""With parameter servers."""
-OF_GPUS = ("gpus", "gpu", "gpu_memory")
+"""The roles on hosts without a GPU by default, with parameter servers."""
+GPU_KEYS = ("gpus", "gpu", "gpu_memory")
 """Keys of the section hardware that stand for instance types."""
 SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)
-OF_SHARDING = "_sharding"
-"""What a host adds to a data entry's variable for its sharding."""
+SHARDING_SUFFIX = "_sharding"
+"""The ending that a host appends to a data entry's variable for its sharding."""
 STARTS = ("module", "command", "shell")
-"""Keys of the section program that say what starts, of which a job has one."""
+"""Keys of the section program that select the start. A job has one of them."""
 REPLACED = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
 """A word to replace, or the `$${` that stands for a plain `${`."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """The file as it was written, and its faults so far."""
+    """The job file as written, with the faults found so far."""
 
     document: Mapping[Any, Any]
     faults: list[Fault]
@@ -48,8 +49,8 @@ class Written:
         self.faults.append(Fault(path, problem))
 
 
-def settled(job: Job, written: Written) -> Job:
-    """The job with the defaults that hang on other keys; what does not go together is added to the faults."""
+def settle(job: Job, written: Written) -> Job:
+    """Return the job with the defaults that depend on other keys. Conflicts between keys are added to the faults."""
     cluster = _cluster(job.cluster, written)
     job = replace(job, cluster=cluster, hardware=_hardware(job.hardware, cluster, written))
     _check_program(job, written)
@@ -60,7 +61,7 @@ def settled(job: Job, written: Written) -> Job:
 
 
 def is_shipped(module: str) -> bool:
-    """Whether it is one of the reference programs, which a job without `program.source` may name."""
+    """Return True for a reference program, which a job without `program.source` may name."""
     return module.startswith(SHIPPED) and module.removeprefix(SHIPPED) in PROGRAMS
 
 
@@ -97,9 +98,9 @@ def _needs_several_hosts(strategy: Strategy) -> str:
 
 
 def _not_elastic(strategy: Strategy) -> str:
-    """Why such a cluster cannot grow and shrink."""
+    """Return why such a cluster cannot grow and shrink."""
     why = (
-        "its workers' variables and statistics lie on parameter servers, which are made for one number of workers"
+        "its variables are on parameter servers, which are made for one number of workers"
         if strategy.is_asynchronous
         else "it has one host"
     )
@@ -126,9 +127,11 @@ def _check_servers(workers: int, servers: int, written: Written) -> None:
 
 
 def _hardware(hardware: Hardware, cluster: Cluster, written: Written) -> Hardware:
-    """With the second gang's types and roles: by default CPU hosts for what needs no GPU, since a GPU under a
-    parameter server costs for nothing. An empty list of either means one gang for all; where no host has a GPU, one is
-    enough."""
+    """Return the hardware with the types and roles of the second gang.
+
+    By default, roles that need no GPU run on CPU hosts, because a GPU is wasted on a parameter server. An empty list of
+    types or roles means one gang for all. Without GPUs, one gang is enough.
+    """
     hardware = _with_types_of_gpus(hardware, written)
     has_gpus = _check_types(hardware, written)
     types_given, roles_given = (
@@ -150,7 +153,7 @@ def _hardware(hardware: Hardware, cluster: Cluster, written: Written) -> Hardwar
         problem = "needs cpu_instance_types, which is empty: all roles are on instance_types"
         written.fault("hardware.cpu_roles", problem)
     if types and types_given and not roles:
-        problem = "is for nobody, since cpu_roles is empty; name a role or leave it out"
+        problem = "has no effect, because cpu_roles is empty; name a role or remove it"
         written.fault("hardware.cpu_instance_types", problem)
     both = bool(types and roles)
     return replace(hardware, cpu_instance_types=types if both else (), cpu_roles=roles if both else ())
@@ -158,12 +161,12 @@ def _hardware(hardware: Hardware, cluster: Cluster, written: Written) -> Hardwar
 
 def _with_types_of_gpus(hardware: Hardware, written: Written) -> Hardware:
     """Choose the instance types that have the GPUs which the job names instead of types."""
-    asked = [key for key in OF_GPUS if written.gives("hardware", key)]
+    asked = [key for key in GPU_KEYS if written.gives("hardware", key)]
     if not asked:
         return hardware
     path = f"hardware.{asked[0]}"
     if written.gives("hardware", "instance_types"):
-        written.fault(path, "stands beside hardware.instance_types; one of them is allowed")
+        written.fault(path, "cannot be combined with hardware.instance_types; one of them is allowed")
         return hardware
     names = (hardware.gpu,) if hardware.gpu else ()
     chosen = choose(Wanted(names, hardware.gpus or 1, hardware.gpu_memory or 0.0))
@@ -176,7 +179,7 @@ def _with_types_of_gpus(hardware: Hardware, written: Written) -> Hardware:
 
 
 def _no_second_gang(cluster: Cluster) -> str | None:
-    """Why none of its hosts can do without a GPU that the others have."""
+    """Return why no host of the cluster can do without the GPU of the others."""
     if not cluster.strategy.has_several_hosts:
         return _needs_several_hosts(cluster.strategy)
     if cluster.strategy.is_asynchronous or cluster.evaluator:
@@ -188,7 +191,7 @@ def _no_second_gang(cluster: Cluster) -> str | None:
 
 
 def _check_that_it_evaluates(roles: tuple[Role, ...], written: Written) -> None:
-    """Of hosts beside those that train in step."""
+    """Refuse all roles except the evaluator beside hosts that train in step."""
     if others := [role for role in roles if role is not Role.EVALUATOR]:
         problem = (
             f"found {', '.join(others)}; {Role.EVALUATOR} is allowed with the strategy {Strategy.MULTI_WORKER}: its "
@@ -198,12 +201,13 @@ def _check_that_it_evaluates(roles: tuple[Role, ...], written: Written) -> None:
 
 
 def _check_types(hardware: Hardware, written: Written) -> bool:
-    """Whether its hosts have GPUs. The cheapest pool comes first: a list with both sorts would never get a GPU."""
+    """Return True if the hosts have GPUs. A list with both kinds is refused: it would never get a GPU, because the
+    cheapest pool comes first."""
     sorts = {bool(instance_type(name).gpus): name for name in reversed(hardware.instance_types)}
     if len(sorts) > 1:
         problem = (
-            f"{sorts[True]} has GPUs, {sorts[False]} has none; all types are allowed to have some, or none. For the "
-            "roles that need no GPU there is hardware.cpu_instance_types (parameter servers, an evaluator)"
+            f"{sorts[True]} has GPUs, {sorts[False]} has none; either all types or no type must have GPUs. For "
+            "roles that need no GPU (parameter servers, an evaluator), use hardware.cpu_instance_types"
         )
         written.fault("hardware.instance_types", problem)
     return True in sorts
@@ -213,7 +217,7 @@ def _check_program(job: Job, written: Written) -> None:
     program = job.program
     _check_start(program, written)
     for name in sorted(program.environment.keys() & program.secrets.keys()):
-        written.fault(f"program.secrets.{name}", "stands in program.environment too; one of them is allowed")
+        written.fault(f"program.secrets.{name}", "is also in program.environment; one of them is allowed")
     data = written.document.get("data")
     entries = [str(entry) for entry in data] if isinstance(data, Mapping) else []
     for path, value in _filled(program):
@@ -223,9 +227,9 @@ def _check_program(job: Job, written: Written) -> None:
         written.fault("program.shell", problem)
     if job.cluster.evaluator and (launcher := launched_by(program)):
         problem = (
-            f"true does not go with program.command {launcher}, which starts ranks: an evaluator is none, and would "
-            f"train the whole of it alone. Evaluate on rank 0, or start {launcher} in a script that does something "
-            "else where TRAINYARD_ROLE is evaluator ([sh, run.sh])"
+            f"true cannot be combined with program.command {launcher}, which starts ranks: an evaluator has no rank, "
+            f"and would train everything by itself. Evaluate on rank 0, or start {launcher} in a script that does "
+            "something else if TRAINYARD_ROLE is evaluator ([sh, run.sh])"
         )
         written.fault("cluster.evaluator", problem)
 
@@ -234,7 +238,7 @@ def _check_start(program: Program, written: Written) -> None:
     """Require exactly one of module, command and shell."""
     first, *more = [key for key in STARTS if written.gives("program", key)] or [""]
     for key in more:
-        problem = f"stands beside program.{first}; one of them is allowed: it is all that runs"
+        problem = f"cannot be combined with program.{first}; a job has one start"
         written.fault(f"program.{key}", problem)
     if not first:
         problem = (
@@ -249,12 +253,12 @@ def _check_start(program: Program, written: Written) -> None:
     if program.module and not is_shipped(program.module):
         written.fault("program.module", _not_shipped(program.module))
     if file := started(program).file:
-        problem = f"{shown(file)} would be a file of program.source; give one, or a command that hosts have"
+        problem = f"{shown(file)} is a file of program.source, which is missing; add it, or use a command of the hosts"
         written.fault(key_of_start(program), problem)
 
 
 def _filled(program: Program) -> Iterator[tuple[str, Scalar]]:
-    """Path and value of all in which hosts replace words."""
+    """Yield the path and the value of every text in which hosts replace words."""
     yield from ((f"program.command[{index}]", word) for index, word in enumerate(program.command))
     if isinstance(program.args, Mapping):
         yield from ((f"program.args.{name}", value) for name, value in program.args.items())
@@ -270,27 +274,27 @@ def _not_shipped(module: str) -> str:
 
 
 def _word_problems(text: str, entries: list[str], cluster: Cluster) -> Iterator[str]:
-    """What a text asks hosts to fill in that they cannot. `entries` are the data entries that the file names."""
+    """Yield the faults of the words that hosts cannot replace in a text. `entries` are the data entries of the file."""
     strategy = cluster.strategy
     for found in REPLACED.finditer(text):
         if found[0] == "$${":
             continue
         word, known = found[1], _words(entries)
         if not found[2]:
-            yield f'{shown(text)} has a "${{" that no "}}" ends; write "$${{" for a plain "${{"'
+            yield f'{shown(text)} has a "${{" without a "}}"; write "$${{" for a plain "${{"'
         elif word == "ps_hosts" and not strategy.is_asynchronous:
             yield f"${{ps_hosts}} needs the strategy {Strategy.PARAMETER_SERVER}, found {strategy}"
         elif word == "rank" and cluster.evaluator:
-            yield "${rank} stands for nothing on the evaluator, which is no rank; there are ${role} and ${index}"
+            yield "${rank} has no value on the evaluator, which has no rank; use ${role} and ${index}"
         elif word not in known:
             yield (
-                f'"${{{word}}}" is nothing that a host can fill in{did_you_mean(word, known)}; allowed are '
+                f'"${{{word}}}" is not a word that hosts replace{did_you_mean(word, known)}; allowed are '
                 f'{any_of(known)}; write "$${{" for a plain "${{"'
             )
 
 
 def _shell_problems(text: str, entries: list[str], cluster: Cluster) -> Iterator[str]:
-    """Return what a shell's lines ask hosts to fill in that they cannot. All other words in braces are the shell's
+    """Yield the faults of the words that hosts cannot replace in a shell's lines. Other words in braces are the shell's
     own, except one with a dot, which no shell accepts as a name."""
     for found in REPLACED.finditer(text):
         if found[1] in _words(entries) or re.fullmatch(r"[A-Za-z_]\w*\.[\w.-]*", found[1] or ""):
@@ -305,13 +309,13 @@ def _words(entries: list[str]) -> list[str]:
 def _check_data(job: Job, written: Written) -> None:
     strategy = job.cluster.strategy
     for name, entry in job.data.items():
-        if f"{name}{OF_SHARDING}" in job.data:
-            variable = f"TRAINYARD_DATA_{name}{OF_SHARDING}".upper()
+        if f"{name}{SHARDING_SUFFIX}" in job.data:
+            variable = f"TRAINYARD_DATA_{name}{SHARDING_SUFFIX}".upper()
             problem = (
                 f"maps to the variable {variable}, which says how data.{name} is shared out; give data.{name} or "
-                f"data.{name}{OF_SHARDING} another name"
+                f"data.{name}{SHARDING_SUFFIX} another name"
             )
-            written.fault(f"data.{name}{OF_SHARDING}", problem)
+            written.fault(f"data.{name}{SHARDING_SUFFIX}", problem)
         if entry.sharding is Sharding.FILE and not strategy.has_several_hosts:
             written.fault(
                 f"data.{name}.sharding",
@@ -321,13 +325,13 @@ def _check_data(job: Job, written: Written) -> None:
         if entry.sharding is Sharding.FILE and job.cluster.is_elastic:
             written.fault(
                 f"data.{name}.sharding",
-                "found file, by which the number of workers decides which examples are a batch, so that a run could "
-                "not go on with more or fewer; with cluster.workers.min and max none is allowed",
+                "found file, with which the batches depend on the number of workers, so that a run could not "
+                "continue with more or fewer; with cluster.workers.min and max, only none is allowed",
             )
 
 
 def _check_pool(job: Job, written: Written) -> None:
-    """What waits for another run has nothing of this one's."""
+    """Check the warm hosts, which can keep nothing of this run for the next one."""
     if not job.pool.keep:
         return
     main = job.gang - job.cpu_gang
@@ -335,20 +339,22 @@ def _check_pool(job: Job, written: Written) -> None:
         where = "" if not job.cpu_gang else " on hardware.instance_types"
         written.fault(
             "pool.keep",
-            f"found {job.pool.keep}; the run has {counted(main, 'host')}{where}: keep {main} at most",
+            f"found {job.pool.keep}; the run has {counted(main, 'host')}{where}: keep at most {main}",
         )
     if job.after.hosts is Hosts.STOP:
         written.fault(
             "pool.keep",
-            "goes with after.hosts: terminate only, found stop: a host stays for the next run or stops",
+            "is allowed only with after.hosts: terminate, found stop: a host stays for the next run or stops",
         )
     if job.after.image is not ImageWhen.NEVER:
-        problem = f"goes with after.image: never only, found {job.after.image}: an image takes of its host what it is"
+        problem = (
+            f"is allowed only with after.image: never, found {job.after.image}: imaging uses the host up"
+        )
         written.fault("pool.keep", problem)
     if job.policy:
         written.fault(
             "policy",
-            "is for hosts that outlive the run; those of a pool end with pool.minutes: with pool.keep none is allowed",
+            "is for hosts that outlive the run; warm hosts end after pool.minutes: with pool.keep no policy is allowed",
         )
 
 

@@ -1,4 +1,4 @@
-"""What programs from other years name that TensorFlow 2.21 no longer has, and what to use instead.
+"""Names in older programs that TensorFlow 2.21 no longer has, with their replacements.
 
 Names are dotted from `tensorflow`. A test compares them with TensorFlow itself (tests/training).
 """
@@ -13,17 +13,17 @@ GONE = {
     "estimator": "estimators left TensorFlow with 2.16; use a Keras model or a loop of your own",
     "compat.v1.estimator": "estimators left TensorFlow with 2.16; use a Keras model or a loop of your own",
 }
-"""No TensorFlow 2.21 has these, whatever is imported beside it."""
+"""Names that TensorFlow 2.21 lacks in every configuration."""
 
-KERAS_2_ALONE = """
+KERAS_2_ONLY = """
 layers.average_pooling2d layers.batch_normalization layers.conv1d layers.conv2d
 layers.conv2d_transpose layers.dense layers.dropout layers.flatten layers.max_pooling2d
 layers.separable_conv2d nn.rnn_cell.BasicLSTMCell nn.rnn_cell.BasicRNNCell
 nn.rnn_cell.DropoutWrapper nn.rnn_cell.GRUCell nn.rnn_cell.LSTMCell nn.rnn_cell.MultiRNNCell
 """.split()  # noqa: SIM905 - as below
-"""Below tensorflow.compat.v1: there with Keras 2 (TF_USE_LEGACY_KERAS=1), which is not the default."""
+"""Names below tensorflow.compat.v1 that exist only with Keras 2 (TF_USE_LEGACY_KERAS=1), which is not the default."""
 
-VERSION_1 = frozenset(  # words in a text, since a line for each would fill a page
+VERSION_1 = frozenset(  # One text, because a line for each word would fill a page.
     """
     AUTO_REUSE ConfigProto FIFOQueue FixedLenFeature FixedLengthRecordReader GPUOptions GraphDef GraphKeys
     GraphOptions InteractiveSession MetaGraphDef NodeDef OptimizerOptions Print RandomShuffleQueue RunMetadata
@@ -56,14 +56,14 @@ VERSION_1 = frozenset(  # words in a text, since a line for each would fill a pa
     train.shuffle_batch train.slice_input_producer train.start_queue_runners train.string_input_producer
     """.split()  # noqa: SIM905
 )
-"""TensorFlow 1's, found below tensorflow.compat.v1 alone."""
+"""Names of TensorFlow 1 that exist only below tensorflow.compat.v1."""
 
 NEEDS_VERSION_1 = (
-    "TensorFlow 1's name, which TensorFlow 2.21 has in compat.v1 alone; write `import tensorflow.compat.v1 as tf` and "
+    "TensorFlow 1's name, which TensorFlow 2.21 has only in compat.v1; write `import tensorflow.compat.v1 as tf` and "
     "`tf.disable_v2_behavior()` for `import tensorflow as tf`"
 )
 NEEDS_KERAS_2 = (
-    'not there with Keras 3, which is the default; put TF_USE_LEGACY_KERAS: "1" into program.environment'
+    'missing in Keras 3, which is the default; set TF_USE_LEGACY_KERAS: "1" in program.environment'
 )
 NEVER_ENDS = (
     "it did not finish when it was tried with TensorFlow 2.21; train synchronously with MultiWorkerMirroredStrategy "
@@ -73,15 +73,17 @@ NEVER_ENDS = (
 
 @dataclass(frozen=True)
 class Lost:
-    """A name (no longer than it takes to see what is wrong with it, as programs write it), and what to do instead."""
+    """A missing name and its replacement. The name ends at the first part that is missing, as programs write it."""
 
     name: str
     advice: str
 
 
 def lost(name: str, *, keras_2: bool, several_hosts: bool) -> Lost | None:
-    """What is wrong with this name (dotted from `tensorflow`, or longer); None for one that is there. `keras_2`:
-    TF_USE_LEGACY_KERAS is set."""
+    """Return the missing part of a name that is dotted from `tensorflow`, or None if the name exists.
+
+    `keras_2` is True if TF_USE_LEGACY_KERAS is set.
+    """
     parts = name.split(".")
     for count in range(1, len(parts) + 1):
         prefix = ".".join(parts[:count])
@@ -99,6 +101,6 @@ def _advice(name: str, *, keras_2: bool, several_hosts: bool) -> str | None:
         return NEEDS_VERSION_1
     if below == name:
         return None
-    if not keras_2 and below in KERAS_2_ALONE:
+    if not keras_2 and below in KERAS_2_ONLY:
         return NEEDS_KERAS_2
     return NEVER_ENDS if several_hosts and below == "train.SyncReplicasOptimizer" else None

@@ -1,4 +1,4 @@
-"""Dev hosts: hosts of the workflow launch that have a name and an owner, by their tags (docs/decisions/0050)."""
+"""Dev hosts: hosts with a name and an owner in their tags (docs/decisions/0050)."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,23 +9,23 @@ from trainyard.protocol.tags import Tag
 NAME = r"[a-z][a-z0-9-]{0,35}"
 A_NAME = "a name of 1 to 36 lower-case letters, digits and hyphens that begins with a letter"
 WORD = "dev"
-"""Of the event by which somebody asks for one."""
+"""The `detail-type` of the event that requests a dev host."""
 UP, IMAGE = "up", "image"
-"""What is wanted by it: a host of that name, or that it becomes an image."""
+"""The wanted results: the dev host itself, or an image of it."""
 
 
 def can_own(who: str) -> bool:
-    """Whether a tag can hold exactly what IAM knows somebody by: else it would be another's name, too."""
+    """Return True if a tag can hold the user's IAM name exactly. Otherwise two users could have the same tag."""
     return submitter.tag(who) == who != submitter.UNKNOWN
 
 
 def family(name: str) -> str:
-    """Of the images that are made of a dev host; the ids of runs that are about it begin with it, and a hyphen."""
+    """Return the family of a dev host's images. The ids of its runs begin with this family and a hyphen."""
     return f"dev-{name}"
 
 
 class Keep(StrEnum):
-    """What stays of a dev host that is taken down."""
+    """The part of a dev host that stays when it is taken down."""
 
     DISK = "disk"
     IMAGE = "image"
@@ -33,17 +33,17 @@ class Keep(StrEnum):
 
 
 def is_of(tags: Mapping[str, str], name: str, owner: str) -> bool:
-    """Whether the tags are of that person's dev host of that name."""
+    """Return True if the tags belong to the user's dev host of this name."""
     return tags.get(Tag.DEV) == name and tags.get(Tag.SUBMITTER) == owner
 
 
 def owner(tags: Mapping[str, str]) -> str | None:
-    """Whose dev host the tags are of; None where they are of none."""
+    """Return the owner of the dev host with these tags, or None for another host."""
     return tags.get(Tag.SUBMITTER) if Tag.DEV in tags else None
 
 
-def somebodys(tags: Mapping[str, str], mine: str | None = None) -> str | None:
-    """Whose dev host the tags are of, in words; None where it is nobody's, or `mine`."""
+def dev_host_of(tags: Mapping[str, str], mine: str | None = None) -> str | None:
+    """Describe the dev host with these tags, or return None for another host and for a dev host of `mine`."""
     if Tag.DEV not in tags or (mine and tags.get(Tag.SUBMITTER) == mine):
         return None
     return f"{tags.get(Tag.SUBMITTER, 'somebody')}'s dev host {tags[Tag.DEV]}"

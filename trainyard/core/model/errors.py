@@ -51,7 +51,7 @@ from trainyard.values.lazy import dataclass
 
 
 class Blame(StrEnum):
-    """Whose fault an error is."""
+    """The part that an error is the fault of."""
 
     USER = "user"
     CAPACITY = "capacity"
@@ -62,7 +62,7 @@ class Blame(StrEnum):
 
 
 class TrainyardError(Exception):
-    """An error with a reason for people: what happened, what it means, what to do."""
+    """An error with a reason for users: what happened, what it means, what to do."""
 
     blame = Blame.UNKNOWN
     retry_can_help = False
@@ -77,27 +77,27 @@ class UsersFault(TrainyardError):
 
 
 class JobRefused(UsersFault):
-    """The job cannot run as it is written; the reason names every fault."""
+    """The job cannot run as written. The reason names every fault."""
 
 
 class SnapshotRefused(UsersFault):
-    """The host cannot be imaged as it was asked for; the reason names every fault."""
+    """The host cannot be imaged as requested. The reason names every fault."""
 
 
 class DevHostRefused(UsersFault):
-    """No host can be launched as it was asked for; the reason names every fault."""
+    """A host cannot be launched as requested. The reason names every fault."""
 
 
 class RecipeRefused(UsersFault):
-    """The image cannot be made as its recipe is written; the reason names every fault."""
+    """The image cannot be made as its recipe is written. The reason names every fault."""
 
 
 class BakeUnderWay(UsersFault):
-    """Another bake may move the image parameter; the reason names it."""
+    """Another bake may move the image parameter. The reason names it."""
 
 
 class RollbackRefused(UsersFault):
-    """The image parameters cannot change places: there is no previous image that hosts can start from."""
+    """The current and the previous image cannot be exchanged, because hosts cannot start from a previous image."""
 
 
 class LimitReached(UsersFault):
@@ -105,19 +105,20 @@ class LimitReached(UsersFault):
 
 
 class BudgetSpent(UsersFault):
-    """The dollars that the yard may spend in a month are used up: no new run begins."""
+    """The dollars that the yard may spend in a month are used up. New runs are refused."""
 
 
 class Stopped(UsersFault):
-    """A person has stopped the run, which is nobody's fault; the reason says who."""
+    """A user stopped the run. The reason names the user."""
 
 
 class ProgramFailed(UsersFault):
-    """The user's program ended by itself with an error."""
+    """The user's program ended with an error."""
 
 
 class ProgramHangs(UsersFault):
-    """The user's program neither reported progress nor printed for too long; started again it may go on."""
+    """The user's program neither reported progress nor printed for too long. It may succeed when it is started
+    again."""
 
     retry_can_help = True
 
@@ -128,18 +129,18 @@ class Capacity(TrainyardError):
 
 
 class CapacityRefused(Capacity):
-    """A pool has no room for the gang now; another pool or a later time may have."""
+    """A pool has no capacity for the gang now. Another pool or a later time may have."""
 
 
 class QuotaExceeded(Capacity):
-    """The account's vCPU quota does not hold the gang, or was full for as long as the job waits; only another quota, a
-    raised one or the end of other hosts helps."""
+    """The account's vCPU quota is too small for the gang, or was full for as long as the job waits. Only another quota,
+    a raised quota or the end of other hosts helps."""
 
     retry_can_help = False
 
 
 class YardFull(Capacity):
-    """The yard has as many runs at once, or as many hosts of theirs, as it may: no new run begins."""
+    """The yard has as many runs, or as many hosts, as it may have at once. New runs are refused."""
 
     retry_can_help = False
 
@@ -151,11 +152,12 @@ class NoCapacity(Capacity):
 
 
 class Interrupted(Capacity):
-    """EC2 takes a spot host back, two minutes after saying so."""
+    """EC2 takes a spot host back, two minutes after its interruption notice."""
 
 
 class Resized(Capacity):
-    """More hosts are ready for an attempt that trained with fewer workers than its job may have: nothing failed."""
+    """More hosts are ready for an attempt that trained with fewer workers than its job may have. This is not a
+    failure."""
 
 
 class Access(TrainyardError):
@@ -163,7 +165,7 @@ class Access(TrainyardError):
 
 
 class AccessDenied(Access):
-    """A role may not do what the run needs; the reason names the action."""
+    """A role lacks a permission that the run needs. The reason names the action."""
 
 
 class Configuration(TrainyardError):
@@ -179,15 +181,15 @@ class InstallFailed(Configuration):
 
 
 class TestFailed(Configuration):
-    """What was installed on the builder does not pass the tests; there is no image."""
+    """The software on the builder does not pass the tests, so there is no image."""
 
 
 class GeneralizeFailed(Configuration):
-    """What belongs to a host alone could not be taken off its disk; there is no image."""
+    """The data of a single host could not be removed from its disk, so there is no image."""
 
 
 class PauseFailed(Configuration):
-    """A host's program could not be paused; there is no image."""
+    """A host's program could not be paused, so there is no image."""
 
 
 class ImageFailed(Configuration):
@@ -200,23 +202,23 @@ class Infrastructure(TrainyardError):
 
 
 class StartFailed(Infrastructure):
-    """A host could not start the program: fetch, disk, environment or command trouble."""
+    """A host could not start the program, because of a download, its disk, the environment or the command."""
 
 
 class UploadFailed(Infrastructure):
-    """A host could not upload what the program has left. A training that has finished is not repeated for it."""
+    """A host could not upload the results of the program. A finished training is not repeated because of it."""
 
 
 class HostLost(Infrastructure):
-    """A host is gone, and nobody warned."""
+    """A host disappeared without a warning."""
 
 
 class NotRegistered(Infrastructure):
-    """Systems Manager does not know a host; the workflow asks again for some minutes."""
+    """Systems Manager does not list a host. The workflow retries for some minutes."""
 
 
 class StillStopping(Infrastructure):
-    """A host is on its way down; the workflow asks again for some minutes."""
+    """A host is still stopping. The workflow retries for some minutes."""
 
 
 class HostsNotReady(Infrastructure):
@@ -224,8 +226,7 @@ class HostsNotReady(Infrastructure):
 
 
 class ServiceUnavailable(Infrastructure):
-    """AWS does not do what it is asked now: it throttles, has trouble of its own, or cannot be reached. `code` is its
-    own word."""
+    """AWS does not answer now: it throttles, has a fault, or cannot be reached. `code` is AWS's error code."""
 
     def __init__(self, reason: str, code: str = "") -> None:
         super().__init__(reason)
@@ -238,23 +239,24 @@ def _words(error: type[TrainyardError]) -> dict[str, type[TrainyardError]]:
 
 
 WORDS = _words(TrainyardError)
-"""Every word of the tree that a state can fail with, and its class: the leaves."""
+"""The errors that a state can fail with, by name: the leaves of the tree."""
 
 
 def blame_of(error: str | None) -> Blame:
-    """Return whose fault an error is, by the name that a state failed with."""
+    """Return the part that an error is the fault of, by the name that a state failed with."""
     known = WORDS.get(error or "")
     return known.blame if known else Blame.UNKNOWN
 
 
 def is_the_yards(error: Exception) -> bool:
-    """Whether the operator must hear of it: a bug, a permission, the set-up. All else is said where the run ends."""
+    """Return True if the operator must be notified: of a bug, a missing permission or a wrong setup. All other errors
+    are reported where the run ends."""
     return not isinstance(error, TrainyardError) or isinstance(error, AccessDenied | Misconfigured)
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A decision not to begin: nothing is done; `error` is a word of this tree, `reason` holds every reason."""
+    """A decision not to begin. `error` is the name of an error of this tree; `reason` contains every reason."""
 
     kind: ClassVar[str] = "refused"
     error: str

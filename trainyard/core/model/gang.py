@@ -1,4 +1,4 @@
-"""The gangs of an attempt: which host has which role, which hosts are missing."""
+"""The gangs of an attempt: the roles of its hosts, and the hosts that are missing."""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -8,17 +8,17 @@ from trainyard.protocol.cluster import Assignment, Gang, Member, Role
 
 
 def gang_of(job: Job, role: Role) -> Gang:
-    """The gang whose hosts have this role."""
+    """Return the gang of the hosts with this role."""
     return Gang.CPU if role in job.hardware.cpu_roles else Gang.MAIN
 
 
 def size(job: Job, gang: Gang) -> int:
-    """How many hosts of an attempt are in this gang."""
+    """Return the number of hosts of an attempt in this gang."""
     return sum(gang_of(job, role) is gang for role in job.roles)
 
 
 def describe(job: Job, gang: Gang) -> str:
-    """The gang by its roles: `the chief and the parameter servers`."""
+    """Describe the gang by its roles: `the chief and the parameter servers`."""
     roles = dict.fromkeys(role for role in job.roles if gang_of(job, role) is gang)
     return " and ".join(map(_role_name, roles))
 
@@ -37,15 +37,17 @@ def _role_name(role: Role) -> str:
 
 
 def missing(job: Job, gang: Gang, survivors: Iterable[str]) -> tuple[int, int]:
-    """How many hosts of the gang to ask for beside those of it that survive, and with how many of them an attempt can
-    begin. Nobody is missing where those that survive are enough: a job of min and max workers goes on at once."""
+    """Return how many hosts the gang lacks beside the remaining hosts, and how many of those an attempt needs to begin.
+
+    Return zeros if the remaining hosts are enough: a job with min and max workers then continues at once.
+    """
     there = len(set(survivors))
     least = max(0, size(job.at_least, gang) - there)
     return (size(job, gang) - there, least) if least else (0, 0)
 
 
 def sized(job: Job, hosts: Iterable[Member]) -> Job:
-    """The job as an attempt on these hosts has it, its workers a number."""
+    """Return the job with the number of workers that these hosts make."""
     if not job.cluster.is_elastic:
         return job
     beside = sum(role not in (Role.CHIEF, Role.WORKER) for role in job.roles)
@@ -53,11 +55,12 @@ def sized(job: Job, hosts: Iterable[Member]) -> Job:
 
 
 def assignments(job: Job, hosts: Iterable[Member]) -> tuple[Assignment, ...]:
-    """An assignment per host, in the order of the job's roles: each takes the next host, by instance id, of its gang.
-    Of a job of min and max workers there are as many as there are hosts.
+    """Return an assignment for each host, in the order of the job's roles. Each role takes the next host of its gang by
+    instance id. A job with min and max workers has as many assignments as hosts.
 
-    Sorting makes a retried call give every host the role it had before. Every role counts from 0, but for the workers
-    where the chief is worker 0."""
+    Hosts are sorted so that a retried call gives every host the same role. Indices count from 0; workers count from 1
+    if the chief is worker 0.
+    """
     ordered = sorted(hosts, key=lambda host: host.instance)
     job = sized(job, ordered)
     waiting = {gang: iter([host for host in ordered if host.gang is gang]) for gang in Gang}

@@ -1,16 +1,17 @@
-"""Instance types for GPUs that a job names by their kind, count and memory, from the catalog that Trainyard ships."""
+"""Instance types for GPUs that a job selects by kind, count and memory, from the catalog of this package."""
 
 import re
 from collections.abc import Iterable
 
-from trainyard.core.model.instance_types import InstanceType, catalogue
+from trainyard.core.model.instance_types import InstanceType, catalog
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted
 
 MOST_TYPES = 10
-"""Instance types of one job (hardware.instance_types)."""
+"""The most instance types of one job (hardware.instance_types)."""
 SIZES_PER_GPU = 2
-"""Sizes of each kind of GPU that are listed, the cheapest first: larger ones hold the same GPUs at a higher price."""
+"""The number of listed sizes for each kind of GPU, the cheapest first. Larger sizes have the same GPUs at a higher
+price."""
 MEMORY_GB = {
     "k80": 12,
     "t4": 16,
@@ -27,7 +28,7 @@ MEMORY_GB = {
     "b200": 180,
     "b300": 288,
 }
-"""Memory of each kind of GPU. https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html"""
+"""The memory of each kind of GPU. https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html"""
 MEMORY_GB_OF_TYPES = {"p3dn.24xlarge": 32, "p4de.24xlarge": 80}
 """Instance types whose GPUs have more memory than the others of their kind."""
 ELSEWHERE_GB = {
@@ -63,7 +64,7 @@ ELSEWHERE_GB = {
     "mi250": 128,
     "mi300x": 192,
 }
-"""GPUs that no EC2 instance type has, with their memory: others with at least as much take their place."""
+"""GPUs that no EC2 instance type has, with their memory. A GPU with at least as much memory replaces them."""
 NAMES = {
     "a10": "a10g",
     "rtxpro4500": "rtx-pro-4500",
@@ -72,14 +73,15 @@ NAMES = {
 }
 MAKERS = ("nvidia", "tesla", "geforce", "quadro")
 TOO_OLD = frozenset({"k80", "v100"})
-"""GPUs of P2 and P3 hosts, on which no image of a yard works."""
+"""The GPUs of P2 and P3 hosts. The images of a yard do not support them."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """GPUs of one host: one of the kinds `names` (any kind if empty), `count` of them, each with `memory_gb`."""
+    """The wanted GPUs of one host."""
 
     names: tuple[str, ...] = ()
+    """The allowed kinds; empty for any."""
     count: int = 1
     memory_gb: float = 0.0
     vcpus: int = 0
@@ -87,10 +89,11 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Instance types, the cheapest first. `missing` are the reasons why they are not exactly what was asked for."""
+    """Instance types, the cheapest first."""
 
     types: tuple[str, ...]
     missing: tuple[str, ...] = ()
+    """The differences from the request."""
 
     @property
     def first(self) -> str:
@@ -99,7 +102,7 @@ class Chosen:
 
 
 def choose(wanted: Wanted) -> Chosen:
-    """Return the cheapest instance types with such GPUs, or those that come nearest."""
+    """Return the cheapest instance types with such GPUs, or else the nearest ones."""
     kinds, memory, missing = _kinds(wanted)
     fitting = [kind for kind in _usable() if _memory(kind) >= memory and kind.vcpus >= wanted.vcpus]
     exact = [kind for kind in fitting if kind.gpus == wanted.count and (not kinds or kind.gpu in kinds)]
@@ -123,12 +126,12 @@ def choose(wanted: Wanted) -> Chosen:
 
 
 def all_names() -> tuple[str, ...]:
-    """Return the names of all GPUs that images of a yard work on, in the order of their memory."""
+    """Return the names of all GPUs that images of a yard support, in the order of their memory."""
     return tuple(kind.upper() for kind in MEMORY_GB if kind in {each.gpu for each in _usable()})
 
 
 def canonical(name: str) -> tuple[str, float]:
-    """Return the catalog's name of a GPU and the memory in GB that its name asks for: a100-80gb is a100 and 80."""
+    """Return the catalog's name of a GPU, and the memory in GB that its name contains: a100-80gb is a100 with 80 GB."""
     words = [word for word in re.split(r"[\s_/-]+", name.lower()) if word not in MAKERS]
     sizes = [re.fullmatch(r"(\d+)(?:gb?|gib)", word) for word in words]
     memory = next((float(size[1]) for size in sizes if size), 0.0)
@@ -138,7 +141,8 @@ def canonical(name: str) -> tuple[str, float]:
 
 
 def _kinds(wanted: Wanted) -> tuple[frozenset[str], float, list[str]]:
-    """Return the kinds of GPU that may be taken (empty: any), the memory each needs, and what EC2 does not have."""
+    """Return the allowed kinds of GPU (empty for any), the memory that each needs, and the differences from the
+    request."""
     kinds, memory, missing = set(), wanted.memory_gb, []
     for name in wanted.names:
         kind, named_gb = canonical(name)
@@ -155,7 +159,7 @@ def _kinds(wanted: Wanted) -> tuple[frozenset[str], float, list[str]]:
 
 
 def _usable() -> Iterable[InstanceType]:
-    types = catalogue().types.values()
+    types = catalog().types.values()
     return (kind for kind in types if kind.gpus and kind.architecture == "x86_64" and kind.gpu not in TOO_OLD)
 
 
@@ -179,11 +183,11 @@ def _cheapest(kinds: Iterable[InstanceType]) -> tuple[str, ...]:
 
 
 def _described(name: str) -> str:
-    kind = catalogue().types[name]
+    kind = catalog().types[name]
     price = f", ${kind.on_demand_price:g} an hour on demand" if kind.on_demand_price else ""
     return f"{name} ({kind.gpus} {kind.gpu.upper()} of {_memory(kind):g} GB{price})"
 
 
 def known(name: str) -> bool:
-    """Return True for an instance type of the catalog."""
-    return name in catalogue().types
+    """Return True if the catalog contains the instance type."""
+    return name in catalog().types

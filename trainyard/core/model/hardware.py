@@ -1,4 +1,4 @@
-"""The sections of a job file that say on which hosts it runs: the cluster and the hardware."""
+"""The sections of a job file that select the hosts: cluster and hardware."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -21,22 +21,22 @@ from trainyard.values.lazy import dataclass
 
 MOST_HOSTS = 50
 IMAGE = rf"{AMI}|(?!ami-){RUN_ID}"
-"""An image's id, or what a run or a family may be called."""
+"""The id of an image, or the name of a run or a family."""
 BUILDER_TYPES = ("g4dn.xlarge", "g5.xlarge", "g6.xlarge", "m7i.xlarge")
-"""What an image is made on, unless its recipe says so."""
+"""The instance types on which an image is made by default."""
 CPU_TYPES_BY_DEFAULT = ("m7i.xlarge", "m6i.xlarge", "m7a.xlarge")
 
 
 class Chief(StrEnum):
-    """What the chief of `parameter_server` is: a coordinator beside the workers (ParameterServerStrategy), or worker 0
-    of a cluster without a chief (compat.v1 programs, which find their chief by task index)."""
+    """The chief of `parameter_server`: a coordinator beside the workers (ParameterServerStrategy), or worker 0 of a
+    cluster without a chief (compat.v1 programs, which find their chief by task index)."""
 
     COORDINATOR = "coordinator"
     WORKER = "worker"
 
 
 class Preference(StrEnum):
-    """How the pools of a market are asked."""
+    """The order in which the capacity pools of a market are asked."""
 
     PRICE = "price"
     SPEED = "speed"
@@ -50,7 +50,7 @@ class Cluster:
         Strategy.SINGLE,
         Choice(Strategy),
         "`single`: one host. `mirrored`: all GPUs of one host. `multi_worker`: all-reduce over hosts. "
-        "`parameter_server`: a chief that coordinates, workers, parameter servers; asynchronous.",
+        "`parameter_server`: a coordinating chief, workers and parameter servers; asynchronous.",
         usual="`single`; `multi_worker` when there are several workers",
     )
     workers: int | Mapping[str, int] = key(
@@ -89,7 +89,7 @@ class Cluster:
 
     @property
     def least_workers(self) -> int:
-        """Return the number of workers without which the run does not train."""
+        """Return the smallest number of workers with which the run trains."""
         return self.workers["min"] if isinstance(self.workers, Mapping) else self.workers
 
     @property
@@ -114,7 +114,7 @@ class Cluster:
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """What the hosts are. `image` None: the yard's current image; `disk_gib` None: disks as large as the image's."""
+    """The hardware of the hosts."""
 
     instance_types: tuple[str, ...] = key(
         ("g6.xlarge", "g5.xlarge", "g4dn.xlarge"),

@@ -1,7 +1,7 @@
-"""The instance types Trainyard knows: what they hold, what they cost on demand, which quota they use.
+"""The catalog of instance types: their GPUs, their prices on demand, and the quotas that count them.
 
-Its prices are one region's (`price_region`, `price_date`) and count where the yard's own are not known
-(capacity/prices.py). Spot prices are never in here: they are asked for.
+The prices are those of one region (`price_region`, `price_date`) and are used if the yard has no prices of its own
+(capacity/prices.py). The catalog has no spot prices, which change too often.
 """
 
 import json
@@ -24,7 +24,7 @@ class MarketChoice(StrEnum):
 
     @property
     def markets(self) -> tuple[Market, ...]:
-        """The markets to try, in this order."""
+        """The markets to try, in order."""
         match self:
             case MarketChoice.SPOT:
                 return (Market.SPOT,)
@@ -37,19 +37,20 @@ class MarketChoice(StrEnum):
 
 @dataclass(frozen=True)
 class Generation:
-    """One of NVIDIA's, and the branches of its driver (580 of 580.105.08) that serve it: from `first_driver` up to
-    `last_driver`, each None for one that no image of today comes near. `open_modules`: whether the driver's open kernel
-    modules, which AWS's base images have, serve it too."""
+    """A generation of NVIDIA's GPUs, with the branches of the driver that support it (580 of 580.105.08)."""
 
     name: str
     first_driver: int | None = None
+    """The first branch that supports it; None if all branches of current images are newer."""
     last_driver: int | None = None
+    """The last branch that supports it; None if no branch has dropped it."""
     open_modules: bool = True
+    """True if the driver's open kernel modules support it, which AWS's base images have."""
 
 
 @dataclass(frozen=True)
 class InstanceType:
-    """One EC2 instance type with NVIDIA GPUs or without any. `architecture` is EC2's word for its processors."""
+    """An EC2 instance type with NVIDIA GPUs or without GPUs. `architecture` is EC2's name for its processors."""
 
     name: str
     vcpus: int
@@ -70,7 +71,7 @@ class Quota:
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class Catalog:
     price_date: str
     price_region: str
     quotas: Mapping[str, Quota]
@@ -80,10 +81,10 @@ class Catalogue:
 
 
 @cache
-def catalogue() -> Catalogue:
-    """The shipped catalogue, read once."""
+def catalog() -> Catalog:
+    """Return the catalog, which is read once."""
     data = json.loads(Path(__file__).with_name("instance_types.json").read_text(encoding="utf-8"))
-    return Catalogue(
+    return Catalog(
         price_date=data["price_date"],
         price_region=data["price_region"],
         quotas={key: Quota(**quota) for key, quota in data["quotas"].items()},
@@ -95,27 +96,27 @@ def catalogue() -> Catalogue:
 
 
 def instance_type(name: str) -> InstanceType:
-    """The type of that name; KeyError for one that no admitted job can have."""
-    return catalogue().types[name]
+    """Return the type with this name. Raise KeyError for a type that admission refuses."""
+    return catalog().types[name]
 
 
 def generation_of(kind: InstanceType) -> Generation:
-    """The generation of its GPUs; KeyError for a type without any."""
-    return catalogue().generations[kind.gpu]
+    """Return the generation of the type's GPUs. Raise KeyError for a type without GPUs."""
+    return catalog().generations[kind.gpu]
 
 
 def all_types() -> tuple[str, ...]:
-    """Names of every type, sorted; which of them an image serves, compatibility.py knows."""
-    return tuple(sorted(catalogue().types))
+    """Return the sorted names of all types. compatibility.py decides which of them an image supports."""
+    return tuple(sorted(catalog().types))
 
 
 def cpu_types() -> tuple[str, ...]:
-    """Names of the types without a GPU that the roles without one may run on, sorted."""
-    return tuple(name for name in all_types() if not catalogue().types[name].gpus)
+    """Return the sorted names of the types without a GPU."""
+    return tuple(name for name in all_types() if not catalog().types[name].gpus)
 
 
 def quota(kind: InstanceType, market: Market) -> Quota | None:
-    """The vCPU quota that counts this type in this market; None where AWS's own lists disagree."""
+    """Return the vCPU quota that counts this type in this market, or None if AWS's lists contradict each other."""
     match market:
         case Market.SPOT:
             family = kind.spot_quota
@@ -123,7 +124,7 @@ def quota(kind: InstanceType, market: Market) -> Quota | None:
             family = kind.on_demand_quota
         case _:
             assert_never(market)
-    return catalogue().quotas.get(f"{family} {market}")
+    return catalog().quotas.get(f"{family} {market}")
 
 
 def raise_quota_command(code: str, vcpus: int, region: str) -> str:

@@ -23,16 +23,16 @@ MOST_DATA = 16
 MOST_LABELS = 20
 LABEL = r"[A-Za-z0-9 _.:/=+@-]{}"
 LABELLED = "letters, digits, spaces and _ . : / = + @ -"
-"""What AWS lets every tag be made of."""
+"""The characters that AWS allows in every tag."""
 MOST_STEPS = 1_000_000_000
 MOST_KEPT = 16
-"""Hosts in a pool: one transaction of the ledger takes them all."""
+"""The most warm hosts of a run. One transaction of the ledger claims them all."""
 MOST_KEPT_MINUTES = 120
 MOST_DOLLARS = 100_000.0
 
 
 class Hosts(StrEnum):
-    """What happens to the hosts after the run."""
+    """The fate of the hosts after the run."""
 
     TERMINATE = "terminate"
     STOP = "stop"
@@ -48,7 +48,7 @@ class ImageWhen(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoints:
-    """How often a program that uses the runtime saves, and what is kept."""
+    """How often a program that uses the runtime saves, and how many checkpoints are kept."""
 
     steps: int = key(
         0,
@@ -71,7 +71,7 @@ class Checkpoints:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """What to keep of the files that a program writes into its working folder."""
+    """The files of a program's working folder that are kept."""
 
     keep: bool = key(
         True,
@@ -130,7 +130,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class After:
-    """What to do with the hosts at the end of a run."""
+    """Actions at the end of a run."""
 
     hosts: Hosts = key(
         Hosts.TERMINATE,
@@ -166,7 +166,7 @@ class Pool:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A job without faults: s3 URIs are whole (BUCKET resolved), every default filled in."""
+    """A job without faults: S3 URIs without the placeholder BUCKET, and every default filled in."""
 
     name: str = field(
         metadata=required(
@@ -216,7 +216,7 @@ class Job:
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """The role of every host of an attempt that has as many workers as the job allows, the chief's first."""
+        """Return the role of each host of an attempt with the most workers, the chief first."""
         cluster = self.cluster
         workers = [Role.WORKER] * (cluster.most_workers - cluster.chief_trains)
         servers = [Role.PS] * cluster.parameter_servers
@@ -224,36 +224,37 @@ class Job:
 
     @property
     def cpu_gang(self) -> int:
-        """How many of them make the second gang, on `hardware.cpu_instance_types`."""
+        """Return the number of hosts in the second gang, on `hardware.cpu_instance_types`."""
         return sum(role in self.hardware.cpu_roles for role in self.roles)
 
     @property
     def gang(self) -> int:
-        """How many hosts one attempt has at most, both gangs together."""
+        """Return the most hosts of one attempt, both gangs together."""
         return len(self.roles)
 
     def with_workers(self, workers: int) -> "Job":
-        """The same job with just so many."""
+        """Return the job with exactly this number of workers."""
         return replace(self, cluster=replace(self.cluster, workers=workers))
 
     def with_most_workers(self, most: int) -> "Job":
-        """The same job with no more of them, which it may have."""
+        """Return the job with at most this number of workers."""
         least = self.cluster.least_workers
         return replace(self, cluster=replace(self.cluster, workers={"min": least, "max": most}))
 
     @property
     def at_least(self) -> "Job":
-        """The same job with as few workers as it may have."""
+        """Return the job with the fewest workers that it may have."""
         return self.with_workers(self.cluster.least_workers)
 
 
 def one_host_job(
     name: str, hardware: Hardware, *, hours: float, wait_minutes: float, restarts: int = 0
 ) -> Job:
-    """A job without a program, as bake and launch admit it, so that Plan and Launch serve them too: one host of one of
-    `hardware.instance_types`, to which no start order is sent and whose lease ends `hours` after the run's admission.
+    """Return the job of a bake or a dev host, which has no program, for Plan and Launch.
 
-    `wait_minutes`: how long one search for capacity goes on; `restarts`: how many more hosts may follow the first. Its
-    dollars are the most that a job file may allow: hours and `max_dollars_per_hour` limit it."""
+    It has one host of `hardware.instance_types`, which receives no start order. The host's lease ends `hours` after the
+    admission. One search for capacity takes at most `wait_minutes`, and `restarts` more hosts may follow the first.
+    Only hours and `max_dollars_per_hour` limit the cost.
+    """
     limits = Limits(hours=hours, dollars=MOST_DOLLARS, restarts=restarts, wait_minutes=wait_minutes)
     return Job(name=name, program=Program(), hardware=hardware, limits=limits)

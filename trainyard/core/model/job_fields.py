@@ -1,11 +1,11 @@
-"""Kinds of values that only a job file, and partly a recipe, may hold: names, instance types, and S3 URIs."""
+"""Kinds of values for job files, and partly for recipes: names, instance types and S3 URIs."""
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainyard.core.model.images import tensorflow_releases
-from trainyard.core.model.instance_types import all_types, catalogue, cpu_types
+from trainyard.core.model.instance_types import all_types, catalog, cpu_types
 from trainyard.core.model.yard import data_buckets
 from trainyard.values.fields import Count, Kind, Several, Text, whole
 from trainyard.values.lazy import dataclass
@@ -14,25 +14,27 @@ from trainyard.values.validation import BareWord, Section, any_of, did_you_mean,
 
 NAME = r"[a-z][a-z0-9-]{0,39}"
 RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
-"""As the start and stop documents take it."""
+"""The ids that the SSM documents for start and stop accept."""
 MOST_TYPES = 10
 MOST_GIB = 16_384
-"""Of a gp3 volume."""
+"""The largest gp3 volume."""
 PLACEHOLDER = "BUCKET"
 HERE = r"\.{1,2}(?:/.*)?"
-"""A path beside the job file: what `trainyard submit` sends along."""
+"""A path relative to the job file, which `trainyard submit` uploads."""
 FROM_GIT = r"git\+(?:https?|ssh|file)://(?!.*@-)\S+"
-"""A program in a git repository: what `trainyard submit` clones and sends along."""
+"""A program in a git repository, which `trainyard submit` clones and uploads."""
 CONTROL = r"\u0000-\u001f\u007f-\u009f"
 
 
 @dataclass(frozen=True)
 class TypeName(Kind[str]):
-    """The name of an EC2 instance type; `others` says what of the types that are none of `known`."""
+    """The name of an EC2 instance type."""
 
     known: Callable[[], tuple[str, ...]]
+    """Returns the allowed types."""
     called: str
     others: str = ""
+    """The fault of types of the catalog that are not allowed."""
 
     @property
     def words(self) -> str:
@@ -45,13 +47,13 @@ class TypeName(Kind[str]):
         known = self.known()
         if value in known:
             return None
-        if isinstance(value, str) and value in catalogue().types:
+        if isinstance(value, str) and value in catalog().types:
             return f"{shown(value)} {self.others}"
-        return f"{shown(value)} is not {self.words} that Trainyard knows{did_you_mean(value, known)}"
+        return f"{shown(value)} is not {self.words} in the catalog{did_you_mean(value, known)}"
 
 
 def instance_types(each: TypeName, *, least: int, named: str) -> Several[str]:
-    """Different ones."""
+    """Return the kind of a list of different instance types."""
     named = f"{least} to {MOST_TYPES} different EC2 instance types{named}"
     return Several(each=each, named=named, least=least, most=MOST_TYPES)
 
@@ -61,7 +63,7 @@ CPU_TYPES = instance_types(
     TypeName(
         cpu_types,
         "an EC2 instance type without a GPU",
-        "has a GPU, which these roles would pay for and not use; it belongs in instance_types",
+        "has a GPU, which these roles would not use; it belongs in instance_types",
     ),
     least=0,
     named=" without a GPU",
@@ -83,7 +85,7 @@ RANGE = ("min", "max")
 
 @dataclass(frozen=True, kw_only=True)
 class CountOrRange(Kind[int | Mapping[str, int]]):
-    """A whole number, or the least and the most that it may be: `{min: 2, max: 8}`."""
+    """A whole number, or a mapping with the least and the most: `{min: 2, max: 8}`."""
 
     count: Count
 
@@ -118,10 +120,11 @@ class CountOrRange(Kind[int | Mapping[str, int]]):
 
 @dataclass(frozen=True)
 class ImageName(Kind[str | Mapping[str, str]]):
-    """The image of a job: a name (`pattern`, in words `allowed`), or which TensorFlow it is to have."""
+    """The image of a job: its name, or the version of its TensorFlow."""
 
     pattern: str
     allowed: str
+    """The pattern in words."""
 
     @property
     def words(self) -> str:
@@ -138,7 +141,7 @@ class ImageName(Kind[str | Mapping[str, str]]):
             return Text(self.pattern, self.words).problem(value)
         if list(value) != ["tensorflow"]:
             found = any_of(tuple(map(str, value))) or "none"
-            return f"found a mapping with the keys {found}; tensorflow alone is allowed"
+            return f"found a mapping with the keys {found}; only tensorflow is allowed"
         version = value["tensorflow"]
         if isinstance(version, int | float) and not isinstance(version, bool):
             return (
@@ -150,8 +153,8 @@ class ImageName(Kind[str | Mapping[str, str]]):
 
 @dataclass(frozen=True, kw_only=True)
 class Uri(Kind[str]):
-    """An S3 URI of the yard's bucket, with the placeholder resolved, or of another; whether the yard may read that one
-    only the yard can say (references.py)."""
+    """An S3 URI of the yard's bucket, without the placeholder, or of another bucket. references.py checks whether the
+    yard may read another bucket."""
 
     folder: str
     ends: tuple[str, ...]
@@ -188,7 +191,7 @@ class Uri(Kind[str]):
         if is_here(value) or (self.is_of_programs and is_from_git(value)):
             where = "is on the computer that submits" if is_here(value) else "is in a git repository"
             return (
-                f"{shown(value)} {where}: `trainyard submit` sends it along; in a file that is uploaded by hand "
+                f"{shown(value)} {where}: `trainyard submit` uploads it; in a file that is uploaded by hand, "
                 f"{self.words} is allowed"
             )
         hint = _as_path(value, self.is_of_programs) if isinstance(value, str) else ""
@@ -210,7 +213,7 @@ class Uri(Kind[str]):
         folder = f"{self.folder}/"
         if bucket not in (PLACEHOLDER, ours):
             if not re.fullmatch(data_buckets.BUCKET, bucket, re.ASCII):
-                return f"names no bucket that there can be; the yard's is {self.place}"
+                return f"does not have a valid bucket name; the yard's bucket is {self.place}"
             if not path:
                 return "names a whole bucket; name a folder or an object of it"
         elif not path.startswith(folder) or (path == folder and self.ends != ("/",)):
@@ -224,7 +227,7 @@ class Uri(Kind[str]):
 
 
 def is_here(value: object) -> bool:
-    """Whether it is a path beside the job file, and not a place in the bucket."""
+    """Return True for a path relative to the job file, as opposed to a location in the bucket."""
     return isinstance(value, str) and re.fullmatch(HERE, value) is not None
 
 
@@ -234,7 +237,7 @@ def is_from_git(value: object) -> bool:
 
 
 def _as_path(value: str, is_program: bool) -> str:
-    """Return what was probably meant: a path beside the job file, or a repository."""
+    """Return the hint for a probable path relative to the job file, or a probable repository."""
     if "://" not in value and re.fullmatch(r"[^@\s]+@[^:\s]+:\S+", value) and is_program:
         user, _, path = value.partition(":")
         return f'; for a git repository write "git+ssh://{user}/{path}"'

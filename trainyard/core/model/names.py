@@ -1,4 +1,4 @@
-"""What runs may be called, how the functions that conclude them are, where secrets lie, and how runs are listed."""
+"""Names of runs, of the functions that conclude them, and of secrets; and the ledger's index of runs."""
 
 import re
 from datetime import datetime
@@ -12,40 +12,40 @@ CONCLUDES = {
     "snapshot": "snapshot-conclude",
     "dev-host": "dev-host-conclude",
 }
-"""By the kind of run: the function `<yard>-...` that concludes it."""
+"""The function `<yard>-...` that concludes a run, by the kind of the run."""
 SERVICE_LINKED_ROLES = {
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
     "ec2fleet.amazonaws.com": "AWSServiceRoleForEC2Fleet",
 }
-"""The roles that EC2 acts through, which an account has once, by the service that takes them."""
+"""The roles of an account that EC2 assumes, by the service that assumes them."""
 BY_MONTH = "month"
-"""The ledger's index of runs: by the attribute of that name, in the order of `created`."""
+"""The name of the ledger's index of runs, which is also its key attribute. The index is sorted by `created`."""
 LISTED = (
     "kind", "state", "attempt", "execution_arn", "name", "submitter", "labels", "outcome", "error", "reason",
     "ended", "progress", "waiting", "pool", "market", "gang", "price", "dollars", "saved_dollars", "image",
 )  # fmt: skip
-"""What of a run's row the index has, beside all keys."""
+"""The attributes of a run's row in the index, beside all keys."""
 ARCHIVE = re.compile(r"archive-(i-[^-]+)-\d{10}")
 
 
-def archive(instance: str, now: datetime) -> str:
-    """The execution of the snapshot workflow by which patrol archives a host: one an hour."""
+def archive_execution(instance: str, now: datetime) -> str:
+    """Return the name of the snapshot execution that archives a host, at most one per hour."""
     return f"archive-{instance}-{now:%Y%m%d%H}"
 
 
-def archived(execution: str) -> str | None:
-    """The host that an execution of this name archives; None for any other execution."""
+def archived_host(execution: str) -> str | None:
+    """Return the host that an execution of this name archives, or None for another execution."""
     found = ARCHIVE.fullmatch(execution)
     return found.group(1) if found else None
 
 
 def secret_parameter(yard: str, secret: str) -> str:
-    """The parameter of Parameter Store that holds this secret of `program.secrets`."""
+    """Return the parameter of Parameter Store with this secret of `program.secrets`."""
     return f"/{yard}/secrets/{secret}"
 
 
-def misnamed(run: str) -> InputFaults | None:
-    """The execution's name is the run's id: in tags, keys, paths and commands. None when it fits them all."""
+def name_fault(run: str) -> InputFaults | None:
+    """Return the fault of an execution's name that cannot be a run's id in tags, keys, paths and commands."""
     if re.fullmatch(RUN_ID, run):
         return None
     problem = (
@@ -55,10 +55,10 @@ def misnamed(run: str) -> InputFaults | None:
     return InputFaults("The execution's name", (Fault("", problem),))
 
 
-def taken(run: str, owner: str) -> str:
-    """Why an execution of this name cannot run: another one, of this workflow long ago or of another, has the run."""
+def name_taken(run: str, owner: str) -> str:
+    """Return why an execution of this name cannot run: the run belongs to an earlier execution or another workflow."""
     return (
-        f"The run {run} belongs to another execution ({owner}), since the workflows of a yard share the names of "
-        "their runs, and the ledger keeps each; nothing was done. Start it again (start-execution --name) with "
+        f"The run {run} belongs to another execution ({owner}), because all workflows of a yard share the names of "
+        "runs and the ledger keeps each name. Nothing was done. Start it again (start-execution --name) with "
         "another name, or without one."
     )

@@ -1,4 +1,4 @@
-"""The sections of a job file that say what runs: the program, the data, and the commit."""
+"""The sections of a job file that select the program, the data and the commit."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -21,20 +21,20 @@ from trainyard.values.lazy import dataclass
 MOST_ARGS = 100
 ADDRESS = r"[^\s\u0000-\u001f]{1,500}"
 MOST_SECRETS = 10
-"""What one GetParameters takes, and a session policy has room for."""
+"""The most secrets that one GetParameters returns and that fit into a session policy."""
 MODULE = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 VARIABLE = r"[A-Z_][A-Z0-9_]{0,63}"
 NAMED_VARIABLE = "a name of up to 64 capital letters, digits and underscores that begins with no digit"
 LAST_PART = r"[A-Za-z0-9_.-]{1,40}"
-"""Of the name of a parameter that holds a secret (core/model/names.py)."""
+"""The last part of the name of a parameter with a secret (core/model/names.py)."""
 SHIPPED = "training.programs."
 PROGRAMS = ("digits", "downpour", "keras_text", "matmul", "mnist", "parameter_server_v1", "replicate")
-"""The reference programs that ship with the image, each a module below SHIPPED."""
+"""The reference programs of the image, each a module below SHIPPED."""
 Scalar = str | int | float | bool
 
 
 class Result(StrEnum):
-    """What a program that ends with 0 may be asked to leave behind."""
+    """A result that a program with exit code 0 can be required to leave."""
 
     MODEL = "model"
     METRICS = "metrics"
@@ -42,7 +42,7 @@ class Result(StrEnum):
 
 
 class Sharding(StrEnum):
-    """Which files of a data entry a host gets: all of them, or its share of the files."""
+    """The files of a data entry that a host gets: all of them, or its share."""
 
     NONE = "none"
     FILE = "file"
@@ -50,7 +50,7 @@ class Sharding(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What runs."""
+    """The program of a job."""
 
     source: str | None = key(
         None,
@@ -66,9 +66,9 @@ class Program:
             r"(?!.{201})" + MODULE,
             "a dotted Python module name of letters, digits and underscores, as in training.programs.digits",
         ),
-        "Run as `python -m MODULE`: a module of `program.source`, or without that one of the reference programs, "
-        f"{', '.join(f'`{SHIPPED}{program}`' for program in PROGRAMS)}. This, `program.command` or `program.shell`.",
-        usual="required, unless there is a `command` or a `shell`",
+        "Run as `python -m MODULE`: a module of `program.source` or, without a source, one of the reference programs "
+        f"{', '.join(f'`{SHIPPED}{program}`' for program in PROGRAMS)}. A job has a module, a command or a shell.",
+        usual="required without `command` and `shell`",
     )
     command: tuple[Scalar, ...] = key(
         (),
@@ -132,7 +132,7 @@ class Program:
     progress: str | None = key(
         None,
         ProgressPattern(),
-        "For a program that reports nothing itself: what is looked for in every line that the chief prints, as "
+        "For a program that does not report its progress: a pattern for the lines that the chief prints, as in "
         f"`{EXAMPLE}` ([programs.md](programs.md#progress)).",
         usual="none: the scalars of TensorBoard, if the program writes any",
     )
@@ -151,7 +151,7 @@ class Program:
 
     @property
     def called(self) -> str:
-        """Return what runs, in a word or a line."""
+        """Return the program's module or command in one line."""
         words = self.shell if self.shell is not None else " ".join(str(word) for word in self.command)
         first, *more = (self.module or words).strip().splitlines() or [""]
         return f"{first} ..." if more else first
@@ -159,7 +159,7 @@ class Program:
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """One data entry: everything under `source`, or the files of it that are a worker's share."""
+    """One data entry: all files under `source`, or a worker's share of them."""
 
     source: str = field(
         metadata=required(
@@ -180,7 +180,7 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """The commit that the program is from; `trainyard submit` fills it in."""
+    """The commit of the program, filled in by `trainyard submit`."""
 
     commit: str | None = key(
         None,
@@ -203,8 +203,8 @@ class Origin:
 
     @property
     def described(self) -> str:
-        """The commit in a line: abc1234 (main) of https://..., with changes that are in no commit."""
+        """Describe the commit in one line: abc1234 (main) of https://..., with uncommitted changes."""
         ref = f" ({self.ref})" if self.ref else ""
         of = f" of {self.repository}" if self.repository else ""
-        changes = ", with changes that are in no commit" if self.dirty else ""
+        changes = ", with uncommitted changes" if self.dirty else ""
         return f"{(self.commit or '')[:12]}{ref}{of}{changes}"

@@ -1,4 +1,4 @@
-"""Kinds of values that only the section `program` of a job file may hold: words, variables and shell lines."""
+"""Kinds of values for the section `program` of a job file: words, variables and shell lines."""
 
 import json
 import re
@@ -19,27 +19,27 @@ MOST_ARG_CHARACTERS = 1024
 MOST_SHOWN_WORDS = 30
 MOST_SHELL_CHARACTERS = 10_000
 SMALLEST_ARG, LARGEST_ARG = 1e-100, 1e18
-"""DynamoDB's numbers have 38 digits and end at 1e126; beyond these a program wants text anyway."""
+"""The limits of numbers. DynamoDB's numbers have 38 digits and end at 1e126."""
 LINES = "\n\t"
-"""Control characters that a text may have: several lines, and columns."""
+"""The control characters that a text may contain, for several lines and columns."""
 TEXT_CONTROL = r"\u0000-\u0008\u000b-\u001f\u007f-\u009f"
 """The other control characters."""
 OURS = ("TF_CONFIG", "PYTHONPATH", "PATH", "HOME")
 OUR_PREFIXES = ("TRAINYARD_", "AWS_", "LD_")
-"""Environment variables that Trainyard or the host sets: a job that changed them would break what it stands on."""
+"""Environment variables that Trainyard or the host sets. A job that changed them would break its host."""
 SECRETIVE = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS")
-"""What an environment variable ends with that has a secret as its value: its name, or the name's last word."""
+"""The names, or last words of names, of environment variables with a secret value."""
 WORDS = (
     "role", "index", "run", "attempt", "checkpoints", "tensorboard", "model", "metrics", "workers",
     "job_name", "task_index", "worker_hosts", "ps_hosts", "chief_host",
     "rank", "hosts", "master_addr", "master_port",
 )  # fmt: skip
-"""What a host puts in place of `${word}` in arguments and environment values, beside `${data.NAME}`."""
+"""The words that a host replaces as `${word}` in arguments and environment values, beside `${data.NAME}`."""
 
 
 @dataclass(frozen=True)
 class ProgressPattern(Kind[str]):
-    """A regular expression by which hosts find in what a program prints how far it is."""
+    """A regular expression that finds the progress in the output of a program."""
 
     words = (
         f"a regular expression of up to {progress.MOST_CHARACTERS} characters with groups named "
@@ -62,7 +62,7 @@ class ProgressPattern(Kind[str]):
 
 @dataclass(frozen=True)
 class Argument(Kind[str | int | float | bool]):
-    """One value that a program is given."""
+    """One argument of a program."""
 
     words = f"a text (up to {MOST_ARG_CHARACTERS} characters, no control characters), number or boolean"
 
@@ -88,7 +88,7 @@ class Argument(Kind[str | int | float | bool]):
 
 @dataclass(frozen=True)
 class Word(Argument):
-    """One word of a command line: as `Argument`, but no boolean, which every program spells its own way."""
+    """One word of a command line: an argument that is not a boolean, which each program spells differently."""
 
     words = f"a text (up to {MOST_ARG_CHARACTERS} characters, no control characters) or number"
 
@@ -97,7 +97,7 @@ class Word(Argument):
 
     def problem(self, value: object) -> str | None:
         if isinstance(value, bool):
-            return f"found {shown(value)}; {self.words} is allowed: write it in quotes, as the program wants it spelled"
+            return f"found {shown(value)}; {self.words} is allowed: write it in quotes, as the program expects it"
         return super().problem(value)
 
 
@@ -119,7 +119,7 @@ class CommandLine(Several[str | int | float]):
 
 
 def _as_words(text: str) -> str:
-    """Return how a command line is written that stands in one text: as a list, or for a shell where it needs one."""
+    """Return how to write a command line that stands in one text: as a list, or as shell lines if it needs a shell."""
     try:
         words = shlex.split(text)
     except ValueError:
@@ -137,7 +137,7 @@ def _as_yaml(word: str) -> str:
 
 @dataclass(frozen=True)
 class ShellText(Kind[str]):
-    """Lines for a shell. `${word}` may be the shell's own, so any text may stand in the braces."""
+    """Lines for a shell. Braces may contain any text, because `${word}` may be the shell's own."""
 
     words = f"a text of up to {MOST_SHELL_CHARACTERS} characters: lines for bash"
 
@@ -161,13 +161,13 @@ class ShellText(Kind[str]):
         if found := re.search(rf"(?![\t\n])[{CONTROL}]", value):
             line = value.count("\n", 0, found.start()) + 1
             allowed = "only tabs and line breaks are allowed"
-            return f"holds the control character {shown(found[0])} in line {line}; {allowed}"
+            return f"contains the control character {shown(found[0])} in line {line}; {allowed}"
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(Entries[str | int | float | bool]):
-    """What a program is given: options by name, or a list of words."""
+    """The arguments of a program: options by name, or a list of words."""
 
     each: Kind[str | int | float | bool] = Argument()
 
@@ -213,9 +213,10 @@ class Variable(Kind[str]):
 
 @dataclass(frozen=True, kw_only=True)
 class Variables(Entries[str]):
-    """Environment variables. `plain`: their values stand in the job file, so that none may be a secret."""
+    """Environment variables."""
 
     plain: bool = True
+    """True if the values stand in the job file, so that secrets are refused."""
 
     @property
     def words(self) -> str:
@@ -230,12 +231,12 @@ class Variables(Entries[str]):
 
     def name_problem(self, name: object) -> str | None:
         if isinstance(name, str) and (name in OURS or name.startswith(OUR_PREFIXES)):
-            return f"is not a job's to set; Trainyard or the host sets {_ours()}"
+            return f"cannot be set by a job; Trainyard or the host sets {_ours()}"
         if self.plain and isinstance(name, str) and name.rpartition("_")[2] in SECRETIVE:
             return (
-                "looks like a secret, whose value would stand in the bucket, the ledger and the execution for all to "
-                f"read; keep it in Parameter Store ({store_secret('/YARD/secrets/NAME')}, with the yard's name for "
-                f"YARD), and name it instead: program.secrets: {{{name}: NAME}}"
+                "looks like a secret, whose value would be readable in the bucket, the ledger and the execution. Store "
+                f"it in Parameter Store ({store_secret('/YARD/secrets/NAME')}, with the yard's name for YARD), and "
+                f"refer to it: program.secrets: {{{name}: NAME}}"
             )
         return super().name_problem(name)
 
@@ -253,7 +254,7 @@ def _ours() -> str:
 
 
 def _text_schema() -> dict[str, Any]:
-    """With no `${` but such as a host may fill in."""
+    """Return the schema of a text whose `${...}` are all words that a host replaces."""
     words = rf"\$\{{(?:{'|'.join(WORDS)}|data\.[a-z][a-z0-9_]*)\}}"
     text = rf"(?:{words}|\$\$\{{|\$(?!\{{)|[^${TEXT_CONTROL}])*"
     return {"type": "string", "maxLength": MOST_ARG_CHARACTERS, "pattern": whole(text)}

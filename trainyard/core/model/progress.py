@@ -1,7 +1,7 @@
-"""The patterns by which a job may have a program's progress read from what it prints.
+"""The patterns that find a program's progress in its output.
 
-Hosts match by RE2, whose time grows with a line's length alone: a pattern can stop no host. RE2 knows less than
-Python's `re`; what it lacks is refused here, in Python alone, before anything is launched.
+Hosts match with RE2, whose time grows only with the length of a line, so a pattern cannot block a host. RE2 supports
+less than Python's `re`; unsupported syntax is refused here before anything is launched.
 """
 
 import re
@@ -10,7 +10,7 @@ MOST_CHARACTERS = 500
 MOST_REPEATS = 1000
 GROUPS = ("step", "steps", "epoch", "loss", "accuracy")
 POSITIONS = ("step", "epoch")
-"""One of which a pattern must find: without it nothing is known of how far a program is."""
+"""The groups of which a pattern needs one. Without it, the progress of a program is unknown."""
 EXAMPLE = r"step (?P<step>\d+).*loss (?P<loss>[\d.]+)"
 PARTS = re.compile(
     r"""\\(?P<escape>.)
@@ -25,20 +25,22 @@ GROUP = re.compile(r"\?(P<\w+>|:|i\)|i:)")
 
 
 def problem_with(pattern: str) -> str | None:
-    """Why hosts cannot read progress by it; None where they can."""
+    """Return why hosts cannot use the pattern, or None if they can."""
     if len(pattern) > MOST_CHARACTERS:
         return f"has {len(pattern)} characters; up to {MOST_CHARACTERS} are allowed"
     try:
         groups = re.compile(pattern).groupindex
     except (re.error, OverflowError, RecursionError) as error:
-        return f"is no regular expression: {error}"
+        return f"is not a regular expression: {error}"
     unknown = [name for name in groups if name not in GROUPS]
     if unknown:
         return f"names the group {unknown[0]}; allowed are {', '.join(GROUPS)}"
     if not groups.keys() & set(POSITIONS):
-        return f"finds no step; a group named {' or '.join(POSITIONS)} is required, as in {EXAMPLE}"
+        return (
+            f"has no group for the step; a group named {' or '.join(POSITIONS)} is required, as in {EXAMPLE}"
+        )
     strange = next((part[0] for part in PARTS.finditer(pattern) if not _is_known_to_re2(part)), None)
-    return f"has {strange}, which RE2, by which hosts match, does not know" if strange else None
+    return f"has {strange}, which RE2 does not support, and hosts match with RE2" if strange else None
 
 
 def _is_known_to_re2(part: re.Match[str]) -> bool:

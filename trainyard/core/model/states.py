@@ -1,6 +1,7 @@
-"""The words in which users read the states of a run. Rows, events and `-o json` keep the states' own names.
+"""The words for the states of a run that users read. Rows, events and `-o json` contain the states' own names.
 
-docs/contracts/states.md has the table."""
+docs/contracts/states.md has the table.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -37,7 +38,7 @@ WORDS = {
     "TIMED_OUT": "Failed",
     "ABORTED": "Stopped",
 }
-"""By the name of a state of any workflow, or by the status of an execution that has ended."""
+"""The words by the name of a state of any workflow, or by the status of an ended execution."""
 OF_A_SNAPSHOT = {"Pause": "Pausing"}
 """A snapshot pauses its host; other workflows pause before the next attempt."""
 ORDER = (
@@ -46,9 +47,9 @@ ORDER = (
 )
 """The states that functions write into a run's row, in the order in which one attempt of any workflow enters them."""
 OVERDUE = " overdue"
-"""How the states end that answer for a wait without news."""
+"""The ending of the states that handle a wait without an answer."""
 CHOICES = ("Is ", "Did ", "Has ", "Was ", "Are ", "How ")
-"""How the states begin that only choose the next one."""
+"""The beginnings of states that only choose the next state."""
 ENDS = ("Succeeded", "Failed", "Retired", "Planned only")
 """The states in which a workflow ends at once."""
 
@@ -59,13 +60,13 @@ def is_shown(state: str) -> bool:
 
 
 def word_for(state: str, kind: str = "train") -> str:
-    """Return the word for a state; a state of a newer yard keeps its own name."""
+    """Return the word for a state. A state of a newer yard keeps its own name."""
     known = WORDS | OF_A_SNAPSHOT if kind == "snapshot" else WORDS
     return known.get(state.removesuffix(OVERDUE), state)
 
 
 def shown_words(entered: Iterable[tuple[datetime, str]], kind: str = "train") -> list[tuple[datetime, str]]:
-    """Return the words of the states that were entered, and when each word began to hold."""
+    """Return the words of the entered states, with the time at which each word begins."""
     words: list[tuple[datetime, str]] = []
     for at, name in entered:
         if is_shown(name) and (not words or words[-1][1] != word_for(name, kind)):

@@ -1,11 +1,14 @@
-"""Names and tokens, derived and never drawn: the same facts give the same one, so every act may happen twice."""
+"""Names and tokens, derived from their inputs without randomness, so that every action can be repeated safely."""
 
 import hashlib
 
 
 def run_id(name: str, *, key: str, version: str) -> str:
-    """`<name>-<8 hex>`: one version of one object is one run. `version` is the version id, or the etag where
-    the bucket keeps no versions. A legal execution name for every legal job name."""
+    """Return the id `<name>-<8 hex>` of a run: one version of one object is one run.
+
+    `version` is the version id, or the etag if the bucket keeps no versions. Every valid job name gives a valid
+    execution name.
+    """
     return f"{name}-{_hex(key, version)[:8]}"
 
 
@@ -19,9 +22,10 @@ def client_token(
     gang: int = 1,
     rate: int = 0,
 ) -> str:
-    """The CreateFleet / RunInstances token of one ask, at most 64 characters; begins with the run to be found.
+    """Return the client token of one CreateFleet or RunInstances, at most 64 characters, which begins with the run.
 
-    EC2 keeps tokens by account and region, where another yard may have a run of the same name."""
+    EC2 keeps client tokens by account and region, where another yard may have a run of the same name.
+    """
     return (
         f"{run[:40]}-{_hex(yard, run, str(attempt), str(candidate), str(round), str(gang), str(rate))[:23]}"
     )

@@ -7,7 +7,7 @@ from functools import cache
 
 from localcloud.base.settings import Quota, Settings
 from localcloud.services.ec2.capacity.allocation import Pool
-from trainyard.core.model.instance_types import InstanceType, catalogue
+from trainyard.core.model.instance_types import InstanceType, catalog
 
 
 @cache
@@ -22,7 +22,7 @@ class Catalogue:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or shipped()
         self.zones = dict(self.settings.zones)
-        self.types = catalogue().types
+        self.types = catalog().types
         self.not_offered: set[tuple[str, str]] = set()
         """Pairs (type, zone) without an offering."""
         self._changes: dict[tuple[str, str], list[tuple[datetime, float]]] = {}

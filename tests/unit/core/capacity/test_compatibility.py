@@ -8,7 +8,7 @@ import pytest
 from lambdas.core.capacity.compatibility import Software, against, software
 from tests.unit.core.builders import an_image
 from trainyard.core.model.images.image import Image
-from trainyard.core.model.instance_types import catalogue, instance_type
+from trainyard.core.model.instance_types import catalog, instance_type
 
 BASE = Software("x86_64")
 """AWS's base image of today, and every image that does not say what it holds."""
@@ -153,7 +153,7 @@ def test_an_image_works_on_a_type_or_there_is_a_reason(name: str, image: Softwar
 
 
 def test_a_base_image_serves_every_generation_that_is_sold_and_no_older_one() -> None:
-    refused = {kind.name.split(".")[0] for kind in catalogue().types.values() if against(kind, BASE)}
+    refused = {kind.name.split(".")[0] for kind in catalog().types.values() if against(kind, BASE)}
     assert refused == {"p2", "p3", "p3dn", "g5g"}
 
 

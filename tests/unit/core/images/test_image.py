@@ -4,7 +4,7 @@ import pytest
 
 from trainyard.core.model.gang import size
 from trainyard.core.model.hardware import Hardware
-from trainyard.core.model.images.image import Image, meant
+from trainyard.core.model.images.image import Image, select_image
 from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job import Job, one_host_job
 from trainyard.protocol.cluster import Gang
@@ -40,7 +40,7 @@ MEANT = [
 
 @pytest.mark.parametrize(("name", "ami"), [row[1:] for row in MEANT], ids=[row[0] for row in MEANT])
 def test_a_name_means_one_image(name: str, ami: str | None) -> None:
-    found = meant(name, KNOWN)
+    found = select_image(name, KNOWN)
     assert (found.id if found else None) == ami
 
 

@@ -80,7 +80,7 @@ WRONG_INPUTS: list[tuple[Any, str]] = [
     ({"recipe_key": "jobs/a.yaml"}, "recipe_key: \"jobs/a.yaml\" is not a key under images/"),
     ({"recipe_key": "images/a.yaml", "recipe": {}}, "found both recipe_key and recipe"),
     ({"recipe": "gpu"}, "recipe: found \"gpu\"; a mapping is allowed"),
-    ({"rollback": True, "force": True}, "rollback: bakes nothing, so it goes with none of force"),
+    ({"rollback": True, "force": True}, "rollback: does not bake, so it cannot be combined with force"),
     ({"force": "yes"}, "force: found \"yes\"; true or false"),
     ({"roll_back": True}, "did you mean \"rollback\"?"),
 ]  # fmt: skip

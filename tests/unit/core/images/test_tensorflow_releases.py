@@ -6,7 +6,7 @@ import pytest
 
 from trainyard.core.jobfile import recipe
 from trainyard.core.jobfile.recipe import Recipe
-from trainyard.core.model.images.image import Image, meant
+from trainyard.core.model.images.image import Image, select_image
 from trainyard.core.model.images.tensorflow_releases import USUAL, is_known
 from trainyard.locks import pins
 from trainyard.values import serialization
@@ -52,7 +52,7 @@ def test_a_recipe_comes_to_the_newest_release_that_it_asks_for(
         (
             "~=2.15.0",
             None,
-            "tensorflow: no release that images may have is ~=2.15.0; there are 2.21.0, 2.20.0",
+            "tensorflow: no release that images can have matches ~=2.15.0; the releases are 2.21.0, 2.20.0",
         ),
         (
             "~=2.18.0",
@@ -97,7 +97,7 @@ SHELF = (
     ],
 )
 def test_a_version_means_the_newest_good_image_that_was_baked_with_it(asked: str, found: str | None) -> None:
-    image = meant({"tensorflow": asked}, SHELF)
+    image = select_image({"tensorflow": asked}, SHELF)
     assert (image.id if image else None) == found
 
 

@@ -426,7 +426,7 @@ NAMES = [
 def test_an_execution_whose_name_fits_no_command_is_refused_before_anything_is_launched(
     name: str, fits: bool
 ) -> None:
-    found = names.misnamed(name)
+    found = names.name_fault(name)
     assert found is None if fits else name[:40] in (found.reason if found else "")
 
 

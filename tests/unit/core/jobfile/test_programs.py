@@ -124,7 +124,7 @@ def test_several_faults_are_said_together() -> None:
 @pytest.mark.parametrize("broken", [packed({"train.py": "x" * 9000})[:60], packed({"train.py": "x"})[:-30]])
 def test_half_an_archive_is_a_fault(broken: bytes) -> None:
     (fault,) = references.program_findings(a_job(), SOURCE, broken).faults
-    assert "is not a whole tar archive" in fault.problem
+    assert "is not a complete tar archive" in fault.problem
 
 
 def test_an_archive_that_unpacks_to_too_much_is_the_hosts_to_read() -> None:
@@ -142,7 +142,7 @@ REFUSED: list[tuple[str, dict[str, str], dict[str, Any], str]] = [
     ("in a package's own __init__", {"mine/__init__.py": "from . import a", "mine/train.py": "", "mine/a.py": "("}, {"module": "mine.train"}, "mine/a.py line 1"),
     ("Python 2's except", {"train.py": "try:\n  pass\nexcept A, e:\n  pass\n"}, {}, "this is Python 2, hosts have Python 3"),
     ("return outside a function", {"train.py": "return 1"}, {}, "'return' outside function"),
-    ("the hosts' own package", {"train.py": "import os\nfrom training.runtime import start"}, {}, "train.py line 2 imports training.runtime, which is not in the archive; what hosts have for programs is trainyard"),
+    ("the hosts' own package", {"train.py": "import os\nfrom training.runtime import start"}, {}, "train.py line 2 imports training.runtime, which is not in the archive; hosts have the package trainyard for programs"),
     ("the hosts' own package, beside one of its own", {"train.py": "import training.runtime", "training/__init__.py": ""}, {}, "imports training.runtime, which is not in the archive"),
     ("the hosts' own package, in what is imported", {"train.py": "import lib", "lib.py": "import training"}, {}, "lib.py line 1 imports training,"),
 ]  # fmt: skip
@@ -175,7 +175,7 @@ WARNED: list[tuple[str, dict[str, str], dict[str, Any], str]] = [
     ("in another file", {"train.py": "from net import build\nbuild()", "net.py": IMPORT + "def build():\n  tf.get_variable('x')"}, {}, "net.py uses tf.get_variable (line 3)"),
     ("handed on by a package", {"train.py": "import lib\nlib.build()", "lib/__init__.py": "from .net import build", "lib/net.py": IMPORT + "def build():\n  tf.get_variable('x')"}, {}, "lib/net.py uses tf.get_variable"),
     ("many names in one sentence", {"train.py": IMPORT + "\n".join(f"tf.{name}" for name in ("app", "flags", "Session", "log", "div", "mod"))}, {}, "tf.app (line 2), tf.flags (line 3), tf.Session (line 4), tf.log (line 5) and 2 more"),
-    ("layers without Keras 2", {"train.py": "import tensorflow.compat.v1 as tf\ntf.layers.dense(1, 2)"}, {}, 'TF_USE_LEGACY_KERAS: "1" into program.environment'),
+    ("layers without Keras 2", {"train.py": "import tensorflow.compat.v1 as tf\ntf.layers.dense(1, 2)"}, {}, 'TF_USE_LEGACY_KERAS: "1" in program.environment'),
     ("SyncReplicasOptimizer", {"train.py": "import tensorflow.compat.v1 as tf\ntf.train.SyncReplicasOptimizer(1)"}, {"cluster": SERVERS}, "did not finish"),
     # what runs in some case alone, or never, is not told from the rest: a warning costs nothing
     ("behind a version", {"train.py": IMPORT + "def session():\n  if tf.__version__ >= '2':\n    return None\n  return tf.Session()\nsession()"}, {}, "tf.Session"),
@@ -188,7 +188,7 @@ WARNED: list[tuple[str, dict[str, str], dict[str, Any], str]] = [
     ("addresses in a ClusterSpec", {"train.py": IMPORT + "c = tf.train.ClusterSpec({'ps': ['pc-01:2222'], 'worker': ['10.0.0.2:2222']})"}, {"cluster": SERVERS}, "train.py line 2 makes its ClusterSpec of addresses written into it (pc-01:2222, 10.0.0.2:2222)"),
     ("addresses in lists that a ClusterSpec is made of", {"train.py": "import tensorflow.compat.v1 as tf\nps = ['pc-01:2222']\ndef main():\n  spec = {'ps': ps}\n  tf.train.ClusterSpec(spec)"}, {"cluster": SERVERS}, '"${ps_hosts}", "${worker_hosts}" in program.args'),
     ("addresses in a text", {"train.py": IMPORT + "hosts = 'a:1,b:2'\nc = tf.train.ClusterSpec({'worker': hosts.split(',')})"}, {"cluster": TWO}, "(a:1, b:2)"),
-    ("a trainyard of its own", {"train.py": "import trainyard", "trainyard.py": ""}, {}, "it has a trainyard of its own"),
+    ("a trainyard of its own", {"train.py": "import trainyard", "trainyard.py": ""}, {}, "it contains a package trainyard"),
 ]  # fmt: skip
 
 
@@ -297,9 +297,7 @@ NEWER: list[tuple[str, str, tuple[int, int]]] = [
 def test_text_for_a_newer_python_is_never_refused_by_an_older_one(line: str, since: tuple[int, int]) -> None:
     seen = found({"train.py": f"import os\n{line}\n"})
     assert seen.faults == ()
-    is_said = any(
-        f"may be in order for Python {since[0]}.{since[1]} or newer" in each for each in seen.warnings
-    )
+    is_said = any(f"may be valid for Python {since[0]}.{since[1]} or newer" in each for each in seen.warnings)
     assert is_said is (sys.version_info < since)
 
 
@@ -322,7 +320,7 @@ def test_no_name_is_both_gone_and_version_1s() -> None:
         ("SecureString", None),
         (
             None,
-            'there is no parameter /yard/secrets/wandb; put the secret there first: read -rs VALUE; printf %s "$VALUE" | aws ssm put-parameter',
+            'the parameter /yard/secrets/wandb does not exist; store the secret first: read -rs VALUE; printf %s "$VALUE" | aws ssm put-parameter',
         ),
         ("String", "is a String, which is not encrypted"),
         ("StringList", "delete it (aws ssm delete-parameter --name /yard/secrets/wandb)"),

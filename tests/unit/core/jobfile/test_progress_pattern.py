@@ -25,9 +25,9 @@ def test_what_is_admitted_is_taken_by_re2(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("", "finds no step"),
+        ("", "has no group for the step"),
         (r"loss (?P<loss>\d+)", "a group named step or epoch is required"),
-        (r"(?P<step>\d+", "is no regular expression: missing ), unterminated subpattern"),
+        (r"(?P<step>\d+", "is not a regular expression: missing ), unterminated subpattern"),
         (r"(?P<step>\d+) (?P<speed>\d+)", "names the group speed; allowed are step, steps, epoch, loss, accuracy"),
         (r"(?P<step>\d+)" + " " * 500, "has 513 characters; up to 500"),
         (r"(?=x)(?P<step>\d+)", "has (?=, which RE2"),

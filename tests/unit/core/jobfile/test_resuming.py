@@ -88,7 +88,7 @@ CANNOT: dict[str, tuple[str, str]] = {
     ),
     "TensorFlow's tutorial of a DCGAN": (
         DCGAN.format(before="", behind=RESTORE),
-        "train.py line 9 restores its checkpoint behind the training",
+        "train.py line 9 restores its checkpoint after the training",
     ),
 }
 CAN: dict[str, str] = {

@@ -18,11 +18,11 @@ from trainyard.values.validation import InputFaults
 
 
 def test_a_policy_without_a_word_is_the_default() -> None:
-    assert policy.of_mapping({}, path="policy") == policy.of_mapping(None, path="policy") == Policy()
+    assert policy.read_policy({}, path="policy") == policy.read_policy(None, path="policy") == Policy()
 
 
 def test_a_policy_says_what_differs() -> None:
-    said = policy.of_mapping({"window_minutes": 5, "idle_spot": "archive"}, path="policy")
+    said = policy.read_policy({"window_minutes": 5, "idle_spot": "archive"}, path="policy")
     assert said == replace(Policy(), window_minutes=5, idle_spot=IdleSpot.ARCHIVE)
 
 
@@ -41,7 +41,7 @@ def test_a_policy_says_what_differs() -> None:
     ],
 )
 def test_every_fault_of_a_policy_is_named(given: Any, says: str) -> None:
-    found = policy.of_mapping(given, path="policy")
+    found = policy.read_policy(given, path="policy")
     assert isinstance(found, InputFaults)
     assert says in found.reason
 
@@ -54,12 +54,12 @@ def test_a_job_s_policy_travels_by_tags() -> None:
         "trainyard:policy-idle_spot": "archive",
         "trainyard:policy-archive_days": "1e-07",
     }
-    assert policy.of_host(Policy(), tags) == (replace(Policy(), **said), ())
+    assert policy.host_policy(Policy(), tags) == (replace(Policy(), **said), ())
 
 
 def test_what_a_tag_says_wrongly_counts_for_nothing_and_is_told() -> None:
     tags = {"trainyard:policy-window_minutes": "soon", "trainyard:policy-idle_percent": "20", "Name": "x"}
-    found, problems = policy.of_host(Policy(grace_minutes=1), tags)
+    found, problems = policy.host_policy(Policy(grace_minutes=1), tags)
     assert found == Policy(grace_minutes=1, idle_percent=20)
     assert len(problems) == 1
     assert 'the tag trainyard:policy-window_minutes: found "soon"' in problems[0]
@@ -84,7 +84,7 @@ def test_what_a_tag_says_wrongly_counts_for_nothing_and_is_told() -> None:
     ],
 )
 def test_any_tag_of_a_policy_is_told_of_or_understood(key: str, value: str, says: str) -> None:
-    found, problems = policy.of_host(Policy(), {f"trainyard:policy-{key}": value})
+    found, problems = policy.host_policy(Policy(), {f"trainyard:policy-{key}": value})
     assert found == Policy()
     assert problems[0].startswith(f"the tag trainyard:policy-{key}: ")
     assert says in problems[0]
@@ -92,7 +92,7 @@ def test_any_tag_of_a_policy_is_told_of_or_understood(key: str, value: str, says
 
 def test_the_stacks_give_the_function_what_it_reads_back() -> None:
     said = Policy(window_minutes=7, unknown_stop_minutes=90)
-    assert policy.of_mapping(policy.to_json(said), path="policy") == said
+    assert policy.read_policy(policy.to_json(said), path="policy") == said
 
 
 # ------------------------------------------------------------------------------------------------------------- money

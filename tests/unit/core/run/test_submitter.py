@@ -22,7 +22,7 @@ KEYS = [
 
 @pytest.mark.parametrize(("key", "who"), [row[1:] for row in KEYS], ids=[row[0] for row in KEYS])
 def test_the_submitter_is_whose_folder_the_job_file_lies_in(key: str | None, who: str) -> None:
-    assert submitter.of_key(key) == who
+    assert submitter.submitter_of(key) == who
 
 
 def test_a_tag_has_only_what_tags_may_have() -> None:

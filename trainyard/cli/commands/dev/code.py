@@ -20,10 +20,12 @@ def code(options: Options, name: Name) -> None:
     files = introduced(options, name)
     is_new = by_ssh.include(files)
     if options.is_json:
-        terminal.answer({"host": files.alias, "config": str(files.config), "included": str(files.of_ssh)})
+        terminal.answer(
+            {"host": files.alias, "config": str(files.config), "included": str(files.default_config)}
+        )
         return
     terminal.console.print(files.alias, markup=False)
     if not options.quiet:
-        terminal.note(f"{files.of_ssh} {'now reads' if is_new else 'reads'} {files.config}")
+        terminal.note(f"{files.default_config} {'now reads' if is_new else 'reads'} {files.config}")
         terminal.hint(f"Next: code --remote ssh-remote+{files.alias}")
         terminal.hint(f"or, in the editor: Remote-SSH: Connect to Host ..., {files.alias}")

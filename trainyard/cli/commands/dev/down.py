@@ -34,7 +34,7 @@ def down(
     yard = options.find()
     there, kept = hosts.hosts(yard, name), hosts.images(yard, name)
     gib = max([*(host.disk_gib or 0 for host in there), *(image.gib for image in kept)], default=0)
-    cost = prices.cost(prices.of_region(yard), there[0].price if there else None, gib)
+    cost = prices.cost(prices.read_prices(yard), there[0].price if there else None, gib)
     if keep is Keep.NOTHING and (there or kept) and not yes:
         _confirm(name)
     take_down(yard, name, keep, teller(options))

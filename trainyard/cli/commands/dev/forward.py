@@ -24,5 +24,5 @@ def forward(
     port, local = ports_of(ports)
     yard = options.find()
     host = hosts.running(yard, name)
-    with hosts.used(yard, host):
+    with hosts.explain_denials(yard, host):
         hold_forward(options, yard, host.instance, port, local)

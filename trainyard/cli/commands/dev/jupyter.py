@@ -42,7 +42,7 @@ def jupyter(options: Options, name: Name, port: Port = JUPYTER, no_browser: NoBr
     ready = shown(
         options, host, "the forward; JupyterLab and its kernels keep running", no_browser=no_browser
     )
-    with hosts.used(yard, host):
+    with hosts.explain_denials(yard, host):
         jupyters.hold(yard, name, port, ready, terminal.note)
 
 

@@ -19,7 +19,7 @@ def ls(options: Options) -> None:
     from trainyard.client.dev import listing
     from trainyard.values.quantities import counted
 
-    found = listing.of(options.find())
+    found = listing.list_dev_hosts(options.find())
     if options.is_json:
         terminal.answer([asdict(host) for host in found])
         return

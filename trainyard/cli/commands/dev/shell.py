@@ -23,5 +23,5 @@ def shell(
 
     yard = options.find()
     host = hosts.running(yard, name)
-    with hosts.used(yard, host):
+    with hosts.explain_denials(yard, host):
         enter(yard, host.instance, line)

@@ -42,7 +42,7 @@ def introduced(options: Options, name: str) -> Files:
     yard = options.find()
     host = hosts.running(yard, name)
     files = by_ssh.Files.of(yard.name, name, Path.home())
-    with hosts.used(yard, host):
+    with hosts.explain_denials(yard, host):
         by_ssh.introduce(yard, host, files, proxy_of(options, yard, name), say)
     return files
 

@@ -36,5 +36,5 @@ def tensorboard(
     yard = options.find()
     host = hosts.find(yard, name)
     ready = shown(options, host, "TensorBoard", no_browser=no_browser)
-    with hosts.used(yard, host):
+    with hosts.explain_denials(yard, host):
         boards.hold(yard, name, logdir, port, ready, terminal.note)

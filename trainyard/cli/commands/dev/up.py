@@ -82,7 +82,7 @@ def up(
         host = bring_up(yard, name, asked, tell)
     except KeyboardInterrupt:
         _end_interrupted(name)
-    cost = prices.cost(prices.of_region(yard), host.price, host.disk_gib or 0)
+    cost = prices.cost(prices.read_prices(yard), host.price, host.disk_gib or 0)
     _show(options, host, cost, time.monotonic() - begun)
 
 

@@ -1,1 +1,1 @@
-"""Images: what one is, how a host becomes one, which TensorFlow it may carry."""
+"""Images: their tags, how a host becomes an image, and the releases of TensorFlow that they can have."""

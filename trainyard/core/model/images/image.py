@@ -1,4 +1,4 @@
-"""An image as EC2 and the yard's tags tell of it, and which one a name means."""
+"""An image as EC2 and the yard's tags describe it, and the image that a name selects."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,12 +7,12 @@ from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
 
 AMI = r"ami-[0-9a-f]{8,17}"
-"""What an image's id looks like."""
+"""The pattern of an image's id."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One disk of an image; `gib` is the size of the whole volume, of which EC2 stores what was written."""
+    """One disk of an image. `gib` is the size of the whole volume; EC2 stores only the written blocks."""
 
     id: str
     gib: int
@@ -20,30 +20,34 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Image:
-    """`created` is EC2's ISO-8601 text, which sorts by time; `reason` is why it failed; `architecture` is EC2's word
-    (`x86_64`, `arm64`); `protected` is EC2's protection from being deregistered."""
+    """An image of EC2."""
 
     id: str
     name: str
     state: str
     reason: str
+    """Why the image failed."""
     created: str
+    """EC2's ISO 8601 text, which sorts by time."""
     tags: Mapping[str, str]
     architecture: str = ""
+    """EC2's name: `x86_64` or `arm64`."""
     snapshots: tuple[Snapshot, ...] = ()
     protected: bool = False
+    """True if EC2 protects the image from being deregistered."""
 
     @property
     def available(self) -> bool:
         return self.state == "available"
 
     def is_of(self, yard: str) -> bool:
-        """Whether this yard made it: only such images may be started, and only such ones are retired."""
+        """Return True if this yard made the image. Only such images can be started, and only such images are
+        retired."""
         return self.tags.get(Tag.YARD) == yard
 
     @property
     def run(self) -> str:
-        """The run whose host it was made of, else the execution that made it."""
+        """The run whose host became the image, otherwise the execution that made it."""
         return self.tags.get(Tag.RUN, "")
 
     @property
@@ -57,7 +61,7 @@ class Image:
 
     @property
     def tensorflow(self) -> str:
-        """The version that its bake found; "" where nobody has looked."""
+        """The version that the bake found; empty if it was not determined."""
         return self.tags.get(Tag.TENSORFLOW, "")
 
     @property
@@ -72,24 +76,26 @@ class Image:
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """A snapshot as EC2 keeps it. `makers`: the run whose host it is of, and the execution that made it; `image`: the
-    one that CreateImage made it for, as its description says; `made`: whether the yard made it for an image, and nobody
-    of a volume by hand."""
+    """A snapshot in EC2."""
 
     id: str
     gib: int
     created: str
     family: str
     makers: tuple[str, ...]
+    """The run of the imaged host, and the execution that made the snapshot."""
     image: str
+    """The image that CreateImage made the snapshot for, according to its description."""
     made: bool
+    """True if the yard made the snapshot for an image; False if a user made it from a volume."""
 
 
-def meant(name: str | Mapping[str, str], images: Iterable[Image]) -> Image | None:
-    """The image of that id, else the newest of the run of that id, else the newest of the family of that name; of a
-    mapping the newest baked one with the version of TensorFlow that it names.
+def select_image(name: str | Mapping[str, str], images: Iterable[Image]) -> Image | None:
+    """Return the image with this id, otherwise the newest image of the run with this id, otherwise the newest image of
+    the family with this name. For a mapping, return the newest baked image with this version of TensorFlow.
 
-    Of a run's or a family's images one that is not available counts only where none is."""
+    An image that is not available counts only if the run or family has no available one.
+    """
     known = tuple(images)
     if not isinstance(name, str):
         baked = [
@@ -107,5 +113,5 @@ def meant(name: str | Mapping[str, str], images: Iterable[Image]) -> Image | Non
 
 
 def newest(images: Iterable[Image]) -> Image:
-    """The newest that is available; where none is, the newest. Raises ValueError when there are none."""
+    """Return the newest available image, or the newest if none is available. Raise ValueError for no images."""
     return max(images, key=lambda image: (image.available, image.created, image.id))

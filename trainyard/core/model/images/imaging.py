@@ -1,29 +1,31 @@
-"""Imaging: one host becomes an image. How its disk comes to rest, what becomes of it, what the image says of itself."""
+"""The name and the tags of the image that a host becomes."""
 
 from trainyard.core.model.images.image import Image
 from trainyard.protocol.imaging import Imaging
 from trainyard.protocol.tags import Tag
 
 PARENT_TAGS = (Tag.DRIVER, Tag.CUDA, Tag.TENSORFLOW)
-"""Tags that an image has from the one its host started from: the snapshot changes none of what they say."""
+"""Tags that an image inherits from the image that its host started from, because a snapshot does not change them."""
 LONGEST_NAME = 128
 
 
 def parent_tags(parent: Image | None) -> dict[str, str]:
-    """What a snapshot has of its parent's tags."""
+    """Return the tags that a snapshot inherits from its parent."""
     tags = parent.tags if parent else {}
     return {key: tags[key] for key in PARENT_TAGS if key in tags}
 
 
 def image_name(family: str, instance: str, run: str) -> str:
-    """CreateImage has no token: its name makes it happen once. `run` is the execution that asks for it; instances make
-    the names of two yards differ."""
+    """Return the name of an image. CreateImage has no client token, so the unique name prevents a second image.
+
+    `run` is the execution that requests the image. The instance id makes the names of two yards differ.
+    """
     end = f"-{instance}-{run}"
     return f"{family[: LONGEST_NAME - len(end)]}{end}"
 
 
 def tags(imaging: Imaging, *, yard: str, run: str, name: str) -> dict[str, str]:
-    """What image and disk snapshots carry. `run` is the execution that makes the image."""
+    """Return the tags of an image and of its snapshots. `run` is the execution that makes the image."""
     known = {
         "Name": name,
         Tag.YARD: yard,

@@ -1,8 +1,8 @@
-"""The releases of TensorFlow that images may have: what each was built with, and the Keras of its time.
+"""The releases of TensorFlow that images can have, with the CUDA they were built with and the Keras of their time.
 
-A release has one CUDA, whose libraries pip brings along (`tensorflow[and-cuda]`); to choose among CUDA's versions is to
-choose among releases. (Tested build configurations, tensorflow.org/install/source; the Keras that was new then, since
-later ones expect a later TensorFlow.)
+Each release has one CUDA, whose libraries pip installs (`tensorflow[and-cuda]`). So a version of CUDA selects a
+release. (Tested build configurations: tensorflow.org/install/source. Later versions of Keras expect a later
+TensorFlow.)
 """
 
 import re
@@ -14,7 +14,7 @@ VERSION = r"[0-9]{1,2}\.[0-9]{1,3}(\.[0-9]{1,3})?"
 
 @dataclass(frozen=True)
 class Release:
-    """`cuda`: major and minor of what TensorFlow's own wheels were built with."""
+    """A release. `cuda` has the major and minor version that TensorFlow's own wheels were built with."""
 
     tensorflow: str
     cuda: str
@@ -37,17 +37,17 @@ RELEASES = (
     Release("2.16.2", "12.3", "3.3.3"),
     Release("2.16.1", "12.3", "3.3.3"),
 )
-"""The newest first."""
+"""The newest release comes first."""
 USUAL = RELEASES[0]
-"""What images have whose recipe asks for no other (requirements/host.txt)."""
+"""The release of images whose recipe selects no other (requirements/host.txt)."""
 RANGE = f"{RELEASES[-1].minor} to {USUAL.minor}"
 
 
 def is_known(version: str) -> bool:
-    """Whether a recipe can ask for that version: `2.18`, or `2.18.1`."""
+    """Return True if a recipe can select the version, such as `2.18` or `2.18.1`."""
     return any(is_version(release.tensorflow, version) for release in RELEASES)
 
 
 def is_version(found: str, asked: str) -> bool:
-    """Whether the version `2.18.1` is what `2.18` or `2.18.1` asks for; a build's own part (`+nv25.2`) is no matter."""
+    """Return True if the version `2.18.1` matches `2.18` or `2.18.1`. A build's suffix (`+nv25.2`) is ignored."""
     return re.fullmatch(rf"{re.escape(asked)}([.+].*)?", found) is not None

@@ -1,4 +1,4 @@
-"""What CloudWatch is told of the yard: few metrics, each of which costs money in every hour in which it is told."""
+"""The metrics of the yard in CloudWatch: few, because each one costs money for every hour in which it is sent."""
 
 from enum import StrEnum
 
@@ -6,20 +6,20 @@ NAMESPACE = "Trainyard"
 
 
 class Metric(StrEnum):
-    """The dimension `service` is the yard; LaunchesRefused has `kind`, too: a RefusalKind."""
+    """The names of the metrics. The dimension `service` is the yard; LaunchesRefused also has `kind`, a RefusalKind."""
 
     HOSTS_LAUNCHED = "HostsLaunched"
-    LAUNCHES_REFUSED = "LaunchesRefused"  # one for each pool that was asked in vain
-    RECOVERIES = "Recoveries"  # attempts that went on after one that had ended
+    LAUNCHES_REFUSED = "LaunchesRefused"  # one for each pool that refused
+    RECOVERIES = "Recoveries"  # attempts that followed an ended one
     SECONDS_LOST = (
-        "SecondsLost"  # of a run that is over: from an attempt's end until the next one's program ran
+        "SecondsLost"  # from an attempt's end until the next attempt's program ran, once the run has ended
     )
-    DOLLARS = "Dollars"  # what hosts have cost since the pass of patrol before
-    RUNS_FAILED = "RunsFailed"  # of any workflow, neither by their users' fault nor for missing capacity
-    RUNS_CUT_SHORT = "RunsCutShort"  # over before they could conclude
-    FORGED_SIGNALS = "ForgedSignals"  # a host spoke for another, or of a run that is not its own
-    FUNCTION_FAILURES = "FunctionFailures"  # through the yard's own fault: a bug, a permission, its set-up
+    DOLLARS = "Dollars"  # the cost of hosts since the last pass of patrol
+    RUNS_FAILED = "RunsFailed"  # of any workflow, without failures of users' programs and of missing capacity
+    RUNS_CUT_SHORT = "RunsCutShort"  # runs that ended before they could conclude
+    FORGED_SIGNALS = "ForgedSignals"  # a host sent a signal in the name of another host or of another run
+    FUNCTION_FAILURES = "FunctionFailures"  # failures by the yard's own fault: a bug, a permission, its setup
 
 
 UNITS = {Metric.SECONDS_LOST: "Seconds", Metric.DOLLARS: "None"}
-"""CloudWatch's; of all else Count."""
+"""The units of CloudWatch. Other metrics have the unit Count."""

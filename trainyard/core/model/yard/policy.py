@@ -1,7 +1,7 @@
-"""Policy: when patrol calls a host idle, and what it does then. Of the yard, of a job, of one host.
+"""Policy: when patrol considers a host idle, and its action then. The yard, a job and one host can each have one.
 
-The same words everywhere: the yard's context `policy` and a job's section `policy` hold some of its keys, a host's tags
-are `Tag.POLICY<key>`. What a host says goes before what its job says, and that before the yard.
+The keys are the same everywhere: in the yard's context `policy`, in a job's section `policy`, and in a host's tags
+(`Tag.POLICY<key>`). A host's value overrides its job's, which overrides the yard's.
 """
 
 import re
@@ -21,7 +21,7 @@ CPU_WINDOW = 15
 
 
 class IdleSpot(StrEnum):
-    """What becomes of an idle spot host, which EC2 cannot stop."""
+    """The action on an idle spot host, which EC2 cannot stop."""
 
     ARCHIVE = "archive"
     TERMINATE = "terminate"
@@ -29,7 +29,7 @@ class IdleSpot(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """When a host counts as idle, and what patrol does then."""
+    """When a host is idle, and what patrol does then."""
 
     window_minutes: float = key(
         30.0,
@@ -72,7 +72,7 @@ class Policy:
 
     @property
     def sees_processors(self) -> bool:
-        """Whether a window has five minutes of which EC2 has told by its end."""
+        """Return True if a window contains five minutes whose metrics EC2 has published by the end of the window."""
         return self.window_minutes >= CPU_WINDOW
 
     @property
@@ -85,24 +85,24 @@ class Policy:
 
 
 def tag_keys() -> tuple[str, ...]:
-    """All tags that say what of its policy a host has different."""
+    """Return the tags of all keys of a host's policy."""
     return tuple(f"{Tag.POLICY}{name}" for name in asdict(Policy()))
 
 
-def of_mapping(given: object, *, path: str) -> Policy | InputFaults:
-    """The yard's own policy, from its context."""
+def read_policy(given: object, *, path: str) -> Policy | InputFaults:
+    """Read the yard's policy from its context."""
     values, section = Part(Policy).read_document(given, path)
     return InputFaults(path, tuple(section.faults)) if section.faults else replace(Policy(), **values)
 
 
 def tags(values: Mapping[str, Any]) -> dict[str, str]:
-    """How a job's policy travels with its hosts."""
+    """Return the tags of a job's policy for its hosts."""
     return {f"{Tag.POLICY}{key}": _text(value) for key, value in values.items() if value is not None}
 
 
-def of_host(yard: Policy, tagged: Mapping[str, str]) -> tuple[Policy, tuple[str, ...]]:
-    """The policy that counts for a host with these tags; and what of them cannot be read, which then counts for
-    nothing: patrol says so, and judges by the yard's."""
+def host_policy(yard: Policy, tagged: Mapping[str, str]) -> tuple[Policy, tuple[str, ...]]:
+    """Return the policy for a host with these tags, and the faults of its tags. The yard's values replace faulty ones,
+    and patrol reports the faults."""
     given = {
         key.removeprefix(Tag.POLICY): _value(text)
         for key, text in tagged.items()
@@ -119,13 +119,13 @@ def of_host(yard: Policy, tagged: Mapping[str, str]) -> tuple[Policy, tuple[str,
 
 
 def judged_by(policy: Policy) -> str:
-    """What the host's agent must know to tell when it would be idle: the value of the tag Tag.JUDGED_BY."""
+    """Return the value of Tag.JUDGED_BY, with which the host's agent predicts when patrol would consider it idle."""
     told = ("window_minutes", "grace_minutes", "idle_percent", "idle_cpu_percent")
     return " ".join(f"{key}={getattr(policy, key):g}" for key in told)
 
 
 def to_json(policy: Policy) -> dict[str, Any]:
-    """What the stacks give the function."""
+    """Return the policy for the function's environment."""
     return {key: value for key, value in asdict(policy).items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""Dollars that a yard has promised: what runs and hosts that were admitted may cost yet, and in whose name."""
+"""The money that a yard has promised: the most that admitted runs and hosts may still cost, by user."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
@@ -11,7 +11,7 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """The most that a run or a host may cost from now on. `by`: who asked for it, as far as IAM vouches for that."""
+    """The most that a run or a host may still cost. `by` is the user, as verified by IAM."""
 
     run: str
     by: str
@@ -19,7 +19,7 @@ class Promise:
 
 
 def remaining(most: float, per_hour: float | None, until: datetime | None, now: datetime) -> float:
-    """Return what is left of a promise of `most` dollars, once its hosts are known to cost `per_hour` until then."""
+    """Return the rest of a promise of `most` dollars. Once the hosts are known, they cost `per_hour` until `until`."""
     if per_hour is None or until is None:
         return most
     return min(most, per_hour * max(0.0, (until - now).total_seconds() / 3600))

@@ -1,4 +1,4 @@
-"""The tag of a host in the pool: until when it waits for a run, and which run has kept it."""
+"""The tag of a host in the warm pool: the time until which it waits, and the run that kept it."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,8 +12,8 @@ def tag_of(run: str, until: datetime) -> str:
 
 
 def warm_until(tags: Mapping[str, str | None]) -> datetime | None:
-    """Return until when a host of the warm pool waits for a run. Return None for a host that is not in the pool, that
-    another run has taken, or whose tag cannot be read."""
+    """Return until when a host of the warm pool waits for a run. Return None for any other host, for a host that
+    another run has claimed, and for a tag that cannot be read."""
     until, _, run = (tags.get(Tag.POOL) or "").partition(" ")
     if not run or run != tags.get(Tag.RUN):
         return None
