@@ -1,4 +1,4 @@
-"""The file summary.json of a run: what the run came to. Conclude writes it once, when the run ends.
+"""The file summary.json of a run, with its outcome. Conclude writes it once, when the run ends.
 
 These are the types of JSON objects. Times are ISO 8601 in UTC, as in every file of the bucket.
 """
@@ -56,7 +56,7 @@ class Resume(TypedDict):
     verified: bool | None
     """True if every restart found its checkpoint whole, false if one did not, null if there was nothing to find."""
     restores: list[dict[str, Any]]
-    """What each restart found: the signal's `resumed`."""
+    """`resumed` of each restart, from its signals."""
 
 
 class LeftOut(TypedDict):
@@ -76,7 +76,7 @@ class Outputs(TypedDict):
     left_out: list[LeftOut]
     """The largest first, at most 100."""
     left_out_more: int
-    """How many more were not kept."""
+    """The number of other files that were not kept."""
 
 
 class MarketCost(TypedDict):
@@ -87,20 +87,20 @@ class MarketCost(TypedDict):
 
 
 class Cost(TypedDict):
-    """What the hosts of a run cost."""
+    """The cost of the hosts of a run."""
 
     dollars: float
     hours: float
     """Hours of all hosts together."""
     by_market: dict[str, MarketCost]
     on_demand_dollars: float | None
-    """What the same hours cost on demand; null if a price is unknown."""
+    """The cost of these hours on demand; null if a price is unknown."""
     saved_dollars: float | None
     saved_percent: float | None
     prices: str | None
-    """Where the prices come from, for example `prices of eu-central-1, 2026-11-23`; null for a run without a plan."""
+    """The source of the prices, for example `prices of eu-central-1, 2026-11-23`; null for a run without a plan."""
     counts: str
-    """What the dollars include."""
+    """A sentence about the items in the dollars."""
 
 
 class HostSummary(TypedDict):
@@ -131,7 +131,7 @@ class WarmPool(TypedDict):
     """Hosts that waited for another run when this one ended."""
     minutes: float | None
     most_dollars: float
-    """What their wait can cost at most. It is not part of `cost`; the run's row has what it did cost."""
+    """The most that their wait can cost. It is not part of `cost`; the run's row has the actual cost."""
     taken: list[str]
     """Hosts of an earlier run."""
 
@@ -165,7 +165,7 @@ class RunSummary(Head):
     origin: dict[str, Any] | None
     """The commit of the program: `commit`, `repository`, `ref`, `dirty` and `diff`; null if it is unknown."""
     warnings: list[str]
-    """What was expected to fail when the run was admitted, and why an image that the job asked for is missing."""
+    """Failures that were expected at admission, and the reason if a requested image is missing."""
     restarts: int
     attempts: list[AttemptSummary]
     sizes: list[GangSize]
@@ -180,7 +180,7 @@ class RunSummary(Head):
     hosts: list[HostSummary]
     image: str | None
     where: dict[str, str]
-    """S3 URIs of what exists: `folder`, `model`, `outputs`, `metrics`, `checkpoints`, `tensorboard`, `notebook`,
+    """S3 URIs of existing objects and folders: `folder`, `model`, `outputs`, `metrics`, `checkpoints`, `tensorboard`, `notebook`,
     `plan`, `attempts`, and `last_log`, the folder of the chief's log in the last attempt."""
 
 
@@ -206,7 +206,7 @@ class BakeSummary(Head):
     retirement: str | None
     """Why older images were not retired; null if they were."""
     where: dict[str, str]
-    """S3 URIs of what exists: `folder`, `recipe`, `log`, `tests`, `sbom` and `plan`."""
+    """S3 URIs of existing objects and folders: `folder`, `recipe`, `log`, `tests`, `sbom` and `plan`."""
 
 
 class SnapshotSummary(Head):
