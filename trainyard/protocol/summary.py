@@ -180,7 +180,7 @@ class RunSummary(Head):
     hosts: list[HostSummary]
     image: str | None
     where: dict[str, str]
-    """S3 URIs of existing objects and folders: `folder`, `model`, `outputs`, `metrics`, `checkpoints`, `tensorboard`, `notebook`,
+    """Existing S3 URIs: `folder`, `model`, `outputs`, `metrics`, `checkpoints`, `tensorboard`, `notebook`,
     `plan`, `attempts`, and `last_log`, the folder of the chief's log in the last attempt."""
 
 
@@ -206,7 +206,7 @@ class BakeSummary(Head):
     retirement: str | None
     """Why older images were not retired; null if they were."""
     where: dict[str, str]
-    """S3 URIs of existing objects and folders: `folder`, `recipe`, `log`, `tests`, `sbom` and `plan`."""
+    """Existing S3 URIs: `folder`, `recipe`, `log`, `tests`, `sbom` and `plan`."""
 
 
 class SnapshotSummary(Head):
