@@ -149,7 +149,7 @@ class Resource:
             case "AWS::S3::Bucket", "RegionalDomainName":
                 return f"{self.name}.s3.{REGION}.amazonaws.com"
             case "Custom::Prepared", "Said":
-                return "nothing was to be done"
+                return "nothing had to be done"
             case _:
                 raise ValueError(f"the simulator has no attribute {name} of {self.type} ({self.logical})")
 

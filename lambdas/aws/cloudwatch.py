@@ -22,7 +22,6 @@ class Metric:
 
     namespace: str
     name: str
-
     seconds: int
     """The length of a period."""
 
@@ -92,7 +91,6 @@ def _gather(asked: list[Series], begin: datetime, end: datetime, found: Known) -
     for result in listed("cloudwatch", "get_metric_data", "MetricDataResults", **request):
         series = asked[int(result["Id"][1:])]
         known = found[series]
-
         # The service omits empty lists.
         stamps, values = result.get("Timestamps") or [], result.get("Values") or []
         for at, value in zip(stamps, values, strict=True):

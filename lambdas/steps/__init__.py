@@ -1,1 +1,1 @@
-"""What several functions do alike: gather, decide by the core, act."""
+"""Steps that several functions share: read, let core decide, act."""

@@ -1,4 +1,4 @@
-"""An access error met while an event was handled: the run ends with it, as far as the role may still act."""
+"""A denial that occurs while an event is handled. It ends the run as far as the role permits."""
 
 from datetime import datetime
 
@@ -17,11 +17,11 @@ from trainyard.values import serialization
 
 
 def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
-    """Fail whoever waits, in whichever attempt, and note why for a state that begins to wait later or that runs out of
-    time; where nobody waits yet, for this `attempt`.
+    """Fail the waiting tasks of every attempt, and record the denial for states that wait later or time out. If no task
+    waits yet, record it for `attempt`.
 
-    Each step may itself be what the role lacks, so one that is denied does not keep the others from happening;
-    the caller raises the first denial in any case."""
+    The role may lack the permission for each of these steps, so a denied step does not prevent the others. The caller
+    raises the first denial in any case."""
     trouble = _trouble(denied)
     tokens = _tokens(ledger, run, attempt)
     for number in sorted({token.attempt for token in tokens}) or [attempt]:
@@ -30,7 +30,7 @@ def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now
         try:
             states.fail(token.token, trouble)
         except AccessDenied as also:
-            logger.error("nor may the task be failed: %s", also.reason)
+            logger.error("the task could not be failed either: %s", also.reason)
             _go_on_to_fail(ledger, run, token, also, now)
 
 
@@ -38,17 +38,17 @@ def _note(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: dat
     try:
         attempts.end_once(ledger, run, attempt, ended_badly(_trouble(denied), now))
     except AccessDenied as also:
-        logger.error("nor may the ledger be written: %s", also.reason)
+        logger.error("the ledger could not be written either: %s", also.reason)
 
 
 def _go_on_to_fail(ledger: Ledger, run: str, token: TokenRow, denied: AccessDenied, now: datetime) -> None:
-    """Who may not fail a task may still end it: what comes next sees the denial, in the answer or in the ledger."""
+    """End a task that the role may not fail. The next state finds the denial in the answer or in the ledger."""
     trouble = _trouble(denied)
     try:
         ledger.write(attempt_row(run, token.attempt, ended_badly(trouble, now)))
         states.succeed(token.token, serialization.to_json(Denied.of(trouble)))
     except AccessDenied as also:
-        logger.error("nor may it be ended: %s", also.reason)
+        logger.error("the task could not be ended either: %s", also.reason)
 
 
 def _trouble(denied: AccessDenied) -> Trouble:
@@ -56,15 +56,15 @@ def _trouble(denied: AccessDenied) -> Trouble:
 
 
 def _tokens(ledger: Ledger, run: str, attempt: int) -> list[TokenRow]:
-    """The tokens that wait, by whichever way the role may read them; by the second, those of this attempt alone."""
+    """Return the unanswered task tokens. If the role may not query the ledger, read the tokens of this attempt only."""
     try:
         return list(ledger.waiting(run))
     except AccessDenied as also:
-        logger.error("nor may the ledger be queried: %s", also.reason)
+        logger.error("the ledger could not be queried either: %s", also.reason)
     waits = (*WAITING, "install", "test", "generalize", "pause", "capture")
     try:
         rows = [ledger.token(run, attempt, wait) for wait in waits]
     except AccessDenied as also:
-        logger.error("nor may the ledger be read: %s", also.reason)
+        logger.error("the ledger could not be read either: %s", also.reason)
         return []
     return [row for row in rows if row is not None and row.answered is None]

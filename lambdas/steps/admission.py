@@ -1,4 +1,4 @@
-"""How a run begins, whatever its kind. The ledger has one run of a name, and it is one execution's."""
+"""Admission of a run of any kind. The ledger has one run of each name, and that run belongs to one execution."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,7 +24,7 @@ MOST_SAID = 512
 
 
 class Decided(Protocol):
-    """What an Admit answers."""
+    """The answer of an Admit."""
 
     @property
     def kind(self) -> str: ...
@@ -33,29 +33,31 @@ class Decided(Protocol):
 
 
 def is_its_own(row: RunRow, given: AdmitInput | ConcludeInput) -> bool:
-    """Whether the run is the execution's that is given; a rule does not say when that started."""
+    """Return True if the run belongs to this execution. Rules do not pass the start of the execution."""
     return row.is_of(given.execution, given.started)
 
 
 def raise_denied(given: AdmitInput) -> None:
-    """Submit may not have been allowed to read the uploaded file: the execution fails with what it was told."""
+    """Raise the denial that submit met when it read the uploaded file."""
     if isinstance(given.input, Mapping) and given.input.get("denied"):
         raise AccessDenied(str(given.input["denied"]))
 
 
 def told_refusal(given: AdmitInput) -> str | None:
-    """Why signal has refused what somebody asked for, in the input of an execution that is to say so."""
+    """Return the reason for which signal refused the request of a user, from the input of the execution that reports
+    it."""
     said = given.input.get("refused") if isinstance(given.input, Mapping) else None
     return printable(str(said), MOST_SAID) if said else None
 
 
 @dataclass(frozen=True)
 class Admission:
-    """One execution that is about to be admitted; `refusal` is the error of what its user did wrong."""
+    """An execution that asks to be admitted."""
 
     ledger: Ledger
     given: AdmitInput
     refusal: type[UsersFault]
+    """The error of a refusal, which is the fault of the user."""
 
     def refused(self, faults: InputFaults) -> Refused:
         return Refused(self.refusal.__name__, faults.reason)
@@ -64,15 +66,15 @@ class Admission:
         return names.name_fault(self.given.run)
 
     def taken(self) -> Refused | None:
-        """Why this execution cannot have the run of its name; None where nobody has it yet, or it has it itself."""
+        """Return the refusal if another execution has the run of this name, else None."""
         row = self.ledger.run(self.given.run)
         if row is None or is_its_own(row, self.given):
             return None
         return Refused(self.refusal.__name__, names.name_taken(row.run, row.execution_arn))
 
     def write(self, decided: Decided, values: RunUpdate, *rows: Write) -> Refused | None:
-        """The run, open until it is concluded, its first rows and what was decided; why not, where another execution
-        of the name was faster."""
+        """Write the rows of the run, which stays open until it is concluded, and the decision. Return the refusal if
+        another execution claimed the name first."""
         try:
             is_open = open_row(self.given.run, values["kind"], self.given.execution)
             self.ledger.write(self._begun(values), is_open, *rows, self._told(decided))
@@ -84,9 +86,10 @@ class Admission:
     def write_claim(
         self, decided: Decided, claim: Claim, values: RunUpdate, given_before: int, *, again: bool
     ) -> None:
-        """The same of a run that needs a place, and whether it has it; `again`: the run itself is written.
+        """Write a run that needs a slot, with its claim and the decision. `again` means that the run itself is written
+        already.
 
-        Raises AlreadyWrittenError where it was written meanwhile, or where somebody else was given a place."""
+        Raises AlreadyWrittenError if the run was written in the meantime, or if another run was given a slot."""
         has_it = isinstance(decided, Admitted)
         mine = None if isinstance(decided, Refused) else replace(claim, waits=not has_it)
         rows = [
@@ -97,7 +100,8 @@ class Admission:
         self.ledger.write(*rows, self._told(decided))
 
     def _open(self, values: RunUpdate, mine: Claim | None) -> list[Write]:
-        """The claim of a launch has a row of its own, since its host stays when the run is concluded."""
+        """Return the rows of an open run. The claim of a dev host has its own row, because the host outlives the
+        run."""
         run, execution = self.given.run, self.given.execution
         if mine and mine.kind is ClaimKind.HELD:
             return [open_row(run, values["kind"], execution), held_row(mine)]
@@ -119,5 +123,5 @@ class Admission:
 
 
 def of_job(job: Job) -> RunUpdate:
-    """Return what the row of a run has of its job."""
+    """Return the job's values for the row of the run."""
     return {"job": serialization.to_json(job), "name": job.name, "labels": job.labels}

@@ -1,8 +1,7 @@
-"""How an attempt goes on and ends: shared by the states that wait and by the signals they wait for.
+"""The end of waits and attempts, for waiting states and for the signals that they wait for.
 
-Both sides follow one order. A waiting state stores its token, then looks whether its news is there already;
-a signal stores its news, then looks whether a token waits. So whichever comes second answers.
-"""
+Both sides follow one order. A waiting state stores its task token, then reads the ledger. A signal is written to the
+ledger, then looks for a task token. Therefore the later of the two answers the task."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -31,14 +30,14 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """A document has ended well: what answers the token of a state that waits for it."""
+    """The answer of a task that waits for an SSM document."""
 
     kind: ClassVar[str] = "done"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Available:
-    """EC2 has made the image: what answers the token of a state that waits for it."""
+    """The answer of a task that waits for an image."""
 
     kind: ClassVar[str] = "available"
     image: str
@@ -46,16 +45,18 @@ class Available:
 
 @dataclass(frozen=True, kw_only=True)
 class GangReady(Answer):
-    """What answers the token of AwaitHosts; the seconds are what Train may take, and may take without progress."""
+    """The answer of AwaitHosts."""
 
     kind = "gang_ready"
     train_seconds: int
+    """The timeout of Train."""
     heartbeat_seconds: int
+    """The longest time that Train waits for progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finished(Answer):
-    """What answers the token of Train when the program ended well."""
+    """The answer of Train after a program that ended well."""
 
     kind = "finished"
     step: int | None
@@ -67,7 +68,7 @@ TokenAnswer = GangReady | Finished | Done | Available
 def await_news(
     ledger: Ledger, run: str, attempt: int, wait: str, token: str, now: datetime, *, state: str
 ) -> Records:
-    """Store the token of a wait that begins; the records as they are after that."""
+    """Store the task token of a new wait; return the records after that."""
     try:
         ledger.write(
             token_row(run, attempt, wait, token, now),
@@ -79,8 +80,7 @@ def await_news(
 
 
 def end_once(ledger: Ledger, run: str, attempt: int, values: AttemptUpdate, *also: Write) -> bool:
-    """Write how the attempt ended (`ending` among the values) and `also` these, unless something has ended it before;
-    whether it is written."""
+    """Write the end of the attempt and `also`, unless the attempt has ended before; return whether it was written."""
     try:
         ledger.write(attempt_row(run, attempt, values, unless="ending"), *also)
     except AlreadyWrittenError:
@@ -90,18 +90,18 @@ def end_once(ledger: Ledger, run: str, attempt: int, values: AttemptUpdate, *als
 
 
 def could_not_start(row: HostRow, host: Instance) -> str | None:
-    """Why no other host in its place would start either; None for one that EC2 has started."""
+    """Return why a replacement host could not start either; None for a host that EC2 started."""
     if row.ready or not host.never_ran:
         return None
     return (
-        f"EC2 could not start {host.id}: {host.state_reason}. Mostly it is the KMS key of its disk, which "
-        "the yard's roles or EC2's own may not use: `make preflight` says what to set (kms_key), and the "
-        "Training stack's output Prepared what could not be granted"
+        f"EC2 could not start {host.id}: {host.state_reason}. The usual cause is the KMS key of its disk, which the "
+        "roles of the yard or of EC2 may not use. Run `make preflight` for the setting (kms_key); the output Prepared "
+        "of the Training stack names missing grants"
     )
 
 
 def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> bool:
-    """Answer whoever waits for this attempt's end, if it has ended; whether it has."""
+    """Answer the tasks that wait for the end of this attempt; return whether the attempt has ended."""
     row = records.attempts.get(attempt)
     if row is None or row.ending is None:
         return False
@@ -117,7 +117,7 @@ def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> boo
 
 
 def refuse_denied(records: Records, attempt: int) -> None:
-    """Raise the access error that ended the attempt, if one did: signal may not have been able to fail a wait."""
+    """Raise the denial that ended the attempt, if any. Signal may lack the permission to fail the task itself."""
     row = records.attempts.get(attempt)
     trouble = trouble_of(row) if row else None
     if trouble and trouble.error == AccessDenied.__name__:
@@ -135,8 +135,8 @@ def end(
     step: int | None,
     resumed: Resumed | None = None,
 ) -> None:
-    """The attempt ended, well or badly: the first word counts, and its token is answered with it. `resumed` is what its
-    program found when it restored, where the host that ended it says so."""
+    """Record the end of the attempt and answer its task. The first end counts. `resumed` describes what the program
+    restored, if the reporting host names it."""
     well: AttemptUpdate = {"ending": Ending.FINISHED, "ended": now, "reason": entry.reason}
     values: AttemptUpdate = {**(ended_badly(trouble, now) if trouble else well), "to_step": step}
     if resumed:
@@ -154,7 +154,7 @@ def gather(
     *,
     lost: Mapping[str, str],
 ) -> None:
-    """Is the gang complete? Then AwaitHosts is over."""
+    """End AwaitHosts once the gang is complete or has lost a host."""
     token = records.waiting(attempt, ("await_hosts",))
     if token is None:
         return
@@ -187,8 +187,8 @@ def gather(
 
 
 def give_up(ledger: Ledger, run: str, lost: Misconfigured, now: datetime) -> int:
-    """Fail every wait of a run of which the ledger has lost rows, so that its hosts are not kept for nothing; how many
-    there were. A run without any ends when its state has waited for too long."""
+    """Fail every wait of a run whose rows were lost, so that its hosts are not kept in vain; return the number of
+    waits. Without a wait, the run ends with the timeout of its state."""
     trouble = Trouble(error=Misconfigured.__name__, reason=lost.reason, final=True)
     waiting = ledger.waiting(run)
     for token in waiting:

@@ -1,4 +1,4 @@
-"""How a run ends, whatever its kind: what it means, what the ledger keeps of it, what lies in the bucket."""
+"""The end of a run of any kind: its outcome, its last rows in the ledger, its files in the bucket."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,14 +33,15 @@ Summary = TypeVar("Summary", bound=Head)
 
 @dataclass(frozen=True, kw_only=True)
 class Concluded(Conclusion):
-    """How the execution ends, and the answer it ends with."""
+    """The outcome of an execution, which is also its answer."""
 
     kind: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotConcluded:
-    """The run had concluded by itself, or patrol concludes it in a while; for rules and patrol alone."""
+    """No conclusion, because the run had concluded before, or because patrol concludes it later. Only rules and patrol
+    receive this answer."""
 
     kind: ClassVar[str] = "not concluded"
     reason: str
@@ -48,7 +49,7 @@ class NotConcluded:
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnd(EndedRun):
-    """How a run ends, before it is written."""
+    """The end of a run before it is written."""
 
     ledger: Ledger
 
@@ -62,12 +63,12 @@ class RunEnd(EndedRun):
 
     @property
     def ended(self) -> datetime:
-        """A Conclude that is called again changes nothing of when it was."""
+        """Return the end of the run. A repeated Conclude keeps the first time."""
         return (self.row.ended if self.row else None) or self.now
 
     @property
     def values(self) -> RunUpdate:
-        """What the run's row keeps of it."""
+        """Return the values for the row of the run."""
         how, cost = self.conclusion, bill(self.hosts, now=self.now)
         return {
             "state": "Conclude",
@@ -82,13 +83,13 @@ class RunEnd(EndedRun):
 
     def row_write(self, *, unless: Literal["ended"] | None) -> Write:
         values, added = self.values, {}
-        if unless and self.row and self.row.kind == "train":  # what its hosts cost in the pool is added, too
+        if unless and self.row and self.row.kind == "train":  # the row may contain costs of the warm pool
             added["dollars"] = values.pop("dollars") or 0.0
         return run_row(self.run, values, unless=unless, waits=False, add=added)
 
     def agreed(self, summary: Summary) -> tuple["RunEnd", Summary]:
-        """Write summary.json, and return the end with its summary. Of two calls the first one's summary stays: the
-        second call returns that, and ends the run as it says."""
+        """Write summary.json; return the end with its summary. If another call wrote it first, that summary counts, and
+        this call ends the run accordingly."""
         key = keys.summary(self.run)
         if s3.put_json_once(self.bucket, key, summary):
             return self, summary
@@ -102,10 +103,10 @@ class RunEnd(EndedRun):
         return replace(self, conclusion=how, now=datetime.fromisoformat(first["ended"])), first
 
     def write(self, *, unless: Literal["ended"] | None = "ended", notifies: bool = False) -> bool:
-        """Write timeline.jsonl, and plan.json with every pool that was asked; then the run's row and the timeline's
-        last entries, unless another call has written these: a run ends once. Return False if one has.
+        """Write timeline.jsonl, plan.json with all requests to capacity pools, the row of the run and the last entries
+        of the timeline. Return False if another call has ended the run.
 
-        A run that `notifies` stays among the open ones, without its slot, until its notification is sent."""
+        A run that `notifies` stays open, without its slot, until its notification is sent."""
         run, records = self.run, self.records
         last = [note("warning", warning, at=self.now) for warning in self.warnings]
         last.append(note(self.conclusion.outcome.value, self.conclusion.reason, at=self.now))
@@ -128,7 +129,7 @@ class RunEnd(EndedRun):
         return True
 
     def count(self) -> None:
-        """Count the end for CloudWatch. The call that has written the end counts it, so that each is counted once."""
+        """Count the end in CloudWatch. Only the call that wrote the end counts it."""
         if self.conclusion.outcome is Outcome.FAILED and blame_of(self.conclusion.error) not in (
             Blame.USER,
             Blame.CAPACITY,
@@ -152,10 +153,10 @@ def end_of(
     *,
     has_concluded: Callable[[Records], bool] = lambda records: records.run.ended is not None,
 ) -> RunEnd | Concluded | NotConcluded:
-    """How the run ends; or the answer at once, where it had concluded by itself or is another execution's.
+    """Return the end of the run. Return the answer itself if the run had concluded or belongs to another execution.
 
-    A function goes on when its execution is stopped. From `cut_short` on Launch asks for no host; one that is asking
-    is waited for, so that the bill has what it launches."""
+    A function continues after its execution is stopped. Once `cut_short` is written, Launch sends no request. A request
+    under way is awaited, so that the bill includes its hosts."""
     ledger, run = Ledger(table_name), given.run
     records = ledger.read(run)
     last = given.outcome
@@ -176,13 +177,13 @@ def end_of(
     if given.cut_short and (has_concluded(records) if records else has_summary(bucket_name, run)):
         if records is None or not records.run.lacks_notification:
             ledger.write(no_open_row(run))
-        return NotConcluded(reason=f"{run} had concluded by itself")
+        return NotConcluded(reason=f"{run} was concluded before")
     if given.cut_short and records:
         ledger.write(run_row(run, {"cut_short": end.now}))
         records = ledger.read(run)
         if records and records.is_asking(end.now):
             return NotConcluded(
-                reason=f"Launch still asks EC2 for hosts of {run}: patrol concludes it in a while"
+                reason=f"a launch request for hosts of {run} is under way; patrol concludes the run later"
             )
         end = replace(end, records=records)
     for wrong in (_unnoticed(how, records), _unreleased(given, records), _not_undone(given)):
@@ -191,7 +192,7 @@ def end_of(
 
 
 def _with_attempt_ended(end: RunEnd) -> RunEnd:
-    """Nobody else ends an attempt whose execution was cut short, or failed in a state of its own."""
+    """End the attempt of an execution that was stopped or failed in a state of its own."""
     number = end.records.run.attempt if end.records else None
     row = end.records.attempts.get(number) if end.records and number else None
     how = end.conclusion
@@ -203,7 +204,7 @@ def _with_attempt_ended(end: RunEnd) -> RunEnd:
 
 
 def _unnoticed(how: Conclusion, records: Records | None) -> AccessDenied | None:
-    """A denial that signal could only write down: it may not fail tasks, so the workflow went on."""
+    """Return a denial that signal recorded but could not report: it may not fail tasks, so the workflow continued."""
     row = records.attempts.get(records.run.attempt) if records else None
     trouble = trouble_of(row) if row and how.outcome is Outcome.SUCCEEDED else None
     return AccessDenied(trouble.reason) if trouble and trouble.error == AccessDenied.__name__ else None
@@ -217,13 +218,13 @@ def _unreleased(given: ConcludeInput, records: Records | None) -> TrainyardError
 
 
 def _not_undone(given: ConcludeInput) -> TrainyardError | None:
-    """Of an image that is all that the run was for."""
+    """Return the error of an image that could not be removed, if the image was the purpose of the run."""
     undone = given.undone.error and not given.unimaged.error
     return outcome.not_undone(given.run, given.undone.trouble) if undone else None
 
 
 def _beside(given: ConcludeInput) -> tuple[str, ...]:
-    """How the image failed that was to be made beside the training, and what is left of it."""
+    """Return the warnings about the image of a training run that failed or could not be removed."""
     if not given.unimaged.error:
         return ()
     left = outcome.not_undone(given.run, given.undone.trouble).reason if given.undone.error else None

@@ -1,8 +1,7 @@
-"""The notification of a run's end: sent once the ledger has the end, and once for each end.
+"""The notification of the end of a run. It is sent after the end is in the ledger, and once for each end.
 
-The run stays among the open ones until its notification is sent. So patrol finds a run that has ended without one, and
-calls Conclude, which sends it. Only a function that dies between sending and writing that down causes a second one.
-"""
+The run stays open until its notification is sent. Therefore patrol finds a run that ended without one and calls
+Conclude again. A duplicate is sent only if the function dies between sending the notification and recording it."""
 
 from datetime import datetime, timedelta
 from typing import cast
@@ -20,12 +19,12 @@ from trainyard.protocol.summary import RunSummary
 from trainyard.values import serialization
 
 SENDING = timedelta(minutes=3)
-"""Longer than a Conclude may take: one that began to send earlier has died."""
+"""The time after which a sender counts as dead. It is longer than the timeout of Conclude."""
 
 
 def send(end: RunEnd, topic: str, notification: Notification) -> None:
-    """Send the notification of a run that has just ended. If it cannot be sent, the timeline says why, the end stays as
-    it is, and patrol tries again."""
+    """Send the notification of a run that has just ended. If that fails, the timeline records the reason, the end stays
+    as it is, and patrol tries again."""
     if end.records is None:
         messages.publish(topic, notification)
         return
@@ -33,12 +32,12 @@ def send(end: RunEnd, topic: str, notification: Notification) -> None:
         _send_once(end.ledger, end.run, topic, notification)
     except TrainyardError as error:
         logger.exception("the notification of %s could not be sent", end.run)
-        reason = f"The notification of this end could not be sent, and is tried again: {error}"
+        reason = f"The notification of this end could not be sent and will be retried: {error}"
         end.ledger.write(event_row(end.run, note("warning", reason, at=end.now)))
 
 
 def send_late(table_name: str, bucket: str, run: str, topic: str) -> None:
-    """Send the notification of a run that ended without one, as its summary has it."""
+    """Send the missing notification of a run from its summary."""
     ledger = Ledger(table_name)
     records = ledger.read(run)
     if records is None or not records.run.lacks_notification:

@@ -1,4 +1,4 @@
-"""What makes a Lambda handler of a function with types: parse, name the run in the log, call, answer in JSON."""
+"""The Lambda handler around a typed function: parse the event, log the run, call the function, return JSON."""
 
 import functools
 import inspect
@@ -17,9 +17,11 @@ Given = TypeVar("Given")
 
 
 def entry_point(function: Callable[..., object]) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
-    """The event is read as the class of the function's one argument, if it takes one. Raises Misconfigured where it
-    does not fit, and whatever the function raises: the log then has the run's name beside it, and of what is the yard's
-    own fault CloudWatch is told. What a workflow waits for, or a user has caused, is raised without a traceback."""
+    """Turn a typed function into a Lambda handler.
+
+    The event is parsed as the class of the function's argument, if it has one. Raises Misconfigured if the event does
+    not fit, and all errors of the function. Faults of the yard are logged with the run and counted in CloudWatch.
+    Errors that a workflow waits for or a user caused are raised without a traceback."""
     models = [argument.annotation for argument in inspect.signature(function).parameters.values()]
     name = function.__module__.removeprefix("lambdas.workflows.")
 
@@ -39,18 +41,18 @@ def entry_point(function: Callable[..., object]) -> Callable[[Mapping[str, Any],
                 measure(Metric.FUNCTION_FAILURES, error=type(error).__name__)
                 raise
             logger.info("%s ends with %s: %s", name, type(error).__name__, error)
-            raise error.with_traceback(None) from None  # the runtime logs the traceback of what is raised
+            raise error.with_traceback(None) from None  # the runtime logs the traceback of a raised error
         return answer
 
     return handler
 
 
 def parse(model: type[Given], data: object, *, of: str) -> Given:
-    """What another part hands over. Raises Misconfigured where it does not fit: it names `of`, to whom it was given,
-    each key that is wrong, what was found there and what is expected."""
+    """Parse the input from another part. Raises Misconfigured if it does not fit; the error names the receiver `of`,
+    each wrong key, its value and the expected value."""
     if wrong := serialization.faults(model, data):
         raise Misconfigured(
-            f"{of} was given what it does not take ({'; '.join(wrong)}). Whoever calls it is of another version, or "
-            "called it by hand: deploy the stacks again."
+            f"{of} received an input that does not fit ({'; '.join(wrong)}). Its caller has another version, or a user "
+            "called it by hand. Deploy the stacks again."
         )
     return serialization.from_json(model, cast(Mapping[str, Any], data))

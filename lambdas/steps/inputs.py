@@ -1,7 +1,7 @@
-"""Inputs and answers that several functions share: what state machines, rules and functions pass on.
+"""Inputs and answers that state machines, rules and functions share.
 
-A class with a `kind` is one answer of a union. tests/unit/workflows/test_state_machines.py walks every state machine
-with them."""
+A class with a `kind` is one answer of a union. tests/unit/workflows/test_state_machines.py checks them on every path of
+the state machines."""
 
 from dataclasses import field
 from datetime import datetime
@@ -28,7 +28,7 @@ class WaitInput(AttemptInput):
     """The input of a state that waits."""
 
     token: str
-    """The task token: the function that learns of the end answers it."""
+    """The task token. The function that detects the end of the wait answers it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +72,12 @@ class Waits(Answer):
 
     kind = "waits"
     seconds: int
-    """When Admit is called again."""
+    """The time until Admit is called again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caught:
-    """A failure with its facts, in the form in which Catch has errors."""
+    """A failure in the format of Catch."""
 
     kind: ClassVar[str] = "error"
     error: str
@@ -90,8 +90,8 @@ class Caught:
 
 @dataclass(frozen=True, kw_only=True)
 class Denied(Caught):
-    """Answer a task that the role may not fail: the next state begins, and reads in the ledger that the attempt has
-    ended."""
+    """The answer of a task that the role may not fail. The next state begins and finds the end of the attempt in the
+    ledger."""
 
     train_seconds: int = 61
     heartbeat_seconds: int = 60
@@ -99,14 +99,14 @@ class Denied(Caught):
 
 @dataclass(frozen=True, kw_only=True)
 class Nothing:
-    """The answer of a state that waits. The answer of its token is another."""
+    """The answer of the function of a waiting state. Its task gets its own answer later."""
 
 
 class Scope(StrEnum):
     """The hosts that Release ends."""
 
     ATTEMPT = "attempt"
-    """All that the next attempt does not keep."""
+    """All hosts that the next attempt does not keep."""
     RUN = "run"
     LOST = "lost"
     """The lost hosts only."""
@@ -117,7 +117,7 @@ class ReleaseInput(RunInput):
     scope: Scope
     attempt: int | None = None
     execution: str | None = None
-    """Named by a rule, which does not name the attempt."""
+    """The execution, in calls by a rule. A rule does not pass the attempt."""
     keep: KeptHosts = KeptHosts.NONE
     """The hosts that the next attempt keeps, except those in `lost`."""
     lost: tuple[str, ...] = ()
@@ -143,13 +143,13 @@ class ConcludeInput(RunInput):
     cut_short: bool = False
     """True in a call by a rule or by patrol, for an execution that ended before its Conclude."""
     unreleased: Failure = field(default_factory=Failure)
-    """How Release failed."""
+    """The failure of Release."""
     unretired: Failure = field(default_factory=Failure)
-    """How the retirement of images failed."""
+    """The failure to retire images."""
     unimaged: Failure = field(default_factory=Failure)
-    """How the image failed that the job wants of its chief."""
+    """The failure of the image of the chief."""
     undone: Failure = field(default_factory=Failure)
-    """How Undo failed."""
+    """The failure of Undo."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,5 @@
-"""Signals that hosts leave in the bucket, for the time when no event arrives: how they ended their part in an attempt,
-and before that, from a chief's host, its progress once a minute. IAM lets each host write only its own file."""
+"""Signals that hosts leave in the bucket in case their events are lost: the end of their part in an attempt, and the
+progress of a chief once a minute. IAM lets each host write only its own file."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -13,7 +13,7 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class LeftSignal:
-    """A signal that its host has put on the bus, too."""
+    """A signal in the bucket. Its host also sent it as an event."""
 
     at: datetime
     sent: Sent
@@ -25,31 +25,31 @@ class LeftSignal:
 
 
 def endings_of(bucket: str, run: str, attempt: int) -> list[LeftSignal]:
-    """Return how hosts of this attempt have ended their part in it, oldest first."""
+    """Return the ends that hosts of this attempt reported, oldest first."""
     found = of_attempt(bucket, run, attempt)
     return sorted((left for left in found if left.is_ending), key=lambda left: left.at)
 
 
 def of_attempt(bucket: str, run: str, attempt: int) -> Iterator[LeftSignal]:
-    """Return the signals that this attempt's hosts have left. A text that is no signal is logged and left out."""
+    """Return the signals that hosts of this attempt left. Invalid files are logged and skipped."""
     for key in s3.keys(bucket, keys.words(run, attempt)):
         sent = _read(bucket, key)
         if isinstance(sent, Sent) and sent.at:
             yield LeftSignal(at=sent.at, sent=sent)
         else:
             logger.warning(
-                "%s is no signal of a host: %s", key, "it has no time" if isinstance(sent, Sent) else sent
+                "%s is not a signal of a host: %s", key, "it has no time" if isinstance(sent, Sent) else sent
             )
 
 
 def final_report_of(bucket: str, run: str, attempt: int, instance: str) -> tuple[Sent, Failed] | None:
-    """Return the failure that a host could only leave in the bucket, because it may not put events."""
+    """Return the failure that a host could only leave in the bucket because it may not put events."""
     for key in s3.keys(bucket, keys.last_words(run, attempt)):
         if sources.writer_of(key) == instance:
             sent = _read(bucket, key)
             if isinstance(sent, Sent) and isinstance(sent.signal, Failed):
                 return sent, sent.signal
-            logger.warning("%s is no failure of a host: %s", key, sent)
+            logger.warning("%s is not a failure of a host: %s", key, sent)
     return None
 
 
@@ -60,5 +60,5 @@ def _read(bucket: str, key: str) -> Sent | str:
         return str(error)
     sent = signals.decode(str(detail.get("signal")), detail)
     if isinstance(sent, Sent) and sent.instance != sources.writer_of(key):
-        return f"it speaks of {sent.instance}"
+        return f"it names another host, {sent.instance}"
     return sent

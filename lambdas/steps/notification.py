@@ -1,4 +1,4 @@
-"""Send notifications, each of them once: the logbook records what was sent."""
+"""Notifications that are sent once. The logbook records them."""
 
 from datetime import datetime
 
@@ -8,6 +8,6 @@ from lambdas.core.notifications import Notification
 
 
 def send(notification: Notification, topic: str, book: Logbook, now: datetime) -> None:
-    """Send the notification, unless it has a key and the logbook has it already. Raises Infrastructure."""
+    """Send the notification, unless it has a key that the logbook contains. Raises Infrastructure."""
     if not notification.once_key or book.once(notification.once_key, now):
         messages.publish(topic, notification)

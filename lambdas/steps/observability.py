@@ -1,4 +1,4 @@
-"""What every handler uses: the clock, the log, the yard's metrics, and timeline entries of the workflow itself."""
+"""The clock, log and metrics of handlers, and timeline entries of the workflow."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -10,24 +10,25 @@ from trainyard.core.model.yard.metrics import NAMESPACE, UNITS, Metric
 from trainyard.protocol.timeline import Entry, Source
 
 logger = Logger()
-"""Its `service`, as that of the metrics, is the yard: POWERTOOLS_SERVICE_NAME."""
+"""The log. As in metrics, its `service` is the yard (POWERTOOLS_SERVICE_NAME)."""
 OF_THE_LOG = ("function_name", "run", "attempt")
-"""What a metric's line has in common with the log's others."""
+"""The keys of log lines that a line with a metric repeats."""
 
 
 def clock() -> datetime:
-    """Now. Only handlers and what begins or ends a run ask; everything below is given it."""
+    """Return the current time. Only handlers and the begin and end of a run read the clock; other functions take the
+    time as an argument."""
     return datetime.now(UTC)
 
 
 def is_about(run: str, attempt: int | None = None) -> None:
-    """Name the run in every line that the invocation logs from here on."""
+    """Add the run to every later log line of this invocation."""
     logger.append_keys(run=run, attempt=attempt)
 
 
 def measure(metric: Metric, value: float = 1, *, kind: str | None = None, **facts: str) -> None:
-    """Tell CloudWatch, by a line of the log in its embedded metric format. At once, once the ledger has it: whatever
-    then becomes of the invocation, it is counted. `facts` are in the line alone, for who looks into the log."""
+    """Write a metric into the log in CloudWatch's embedded metric format. The line is flushed at once, so that it
+    counts even if the invocation fails later. `facts` appear only in the log line."""
     line = EphemeralMetrics(namespace=NAMESPACE)
     line.add_metric(name=metric.value, unit=UNITS.get(metric, "Count"), value=value)
     if kind is not None:
@@ -40,7 +41,7 @@ def measure(metric: Metric, value: float = 1, *, kind: str | None = None, **fact
 
 
 def note(event: str, reason: str, *, at: datetime, attempt: int | None = None, **detail: Any) -> Entry:
-    """A timeline entry of the workflow, which is also logged."""
+    """Return a timeline entry of the workflow, and log it."""
     known = {"detail": detail} if attempt is None else {"detail": detail, "attempt": attempt}
     logger.info("%s: %s", event, reason, extra=known)
     return Entry(at=at, source=Source.WORKFLOW, event=event, attempt=attempt, reason=reason, detail=detail)

@@ -1,9 +1,7 @@
 """Orders to the hosts of a run: start an attempt, or leave it (docs/contracts/signals.md).
 
-Each goes two ways: as the run's `order.json`, which its hosts look at, and by Systems Manager where that knows them. A
-host obeys whichever comes first, once. So neither a host that Systems Manager does not know nor Systems Manager's own
-trouble keeps a gang waiting.
-"""
+Each order goes two ways: as the run's `order.json`, which its hosts poll, and through Systems Manager to registered
+hosts. A host obeys the first copy and ignores the second. Therefore a gang never waits for Systems Manager."""
 
 from collections.abc import Collection
 
@@ -16,9 +14,9 @@ from trainyard.protocol.orders import Order, OrderKind
 
 
 def give(order: Order, *, bucket: str, document: str) -> tuple[str, ...] | None:
-    """Give the order; the hosts that have it from the bucket alone. Given again it changes nothing.
+    """Send the order; return the hosts that have it only from the bucket. A repeated call changes nothing.
 
-    None, and nobody has it, where one stands that comes after it: the next attempt's start, or its own one's stop."""
+    Return None without sending if a later order exists: the start of the next attempt, or the stop of this one."""
     if not _write(bucket, order):
         return None
     given = {"Run": order.run, "Attempt": str(order.attempt)}
@@ -27,26 +25,26 @@ def give(order: Order, *, bucket: str, document: str) -> tuple[str, ...] | None:
             document, order.hosts, given, comment=f"{order.run} {order.word} {order.attempt}"
         )
     except ServiceUnavailable as trouble:
-        logger.warning("%s: %s by the bucket alone: %s", order.run, order.word, trouble.reason)
+        logger.warning("%s: %s only through the bucket: %s", order.run, order.word, trouble.reason)
         return order.hosts
 
 
 def started(bucket: str, run: str) -> int:
-    """The attempt whose start is the run's last order; 0 where that was to leave, or there is none."""
+    """Return the attempt that the run's last order starts; 0 if that order is a stop, or if there is none."""
     there = s3.get_tagged(bucket, keys.order(run))
     order = _read(there.content) if there else None
     return order.attempt if order and order.word is OrderKind.START else 0
 
 
 def taken(bucket: str, run: str, attempt: int) -> Collection[str]:
-    """The hosts whose agent has the order to leave that attempt, as they have left word of in the bucket."""
+    """Return the hosts whose agents have recorded the stop order of that attempt in the bucket."""
     found = s3.keys(bucket, keys.leaving(run, attempt))
     return frozenset(sources.writer_of(key) for key in found)
 
 
 def _write(bucket: str, order: Order) -> bool:
-    """Whether it stands then: of a stop that is late and the next attempt's start the start stays, and a start never
-    takes back that its attempt is over."""
+    """Write the order, unless a later one exists; return whether the order is in place. A late stop does not replace
+    the start of the next attempt, and a start does not replace the stop of its own attempt."""
     key = keys.order(order.run)
     while True:
         there = s3.get_tagged(bucket, key)
@@ -58,9 +56,9 @@ def _write(bucket: str, order: Order) -> bool:
 
 
 def _read(content: bytes) -> Order | None:
-    """Return the order that stands in the bucket; None for a text that is none, which any order replaces."""
+    """Return the order in the bucket; None if the file is not an order. Any order replaces such a file."""
     try:
         return protocol.decode(content)
     except ValueError as error:
-        logger.warning("what stands for the last order is none: %s", error)
+        logger.warning("order.json is not an order: %s", error)
         return None

@@ -1,4 +1,4 @@
-"""What every Recover does: another attempt, or stop. Its role may do nothing but write its log."""
+"""The common part of every Recover: start another attempt, or stop. The role may only write its log."""
 
 from datetime import datetime
 from typing import Protocol
@@ -11,7 +11,7 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The part of the plan that Recover, which reads nothing itself, is given."""
+    """The part of the plan that Recover receives. Recover reads nothing itself."""
 
     restarts: int
     deadline: datetime
@@ -25,7 +25,7 @@ class RecoverInput(AttemptInput):
     plan: Limits
     now: datetime
     resized: int = 0
-    """How many attempts ended so that the next one could have more hosts."""
+    """The number of attempts that ended to give the next one more hosts."""
 
 
 class Decide(Protocol):
@@ -35,7 +35,7 @@ class Decide(Protocol):
 
 
 def decided(given: RecoverInput, decide: Decide) -> Retry | EndRun:
-    """What is decided of the attempt's trouble; the log gets it too."""
+    """Decide about the failure of the attempt, and log the decision."""
     trouble, deadline = given.failure.trouble, given.plan.deadline
     decision = decide(trouble, attempt=given.attempt, now=given.now, deadline=deadline)
     logger.info("%s: %s", decision.kind, decision.reason)

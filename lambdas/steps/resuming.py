@@ -1,4 +1,4 @@
-"""A run that resumes another begins once that one has ended: until then its hosts save and prune checkpoints."""
+"""The wait of a run for the run that it resumes. Until that run has ended, its hosts save and prune checkpoints."""
 
 from datetime import datetime, timedelta
 
@@ -15,10 +15,10 @@ from trainyard.protocol.ledger.run import RunRow
 from trainyard.values.validation import Fault
 
 LOOK_SECONDS = 10
-"""Between two looks at a run that is saving its last checkpoint."""
+"""The interval between two checks of a run that saves its last checkpoint."""
 ON_ITS_WAY = timedelta(seconds=8)
 AT_ITS_END = ("Release", "Conclude")
-"""States after which a run trains no more."""
+"""States after the end of the training."""
 
 
 def is_open(earlier: RunRow) -> bool:
@@ -27,8 +27,8 @@ def is_open(earlier: RunRow) -> bool:
 
 
 def faults(earlier: RunRow, asked: datetime) -> tuple[Fault, ...]:
-    """Return why a run that has not ended cannot be resumed. A run that is about to end has no fault. For a moment
-    after this run was `asked` for, no run has one: the order to stop may still be on its way."""
+    """Return why a run that has not ended cannot be resumed. A run that is about to end has no fault, and for a few
+    seconds after `asked` no run has one, because a stop may be under way."""
     if earlier.stopping or earlier.cut_short or earlier.state in AT_ITS_END or clock() - asked < ON_ITS_WAY:
         return ()
     return (
@@ -41,7 +41,7 @@ def faults(earlier: RunRow, asked: datetime) -> tuple[Fault, ...]:
 
 
 def drains(admitting: Admission, job: Job, values: RunUpdate) -> Waits | Refused | None:
-    """Return that this run waits for the last checkpoint of the run that it resumes, or has waited too long; None once
+    """Return the wait for the last checkpoint of the run to resume, or the refusal after too long a wait; None once
     that run has ended."""
     ledger, run, now = admitting.ledger, admitting.given.run, clock()
     earlier = ledger.run(job.checkpoints.resume) if job.checkpoints.resume else None
@@ -55,8 +55,8 @@ def drains(admitting: Admission, job: Job, values: RunUpdate) -> Waits | Refused
     if late := slots.too_late(job, created, now):
         refused = Refused(
             JobRefused.__name__,
-            f"{earlier.run}, which this run resumes, has not ended: {late}. Nothing was started. Look at it with "
-            f"{command_line('show', earlier.run)}, and resume it once it has ended.",
+            f"{earlier.run}, which this run resumes, has not ended: {late}. No host was launched. Check it with "
+            f"{command_line('show', earlier.run)}, and resume it after its end.",
         )
         return admitting.write(refused, values) or refused
     told = waiting.for_run(job, created, seconds=LOOK_SECONDS, reason=reason, now=now)

@@ -1,7 +1,8 @@
-"""How a training run gets its place in the yard, or waits for one; and how a launch or a bake gets one, or is refused.
+"""Admission of a run to the yard: a training run gets a slot or waits for one; a dev host or bake gets one or is
+refused.
 
-Two that are admitted at once do not both get the last place, or the last dollars: each gives itself one by the number
-of places given that it has read, and the second finds another."""
+Two concurrent admissions cannot both get the last slot or the last dollars. Each is conditional on the number of slots
+given that it has read, and the second one finds a different number."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -34,9 +35,9 @@ def admit(
     limits: YardLimits,
     money: Money | None,
 ) -> Admitted | Waits | Refused:
-    """The run is written, with its claim. Asked again by the same execution, it may have its place by then.
+    """Write the run with its claim and the decision. A repeated call of the same execution may get a slot later.
 
-    Raises ServiceUnavailable where so many others are admitted at the same time that it finds no gap."""
+    Raises ServiceUnavailable if concurrent admissions interfere at every try."""
     if not limits.bind:
         return admitting.write(admitted, values) or admitted
     run, ledger, now, is_written = admitting.given.run, admitting.ledger, clock(), False
@@ -66,7 +67,7 @@ def admit(
             is_written = ledger.run(run) is not None
         else:
             return decided
-    raise ServiceUnavailable(f"{run} finds no place: too many runs are admitted at the same time")
+    raise ServiceUnavailable(f"{run} found no slot, because too many runs are admitted at the same time")
 
 
 def over_budget(
@@ -77,8 +78,9 @@ def over_budget(
     money: Money | None,
     now: datetime,
 ) -> Refused | None:
-    """Refuse a run that may cost `asks` dollars when these are spent already or promised to others. Rows of runs are
-    read only when the full promises leave too little: a run that has spent half of its dollars may cost half yet."""
+    """Refuse a run that may cost `asks` dollars if the budget is spent or promised to other runs. The rows of running
+    runs are read only if their full promises leave too little, because a run that has spent half of its dollars
+    promises only the other half."""
     month, running = limits.month or None, [claim for claim in others if not claim.waits]
     promised = [promise_of(claim, now) for claim in running]
     if budget.refusal(money, month, now, asks=asks, promised=promised) is None:

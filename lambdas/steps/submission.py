@@ -1,4 +1,5 @@
-"""An object of the bucket becomes one execution: the same version twice is one, whoever starts it."""
+"""The start of an execution for an uploaded object. Each version of an object starts one execution, from any number of
+events."""
 
 from lambdas.aws import s3, states
 from lambdas.steps.observability import is_about, logger
@@ -11,13 +12,13 @@ from trainyard.protocol import keys
 def start(
     machine: str, bucket: str, key: str, *, version: str | None, etag: str, requester: str | None = None
 ) -> tuple[str, bool]:
-    """The run, and whether it was started now. What cannot be read is started too: Admit refuses it, so that the user
-    finds an execution that says why."""
+    """Start the execution; return the run and whether it is new. An unreadable object starts one, too: Admit refuses
+    it, and the user finds the reason in the execution."""
     denied = None
     try:
         found = s3.get_start(bucket, key, most=document.MOST_BYTES, version=version)
     except AccessDenied as error:
-        logger.error("the run is started all the same, to fail with this reason: %s", error.reason)
+        logger.error("the run is started and will fail with this reason: %s", error.reason)
         found, denied = None, error.reason
     name = check.name_of(found.start if found else b"", key=key)
     run = tokens.run_id(name, key=key, version=version or etag)

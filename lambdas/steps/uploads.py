@@ -1,4 +1,4 @@
-"""The files that users upload, as Admit reads them."""
+"""Uploaded files, as Admit reads them."""
 
 from lambdas.aws import s3
 from trainyard.core.jobfile import document
@@ -6,7 +6,7 @@ from trainyard.values.validation import InputFaults
 
 
 def read(bucket: str, key: str, version: str | None, *, what: str) -> bytes | InputFaults:
-    """The text of the file. An older version stays readable behind a delete marker: what was deleted is not read."""
+    """Return the content of the file, or the fault. A version behind a delete marker is treated as deleted."""
     found = s3.get_start(bucket, key, most=document.MOST_BYTES, version=version)
     if found is None or s3.get_start(bucket, key, most=1) is None:
         return document.gone(key, version)

@@ -1,10 +1,10 @@
-"""Waits that a command or an image ends: sent or asked for once, then checked, wherever news of it comes from.
+"""Waits for the end of a command or an image. The request is sent once; any news of it is checked the same way.
 
-A state that waits is entered again whenever it has had no answer for the yard's `look_seconds`, so an event that is
-lost costs that long. Each time it stores its new token first, then checks.
+A waiting state is entered again after `look_seconds` without an answer, so a lost event costs that time. Each entry
+stores its new task token first, then checks.
 
-A good end answers the token. A bad one is the caller's to report: signal fails the task, the state itself raises.
-"""
+A success answers the task. The caller reports a failure: signal fails the task, and the state itself raises the
+error."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -48,12 +48,12 @@ FAILS_WITH: Mapping[str, type[TrainyardError]] = {
     "generalize": GeneralizeFailed,
     "pause": PauseFailed,
 }
-"""What a wait for a command fails with; one for an image with ImageFailed."""
+"""The error of each wait for a command. A wait for an image fails with ImageFailed."""
 
 
 @dataclass(frozen=True)
 class Entered:
-    """A state that waits, with its token stored."""
+    """A waiting state with its stored task token."""
 
     ledger: Ledger
     records: Records
@@ -67,12 +67,12 @@ class Entered:
 
     @property
     def row(self) -> WaitRow | None:
-        """What it waits for; None when nothing was sent or asked for yet."""
+        """Return the command or image of the wait; None before the request was sent."""
         return self.records.waits.get((self.attempt, self.wait))
 
     @property
     def token(self) -> TokenRow | None:
-        """Its token; None once it was answered."""
+        """Return its task token; None once it is answered."""
         return self.records.waiting(self.attempt, (self.wait,))
 
     def event(self, event: str, reason: str, **detail: Any) -> Write:
@@ -80,19 +80,19 @@ class Entered:
 
 
 def enter(ledger: Ledger, run: str, attempt: int, wait: str, token: str, now: datetime) -> Entered:
-    """Its state's name is the wait's with a capital."""
+    """Store the task token of a wait. The name of the state is the capitalized name of the wait."""
     records = attempts.await_news(ledger, run, attempt, wait, token, now, state=wait.capitalize())
     return Entered(ledger, records, attempt, wait, now)
 
 
 def gone(host: str) -> str | None:
-    """Why EC2 says that the host is going or gone, for a state that looks because no event came; None if it is not."""
+    """Return EC2's reason if the host ends or has ended; None if it runs."""
     found = [each for each in instances.of_ids([host]) if each.gone]
     return f"EC2 says {host} is {found[0].state_and_why}" if found else None
 
 
 def raise_if_over(entered: Entered, host: str) -> None:
-    """Raise what has ended the attempt while nobody waited, or that EC2 says its one host is gone."""
+    """Raise the error that ended the attempt before this wait began, or the loss of its one host."""
     row = entered.records.attempts.get(entered.attempt)
     trouble = trouble_of(row) if row else None
     if trouble:
@@ -106,17 +106,18 @@ def raise_if_over(entered: Entered, host: str) -> None:
 def for_command(
     entered: Entered, host: str, document: str, parameters: Mapping[str, str], *, doing: str
 ) -> None:
-    """Wait for the document's end on this host. It is sent once, however often the state is entered.
+    """Wait for the end of the SSM document on this host. The command is sent once, even if the state is entered
+    again.
 
-    Raises NotRegistered, nothing sent, until Systems Manager knows the host, HostLost once it does not any more, and
-    what the wait fails with when the command ended badly or takes too long. `doing` is the timeline's word."""
+    Raises NotRegistered before sending if Systems Manager does not list the host, HostLost if it no longer does, and
+    the error of the wait if the command failed or is overdue. `doing` is the event in the timeline."""
     here = host in ssm.online([host])
     row = entered.row
     if row is None:
         if not here:
             raise NotRegistered(
-                f"Systems Manager does not know {host}: its host role lacks ssm:UpdateInstanceInformation "
-                "(give it AmazonSSMManagedInstanceCore), or there is no route to Systems Manager"
+                f"{host} is not registered in Systems Manager: its role lacks ssm:UpdateInstanceInformation "
+                "(give it AmazonSSMManagedInstanceCore), or it has no route to Systems Manager"
             )
         row = _send(entered, host, document, parameters, doing)
     assert row.command is not None, "a wait for a command holds one"
@@ -125,10 +126,13 @@ def for_command(
         raise wrong
     if status != "Success" and not here:
         raise _noted(
-            entered, HostLost(f"Systems Manager has not heard of {host} for minutes: it hangs, or is cut off")
+            entered,
+            HostLost(
+                f"{host} has not answered Systems Manager for minutes: it hangs, or has lost its network"
+            ),
         )
     if status != "Success":
-        _raise_overdue(entered, row, f"the document {document} has not ended on {host}")
+        _raise_overdue(entered, row, f"the SSM document {document} has not ended on {host}")
 
 
 def for_image(
@@ -140,9 +144,9 @@ def for_image(
     tags: Mapping[str, str],
     reboot: bool = False,
 ) -> None:
-    """Wait for the image of this host under that name, which is asked for once.
+    """Wait for the image of this host. The image is requested once.
 
-    Raises ImageFailed (HostLost where the host was going) when EC2 cannot make it or it takes too long."""
+    Raises ImageFailed (HostLost if the host was ending) if EC2 cannot make the image or it is overdue."""
     row = entered.row or _ask(entered, host, name, description, tags, reboot)
     assert row.image is not None, "a wait for an image holds one"
     found = images.find(row.image)
@@ -153,17 +157,17 @@ def for_image(
 
 
 def retire_if_over(entered: Entered) -> None:
-    """The execution was stopped while EC2 was asked, so that nobody clearing up after it could see its image. The image
-    of a run that has ended well stays, however late this looks."""
+    """Retire the image of a run that ended before EC2 answered the request for it, since the cleanup could not see it.
+    The image of a successful run stays."""
     row = entered.ledger.known(entered.run).run
     if row.ended is not None and row.outcome is not Outcome.SUCCEEDED and row.image:
         images.retire(row.image)
         entered.ledger.write(run_row(entered.run, {"image": ""}))
-        raise ImageFailed(f"{entered.run} was over before its image {row.image} was made; it is retired")
+        raise ImageFailed(f"{entered.run} ended before its image {row.image} was made; the image was retired")
 
 
 def answer_command(entered: Entered, status: str) -> TrainyardError | None:
-    """A command that ended well ends its wait, one that runs changes nothing; else what the wait must fail with."""
+    """Answer the task if the command succeeded; return the error if it failed. A running command changes nothing."""
     if entered.token is None:
         return None
     if status == "Success":
@@ -174,21 +178,22 @@ def answer_command(entered: Entered, status: str) -> TrainyardError | None:
 
 
 def _why_badly(entered: Entered, status: str) -> TrainyardError:
-    """A document that its host says has failed is at fault itself; where the host said nothing, the host is lost."""
+    """Return the error of a failed command. If the host reported no end, the host counts as lost."""
     row = entered.row
     assert row is not None, "what ended had begun"
     assert row.command is not None, "a wait for a command holds one"
     if silent := ssm.silent(row.command):
         hosts = ", ".join(sorted(silent))
         return HostLost(
-            f"{hosts} never said how the {entered.wait} document ended ({status}): it hangs, or is cut off"
+            f"{hosts} did not report the end of the {entered.wait} SSM document ({status}): the host hangs, or has "
+            "lost its network"
         )
     where = "its output: aws ssm list-command-invocations --details"
-    return FAILS_WITH[entered.wait](f"the {entered.wait} document ended with {status}; {where}")
+    return FAILS_WITH[entered.wait](f"the {entered.wait} SSM document ended with {status}; {where}")
 
 
 def answer_image(entered: Entered, image: Image | None) -> TrainyardError | None:
-    """An image that is available ends its wait, a pending one changes nothing; else what the wait must fail with."""
+    """Answer the task if the image is available; return the error if it failed. A pending image changes nothing."""
     if entered.token is None or image is None or image.state == "pending":
         return None
     if image.available:
@@ -200,7 +205,7 @@ def answer_image(entered: Entered, image: Image | None) -> TrainyardError | None
     )
     members = entered.records.members(entered.attempt)
     going = [f"{host.instance}: {host.going}" for host in members if host.going]
-    wrong = HostLost(f"{reason}; its host was going ({'; '.join(going)})") if going else ImageFailed(reason)
+    wrong = HostLost(f"{reason}; its host was ending ({'; '.join(going)})") if going else ImageFailed(reason)
     return _noted(entered, wrong, "image failed")
 
 
@@ -236,12 +241,12 @@ def _raise_overdue(entered: Entered, row: WaitRow, what: str) -> None:
     if entered.now - row.since > most:
         error = FAILS_WITH.get(entered.wait, ImageFailed)
         raise _noted(
-            entered, error(f"{what} within {most.total_seconds() / 3600:g} hours, so nobody waits any longer")
+            entered, error(f"{what} within {most.total_seconds() / 3600:g} hours, which is the limit")
         )
 
 
 def _noted(entered: Entered, wrong: TrainyardError, event: str = "") -> TrainyardError:
-    """On the timeline, and as the attempt's end where it has one and nothing ended it before."""
+    """Record the error in the timeline, and as the end of the attempt unless it has ended before."""
     entered.ledger.write(entered.event(event or f"{entered.wait} failed", wrong.reason))
     if entered.attempt in entered.records.attempts:
         trouble = Trouble(error=type(wrong).__name__, reason=wrong.reason)

@@ -1,8 +1,8 @@
-"""Patrol: every minute, look at all hosts, judge each, act, write down why. The second path beside every event.
+"""Patrol: every minute, observe and judge all hosts, act, and record the reasons. It is the second path beside every
+event.
 
-It rests on what AWS says of the hosts and of the executions. The ledger is written, and a ledger that cannot be keeps
-no host running: what is wrong with it is raised when the hosts are seen to.
-"""
+The decisions rest on what AWS reports about hosts and executions. A broken ledger keeps no host running: its error is
+raised after all actions."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -40,9 +40,9 @@ from trainyard.protocol.tags import Tag
 from trainyard.protocol.verdicts import Cause
 
 SUMMARY_HOUR = 0
-"""UTC."""
+"""The hour of the daily summary (UTC)."""
 MOST_OPEN = 20
-"""Runs that a pass names in the log."""
+"""The most open runs that a pass logs."""
 NEEDS = Needs(
     PatrolSettings,
     (
@@ -76,7 +76,7 @@ def handler() -> dict[str, Any]:
     book = Logbook(yard.table_name)
     troubles: list[Exception] = []
     if _tried(lambda: book.begin(now, apart=TWO_LOOKS), troubles) is False:
-        return {"patrol": "another one has begun within half a minute"}
+        return {"patrol": "another pass began less than half a minute ago"}
     known = _tried(book.known, troubles)
     regions = Prices(yard.aws_region, known.prices if known else None)
     opened = _tried(book.opened, troubles)
@@ -124,25 +124,24 @@ def handler() -> dict[str, Any]:
 
 
 def _tried(do: Callable[[], Any], troubles: list[Exception]) -> Any:
-    """What does not keep the rest from being done: the first is raised when all is."""
+    """Run one part of the pass. An error does not prevent the other parts; the first one is raised at the end."""
     try:
         return do()
-    except Exception as error:  # noqa: BLE001 - whatever it is: the handler raises it once the hosts are seen to
-        logger.exception("patrol goes on without this")
+    except Exception as error:  # noqa: BLE001 - the handler raises it after all actions
+        logger.exception("patrol continues without this part")
         troubles.append(error)
         return None
 
 
 def _write_claims(yard: PatrolSettings, seen: Observation) -> None:
-    """What hosts of launches claim from now on, where that has changed."""
+    """Write the claims of dev hosts that changed."""
     settled = seen.settled
     if settled.written or settled.dropped:
         Ledger(yard.table_name).write(*map(held_row, settled.written), *map(no_held_row, settled.dropped))
 
 
 def _log_open(runs: Mapping[str, RunRow], now: datetime) -> None:
-    """A line for each of the oldest, of which the dashboard makes its table: in each pass, since that tells who is
-    still open."""
+    """Log a line for each of the oldest open runs. The dashboard shows a table of the lines of the last pass."""
     for row in sorted(runs.values(), key=lambda row: row.created)[:MOST_OPEN]:
         hours = round((now - row.created).total_seconds() / 3600, 1)
         known = {"run": row.run, "attempt": row.attempt, "kind": row.kind, "state": row.state, "hours": hours}
@@ -150,7 +149,8 @@ def _log_open(runs: Mapping[str, RunRow], now: datetime) -> None:
 
 
 def _restarted(seen: Observation) -> list[str]:
-    """Hosts that the patrol before saw stopped: the lease of their launch is over, and they shall keep their disk."""
+    """Return the hosts that the last pass saw stopped. They were started again, so their first lease is over, and they
+    must keep their disk."""
     return [
         name
         for name, host in seen.hosts.items()
@@ -159,7 +159,7 @@ def _restarted(seen: Observation) -> list[str]:
 
 
 def _entries(seen: Observation, allowed: Passed, acted: Acted, now: datetime) -> list[VerdictRow]:
-    """The verdicts that are written down: those that changed, and those that were, or should be, acted on."""
+    """Return the verdicts to record: the changed ones, and those with an action that was taken or deferred."""
     meant = {**allowed.acts, **allowed.deferred}
     changed = guard.changed(seen.verdicts, seen.earlier, acts=meant)
     return [
@@ -191,7 +191,7 @@ def _outcome(name: str, allowed: Passed, acted: Acted) -> str | None:
 
 
 def _worth_a_notice(entries: list[VerdictRow], seen: Observation) -> list[VerdictRow]:
-    """An act that is refused minute after minute is told once."""
+    """Return the verdicts to notify about. An action that AWS refuses each minute is reported once."""
     return [
         each
         for each in entries
@@ -203,7 +203,7 @@ def _worth_a_notice(entries: list[VerdictRow], seen: Observation) -> list[Verdic
 def _notify(
     book: Logbook, yard: PatrolSettings, entries: list[VerdictRow], warnings: list[str], now: datetime
 ) -> None:
-    """A warning that is still true is told again once an hour."""
+    """Send the notification of a pass. A persistent warning is repeated once an hour."""
     hour = f"{now:%Y-%m-%dT%H}"
     new = [warning for warning in warnings if book.once(f"{hour}#{_kind_of(warning)}", now)]
     for warning in warnings:
@@ -214,12 +214,12 @@ def _notify(
 
 
 def _kind_of(warning: str) -> str:
-    """The warning without its numbers: which one it is."""
+    """Return the warning without its numbers, to recognize repetitions."""
     return "".join(letter for letter in warning if not letter.isdigit())[:200]
 
 
 def _hourly(price: float, disk_gib: int | None, regions: Prices) -> float:
-    """Return what a host costs an hour with its disk, as on the bill of its run."""
+    """Return the cost of a host and its disk in dollars an hour, as on the bill of its run."""
     return price + cost.disk(disk_gib or 0, regions.gib_month(Storage.DISK))
 
 
@@ -231,7 +231,7 @@ def _count(
     before: Money | None,
     now: datetime,
 ) -> Money:
-    """Count the month's money, and send a notification at 50, 80 and 100 % of the budget."""
+    """Count the costs of the month, and send a notification at 50, 80 and 100 % of the budget."""
     billed = [
         Billed(
             host.launched, None, _hourly(host.price, host.disk_gib, regions), host.volume_charge, host.made
@@ -252,7 +252,7 @@ def _count(
     ]
     money = budget.counted(before, billed, now)
     if not book.count(money, before):
-        logger.info("another patrol has counted the money")
+        logger.info("another pass counted the costs of the month")
         return money
     measure(Metric.DOLLARS, round(money.dollars - budget.spent(before, now), 6))
     limit = yard.monthly_dollars or None
@@ -266,8 +266,9 @@ def _count(
 
 
 def _read_prices(book: Logbook, yard: PatrolSettings, earlier: PriceList | None, now: datetime) -> None:
-    """Once a day, and at a yard's first pass; where a pass ended while it read, five minutes later. That AWS does not
-    tell them is no trouble of patrol's: whoever says dollars says whose they are."""
+    """Read the price list at the first pass of a yard and then once a day. After a pass that died while reading, the
+    next try is five minutes later. A missing price list does not fail the pass: every sum of dollars names the source
+    of its prices."""
     if not prices.is_due(earlier, now) or not book.once(f"{now:%Y-%m-%dT%H}:{now.minute // 5}#prices", now):
         return
     read = pricing.read(yard.aws_region, earlier, now)
@@ -277,7 +278,7 @@ def _read_prices(book: Logbook, yard: PatrolSettings, earlier: PriceList | None,
 
 
 def _sum_up_yesterday(book: Logbook, yard: PatrolSettings, money: Money | None, now: datetime) -> None:
-    """Once a day, shortly after midnight UTC."""
+    """Send the summary of the last day, shortly after midnight UTC."""
     yesterday = now - timedelta(days=1)
     if now.hour != SUMMARY_HOUR:
         return

@@ -1,8 +1,8 @@
-"""What must happen once, as part of the deployment: the roles that EC2 acts through, and the first image.
+"""Prepare: the one-time actions of a deployment, which are the service-linked roles of EC2 and the first image.
 
-CloudFormation asks when a yard is made, and again when its recipe or what a bake installs has changed. A yard that
-cannot be prepared is a yard all the same: what fails here is said in the stack's output, with what to type, and nothing
-is rolled back for it. Nothing waits for the bake. What was made stays when the stack goes."""
+CloudFormation calls this function when a yard is created, and when its recipe or the baked software changes. A failure
+never rolls the deployment back: the output of the stack contains it, with a command to run. The deployment does not
+wait for the bake. Deleting the stack keeps the results."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
@@ -20,40 +20,44 @@ from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 MOST_SAID = 1000
-"""Characters: an answer is 4,096 bytes at most, and an output 1,024
+"""The most characters of an output: an answer has at most 4,096 bytes, an output 1,024
 (docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-responses.html, cloudformation-limits.html)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """What a yard must have. `recipe` is the text of its recipe, `key` the ARN of the customer's KMS key; `software` is
-    there for CloudFormation alone: with another one it asks again."""
+    """The properties of the custom resource."""
 
     recipe: str | None = field(default=None, metadata={"json_key": "Recipe"})
+    """The text of the yard's recipe."""
     software: str | None = field(default=None, metadata={"json_key": "Software"})
+    """A hash of the software that bakes install. CloudFormation calls the function again when it changes."""
     key: str | None = field(default=None, metadata={"json_key": "Key"})
+    """The ARN of the customer's KMS key."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResourceRequest:
-    """`asks` is Create, Update or Delete; `answer_to` the pre-signed URL that waits for the answer."""
+    """A request of CloudFormation to the custom resource."""
 
     asks: str = field(metadata={"json_key": "RequestType"})
+    """Create, Update or Delete."""
     request: str = field(metadata={"json_key": "RequestId"})
     stack: str = field(metadata={"json_key": "StackId"})
     logical_id: str = field(metadata={"json_key": "LogicalResourceId"})
     answer_to: str = field(metadata={"json_key": "ResponseURL"})
+    """The pre-signed URL for the answer."""
     properties: Preparation = field(metadata={"json_key": "ResourceProperties"})
 
     def role_arn(self, path: str) -> str:
-        """Of a role of the stack's account."""
+        """Return the ARN of a role in the stack's account."""
         _, partition, _, _, account, *_ = self.stack.split(":")
         return f"arn:{partition}:iam::{account}:role/{path}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResourceAnswer:
-    """The resource is there, or gone. `data` are its attributes."""
+    """The answer to CloudFormation."""
 
     status: str = field(default="SUCCESS", metadata={"json_key": "Status"})
     physical_id: str = field(metadata={"json_key": "PhysicalResourceId"})
@@ -61,17 +65,18 @@ class ResourceAnswer:
     stack: str = field(metadata={"json_key": "StackId"})
     logical_id: str = field(metadata={"json_key": "LogicalResourceId"})
     data: Mapping[str, str] = field(metadata={"json_key": "Data"})
+    """Attributes of the resource."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What came of it, for the log and for the stack's output: sentences, one behind the other."""
+    """The results in sentences, for the log and the stack's output."""
 
     said: str
 
 
 def answer(asked: ResourceRequest, said: str) -> ResourceAnswer:
-    """The same resource whatever was asked: nothing is ever replaced."""
+    """Return the answer. Every request has the same resource ID, so that CloudFormation never replaces the resource."""
     return ResourceAnswer(
         physical_id=asked.logical_id,
         request=asked.request,
@@ -87,7 +92,8 @@ class PrepareSettings(YardSettings):
 
 
 MOST_OF_AN_ERROR = 160
-"""Characters, so that all sentences fit into an output; the log has the whole."""
+"""The most characters of an error in the output, which leaves room for all sentences. The log contains the full
+error."""
 NEEDS = Needs(
     PrepareSettings,
     (
@@ -101,7 +107,7 @@ NEEDS = Needs(
 
 @entry_point
 def handler(asked: ResourceRequest) -> Prepared:
-    said = "nothing was to be done"
+    said = "nothing had to be done"
     if asked.asks != "Delete":
         said = "; ".join(_prepare(asked, environment.read(PrepareSettings))) or said
     cloudformation.answer(asked.answer_to, serialization.to_json(answer(asked, said)))
@@ -109,7 +115,7 @@ def handler(asked: ResourceRequest) -> Prepared:
 
 
 def _prepare(asked: ResourceRequest, yard: PrepareSettings) -> Iterator[str]:
-    """Yield a sentence for each thing that was done, or that a person must do."""
+    """Yield a sentence for each completed action, and a command for each action that a user must take."""
     wanted = asked.properties
     for service, name in SERVICE_LINKED_ROLES.items():
         by_hand = f"aws iam create-service-linked-role --aws-service-name {service}"
@@ -125,8 +131,8 @@ def _prepare(asked: ResourceRequest, yard: PrepareSettings) -> Iterator[str]:
 def _tried(act: Callable[[], str | None], by_hand: str) -> Iterator[str]:
     try:
         said = act()
-    except Exception as error:  # noqa: BLE001 - unanswered, CloudFormation would wait and then take the stack back
-        logger.exception("the yard is not wholly prepared")
+    except Exception as error:  # noqa: BLE001 - without an answer, CloudFormation would time out and roll back
+        logger.exception("the yard is only partly prepared")
         yield f"by hand: {by_hand} ({str(error)[:MOST_OF_AN_ERROR]})"
     else:
         if said:
@@ -134,7 +140,7 @@ def _tried(act: Callable[[], str | None], by_hand: str) -> Iterator[str]:
 
 
 def _role(service: str) -> str | None:
-    return f"{service} has its role now" if iam.make_service_linked_role(service) else None
+    return f"created the role of {service}" if iam.make_service_linked_role(service) else None
 
 
 def _grant(key: str, role: str) -> None:
@@ -142,8 +148,9 @@ def _grant(key: str, role: str) -> None:
 
 
 def _bake(yard: PrepareSettings, recipe: str) -> str:
-    """The upload is an event too, of which a new bucket may say nothing for five minutes: both name one execution."""
+    """Upload the recipe and start its bake. The upload sends an event, too, but up to five minutes late in a new
+    bucket. Both start the same execution."""
     version, etag = s3.put_version(yard.bucket_name, yard.recipe_key, recipe.encode(), media_type="text/yaml")
     machine = yard.bake_state_machine_arn
     run, _ = submission.start(machine, yard.bucket_name, yard.recipe_key, version=version, etag=etag)
-    return f"the bake {run} began; if another bake is under way, this one follows it"
+    return f"started the bake {run}; it waits for any other bake to end"

@@ -1,12 +1,10 @@
-"""Release: end every host of an attempt or of the run. On every path, and it may run twice.
+"""Release: end the hosts of an attempt or run. It runs on every path, and may be repeated.
 
-The workflow calls it, and a rule for executions that did not end well (those have no attempt to name).
+The workflow calls this function, and a rule calls it for executions that failed; the rule passes no attempt.
 
-EC2 is asked by tag, so hosts that the ledger never heard of are ended too; and it is asked before the
-ledger may fail, so that a broken ledger does not keep hosts running. What the ledger has launched a moment
-ago is ended too, though EC2 does not show it yet. Hosts that a run keeps for others are
-wiped and stay (core/run/warm_pool.py).
-"""
+EC2 is queried by tag before the ledger is used. Therefore hosts that the ledger lacks are ended, and a broken ledger
+keeps none running. Hosts that were launched a moment ago end even if EC2 does not show them yet. Hosts that the run
+keeps for other runs are wiped and stay (core/run/warm_pool.py)."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -39,21 +37,22 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Released:
-    """`hosts`: what became of the first twenty, each with its reason."""
+    """The result of a release."""
 
     hosts: tuple[str, ...]
+    """The results for the first twenty hosts, with reasons."""
     reason: str = ""
 
 
 class ReleaseSettings(YardSettings):
     most_pool_hosts: int = 0
-    """How many hosts of runs may wait for others at once; 0: none."""
+    """The most hosts in the warm pool; 0: none."""
 
 
 POOL_TRIES = 5
-"""Whoever puts hosts into the pool meanwhile makes one more."""
+"""The most tries to move hosts to the warm pool. Each concurrent change costs one."""
 MOST_HOSTS = 20
-"""How many of them the answer names."""
+"""The most hosts in the answer."""
 NEEDS = Needs(
     ReleaseSettings,
     (
@@ -74,7 +73,7 @@ def handler(given: ReleaseInput) -> Released:
     ledger = Ledger(yard.table_name)
     records, trouble = _records(ledger, run)
     if records and not records.run.is_of(given.execution):
-        return Released(hosts=(), reason=f"{run} is another execution's: {records.run.execution_arn}")
+        return Released(hosts=(), reason=f"{run} belongs to another execution: {records.run.execution_arn}")
     there = instances.of_run(run)
     if records and given.scope is not Scope.LOST:
         records, trouble = _with_unknown(ledger, records, there, now)
@@ -102,26 +101,26 @@ def handler(given: ReleaseInput) -> Released:
         raise wrong
     if records:
         _write(ledger, records, disposals, given, clock(), not_kept)
-    if run_is_over and records and records.is_asking(now):  # what EC2 launches then is to be ended, too
-        raise ServiceUnavailable(f"EC2 may still launch hosts of {run}: it is looked at again")
+    if run_is_over and records and records.is_asking(now):  # the hosts of an open request must end, too
+        raise ServiceUnavailable(f"EC2 may still launch hosts of {run}; the release is retried")
     done = tuple(f"{each.act} {each.instance}: {each.reason}" for each in disposals)
     return Released(hosts=done[:MOST_HOSTS])
 
 
 def _records(ledger: Ledger, run: str) -> tuple[Records | None, Exception | None]:
-    """What is wrong with the ledger is raised only after the hosts are ended."""
+    """Read the ledger; return its error, which is raised after the hosts are ended."""
     try:
         return ledger.read(run), None
     except Exception as error:  # noqa: BLE001 - whatever it is: the handler raises it once no host runs
-        logger.error("the ledger cannot be read, hosts are ended all the same: %s", error)
+        logger.error("the ledger cannot be read; its hosts are ended anyway: %s", error)
         return None, error
 
 
 def _with_unknown(
     ledger: Ledger, records: Records, there: Collection[Instance], now: datetime
 ) -> tuple[Records, Exception | None]:
-    """Also with hosts that EC2 shows and that the ledger never heard of, since Launch died before it had written EC2's
-    answer: they are on the run's bill, too. What keeps them from that keeps none from being ended."""
+    """Add hosts that EC2 shows and the ledger lacks, because Launch died before it recorded them. They are billed to
+    the run. An error here does not prevent their end."""
     unknown = [host for host in there if host.id not in records.hosts]
     if not unknown:
         return records, None
@@ -134,12 +133,12 @@ def _with_unknown(
         ledger.write(*rows)
         return ledger.known(run), None
     except Exception as error:  # noqa: BLE001 - as above: raised once no host runs
-        logger.error("hosts cannot be put on the bill, they are ended all the same: %s", error)
+        logger.error("hosts cannot be billed; they are ended anyway: %s", error)
         return records, error
 
 
 def _billed(host: Instance, plan: Plan | None) -> BilledHost:
-    """At the plan's price for such a host, else at what Launch noted."""
+    """Return the bill of the host: with the plan's price, or the price in its tag."""
     priced = plan.price_of(host.type, host.zone, host.market, host.gang) if plan else None
     return BilledHost(
         instance=host.id,
@@ -156,7 +155,7 @@ def _billed(host: Instance, plan: Plan | None) -> BilledHost:
 
 
 def _attempt(host: Instance) -> int:
-    """For which it was launched."""
+    """Return the attempt that the host was launched for."""
     tag = host.tags.get(Tag.ATTEMPT, "")
     return int(tag) if tag.isdecimal() else 1
 
@@ -169,8 +168,8 @@ def _pooled(
     most: int,
     now: datetime,
 ) -> tuple[frozenset[str], str | None]:
-    """Those of the run's hosts that wait for the next run: an earlier call has put them into the pool, or this one
-    does. What keeps one from that ends it, and is no trouble of the run's: why, for its timeline."""
+    """Return the hosts of the run that stay in the warm pool, and why others do not. Such a reason is only a warning of
+    the run, and the host ends."""
     waiting = frozenset(
         host.id for host in there if (until := warm.warm_until(host.tags)) is not None and until > now
     )
@@ -186,13 +185,14 @@ def _pooled(
         return waiting | _put_into_pool(ledger, records, running, waiting, most, now), None
     except Exception as error:  # noqa: BLE001 - whatever it is: a host that cannot wait ends, as all do
         logger.exception("no host is kept for the next run")
-        return waiting, f"hosts cannot be kept for the next run (pool), and end: {error}"
+        return waiting, f"hosts could not be kept for the next run (pool) and were ended: {error}"
 
 
 def _put_into_pool(
     ledger: Ledger, records: Records, running: list[str], waiting: frozenset[str], most: int, now: datetime
 ) -> frozenset[str]:
-    """The row first, which says whose bill it is, and then the tag, by which the host learns it."""
+    """Move hosts to the warm pool. The row comes first, because it assigns the cost; then the tag, which informs the
+    host."""
     for _ in range(POOL_TRIES):
         number, there = ledger.warm_hosts()
         chosen = warm_pool.chosen(records, running, there, most=most, now=now)
@@ -200,11 +200,11 @@ def _put_into_pool(
         try:
             if new:
                 names = ", ".join(host.instance for host in new)
-                why = f"{names}: wiped, and then for {new[0].minutes:g} minutes (pool), if no run takes them before"
+                why = f"{names}: wiped, then kept for {new[0].minutes:g} minutes (pool) unless a run claims them"
                 entry = note("kept for the next run", why, at=now, attempt=records.run.attempt)
                 ledger.write(*pooled_rows(new, number), event_row(records.run.run, entry))
         except AlreadyWrittenError:
-            logger.info("somebody else has put hosts into the pool")
+            logger.info("another release changed the warm pool in the meantime")
             continue
         untagged = [host for host in chosen if host.instance not in waiting and host.until > now]
         instances.tag(_by_tag(untagged), Tag.POOL)
@@ -222,7 +222,7 @@ def _by_tag(hosts: Collection[WarmHost]) -> dict[str, list[str]]:
 def _announce(
     ledger: Ledger, run: str, records: Records, disposals: Collection[Disposal], now: datetime
 ) -> Exception | None:
-    """Say before EC2 does that these hosts go because we ask for it: nobody shall take them for lost."""
+    """Record that these hosts end on our request before EC2 reports it, so that they do not count as lost."""
     going = [
         each.instance
         for each in disposals
@@ -231,14 +231,14 @@ def _announce(
     try:
         ledger.write(*(host_row(run, host, {"releasing": now}) for host in going))
     except Exception as error:  # noqa: BLE001 - as above: raised once no host runs
-        logger.error("the ledger cannot be written, hosts are ended all the same: %s", error)
+        logger.error("the ledger cannot be written; hosts are ended anyway: %s", error)
         return error
     return None
 
 
 def _kept(records: Records, given: ReleaseInput, found: Collection[tuple[str, Market]]) -> frozenset[str]:
-    """What the next attempt goes on with: the survivors, if it keeps any, without those that are lost. While an attempt
-    trains, all but the lost."""
+    """Return the hosts that stay: for the next attempt, the remaining hosts if it keeps any; during an attempt, all
+    hosts that are not lost."""
     if given.scope is Scope.LOST:
         return (frozenset(host for host, _ in found) | frozenset(records.hosts)) - frozenset(given.lost)
     match given.keep:
@@ -259,8 +259,8 @@ def _write(
     now: datetime,
     not_kept: str | None,
 ) -> None:
-    """A host that was not found is gone already: for it, too, the clock stops here at the latest; where an earlier call
-    has ended it and died, it stopped then. `now` is when EC2 has answered: it bills until then."""
+    """Write the ends of the hosts. A host that EC2 no longer lists ended now, or when an earlier call released it. EC2
+    bills until its answer, at `now`."""
     run, run_is_over = records.run.run, given.scope is Scope.RUN
     kept = {each.instance for each in disposals if each.act in (Act.KEEP, Act.POOL)}
     if given.scope is Scope.LOST:
@@ -268,7 +268,7 @@ def _write(
     over = [host for host in records.hosts.values() if host.ended is None and host.instance not in kept]
     found = {each.instance for each in disposals}
     ended = {host.instance: now if host.instance in found else host.releasing or now for host in over}
-    done = "; ".join(f"{each.act} {each.instance}" for each in disposals) or "no host is left"
+    done = "; ".join(f"{each.act} {each.instance}" for each in disposals) or "no host remains"
     entry = note("released" if run_is_over else "retired", done, at=now, attempt=given.attempt)
     writes = [host_row(run, host, {"ended": at}) for host, at in ended.items()]
     if not_kept:

@@ -1,7 +1,6 @@
-"""Retire: decide which images of the yard go, deregister them with their snapshots, report what is kept and why.
+"""Retire: choose the old images of the yard, deregister them with their snapshots, and report what stays and why.
 
-What EC2 refuses is counted and reported, and the rest goes on; the next execution tries it again.
-"""
+Refusals of EC2 are counted and reported. The next execution retries them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,9 +31,10 @@ from trainyard.values.validation import InputFaults
 
 @dataclass(frozen=True, kw_only=True)
 class RetireInput:
-    """`input` is the execution's, as its caller gave it."""
+    """The input of Retire."""
 
     input: Any
+    """The input of the execution, as its caller gave it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +45,14 @@ class Retired(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class SomeLeft(Answer):
-    """EC2 refused some of what should go."""
+    """EC2 refused to retire some images or snapshots."""
 
     kind = "left"
     error: str
 
 
 class RetireFailed(SomeLeft):
-    """What to retire could not be decided at all."""
+    """Nothing was retired, because the decision failed."""
 
     kind = "failed"
 
@@ -62,7 +62,7 @@ class RetireSettings(ImageSettings):
     keep_images: int
     keep_days: int
     state_machine_arns: tuple[str, ...]
-    """Whose executions are runs."""
+    """The state machines of runs."""
 
 
 JSON, TEXT = f"{keys.IMAGES}report.json", f"{keys.IMAGES}report.txt"
@@ -85,7 +85,7 @@ NEEDS = Needs(
 
 @entry_point
 def handler(given: RetireInput) -> RetireAnswer:
-    """What keeps it from deciding at all is answered in words too: a bake goes on, and the workflow fails with them."""
+    """Retire images. A failed decision is an answer, too: a bake continues, and the workflow retire fails with it."""
     request = retention.read_input(given.input)
     if isinstance(request, InputFaults):
         return Refused("RetireRefused", request.reason)
@@ -107,7 +107,7 @@ def _retire(*, report_only: bool) -> Retired | SomeLeft:
 
 
 def _retire_chosen(request: RetireRequest) -> RetireAnswer:
-    """The images that a user has named, or none of them. The report of all images stays as it is."""
+    """Retire exactly the images that a user named, or none. The report of all images stays as it is."""
     yard, now = environment.read(RetireSettings), clock()
     policy = RetentionPolicy(yard.keep_images, yard.keep_days)
     decided = retention.of_chosen(_inputs(yard), request.images, policy, now=now)
@@ -122,7 +122,7 @@ def _retire_chosen(request: RetireRequest) -> RetireAnswer:
 
 
 def _inputs(yard: RetireSettings) -> RetentionInputs:
-    """What is made for something else is looked at before it: snapshots, images, those who use them, runs."""
+    """Read snapshots, images, their users and runs, in this order: an object made in between counts as used."""
     snapshots, every = images.snapshots_of_yard(yard.yard), images.of_account()
     mine = tuple(each for each in every if each.is_of(yard.yard))
     ledger = Ledger(yard.table_name)
@@ -142,7 +142,7 @@ def _inputs(yard: RetireSettings) -> RetentionInputs:
 
 
 def _pointer(parameter: str) -> str:
-    """Retire nothing unless both parameters name an image: hosts may need either next."""
+    """Return the image in the parameter. Raises Misconfigured if it is missing: no image is safe to retire then."""
     value = ssm.parameter(parameter)
     if value is None:
         raise Misconfigured(
@@ -152,7 +152,7 @@ def _pointer(parameter: str) -> str:
 
 
 def _named(ledger: Ledger, runs: frozenset[str], mine: tuple[Image, ...]) -> dict[str, str]:
-    """The images that open runs start their hosts from: as planned, or as the job says it before the plan is made."""
+    """Return the images that open runs start from, by the plan, or by the job before there is a plan."""
     found = {}
     for run in sorted(runs):
         row = ledger.run(run)

@@ -1,8 +1,7 @@
-"""Signal: every event about a live attempt, from its hosts, people, AWS and patrol. Brings task tokens back.
+"""Signal: handle every event about a live attempt, from its hosts, users, AWS and patrol, and answer its task.
 
-An event about another account's instance, or about a run that is over, is logged and ignored. An access error ends the
-run with that error if Lambda's next try of the same event, a minute later, still meets it.
-"""
+Events about foreign instances or ended runs are logged and ignored. A denial ends the run if Lambda's retry of the same
+event, a minute later, meets it again."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -47,6 +46,7 @@ from trainyard.protocol.requests import Cool, DevHost, Request, Stop
 from trainyard.protocol.signals import DevCredentials, Hold, Sent
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted
 from trainyard.values.text import printable
 
 
@@ -58,12 +58,12 @@ class Handled:
 
 
 NewsOfRuns = Sent | PatrolNews | Stop | Cool | AwsNews
-NOT_OURS = Handled(result="nothing of ours")
+NOT_OURS = Handled(result="not about this yard")
 MOST_NAMED = 80
-"""Characters of a run's name, at most."""
+"""The most characters of a run's name in the log."""
 DENIED_FOR = timedelta(seconds=45)
-"""How old an event is when its denial counts: a permission may be missing for the seconds in which IAM applies a
-change. Lambda tries an event again after one minute and after two more."""
+"""A denial counts only for events of at least this age, because IAM takes some seconds to apply a new permission.
+Lambda retries an event after one minute, and after two more."""
 NEEDS = Needs(
     SignalSettings,
     (
@@ -97,7 +97,7 @@ def handler(event: Event) -> Handled:
     news, context = _read(event), None
     if news is None:
         return NOT_OURS
-    if isinstance(news, DevHost):  # its run does not exist yet
+    if isinstance(news, DevHost):  # the request comes before its run
         is_about(news.run)
         return Handled(result=dev_hosts.handle(yard, ledger, news, _person(event), now))
     if isinstance(news, Sent) and isinstance(news.signal, DevCredentials):  # its run may be over
@@ -108,8 +108,8 @@ def handler(event: Event) -> Handled:
             return NOT_OURS
         result = _handle(context, news, event, now)
     except Misconfigured as lost:
-        assert context is not None, "only a run's own records can be lost"
-        result = f"{attempts.give_up(ledger, context.run, lost, now)} waits end: {lost.reason}"
+        assert context is not None, "only the rows of a run can be missing"
+        result = f"ended {counted(attempts.give_up(ledger, context.run, lost, now), 'wait')}: {lost.reason}"
     except AccessDenied as denied:
         run, attempt = (context.run, context.attempt) if context else (claimed, attempt)
         if run and (event.time is None or now - event.time >= DENIED_FOR):
@@ -120,7 +120,7 @@ def handler(event: Event) -> Handled:
 
 
 def _read(event: Event) -> NewsOfRuns | DevHost | None:
-    """Return what the event says; None if this version knows no such event."""
+    """Return the content of the event; None if this version does not handle such events."""
     if sender := sources.sending_host(event.source):
         return _from_host(sender, event)
     if sources.sending_user(event.source):
@@ -133,21 +133,21 @@ def _read(event: Event) -> NewsOfRuns | DevHost | None:
 
 
 def _from_host(sender: str, event: Event) -> Sent | None:
-    """Return the signal if it is the sender's own: IAM vouches for the sender only, and the text may name another."""
+    """Return the signal if its host sent it. IAM authenticates only the sender; the content may name another host."""
     sent = signals.decode(event.detail_type, event.detail)
     if isinstance(sent, str):
-        logger.warning("%s is no signal and is ignored: %s", event.detail_type, sent)
+        logger.warning("%s is not a valid signal and is ignored: %s", event.detail_type, sent)
         return None
     for value in sent.left_out:
         logger.warning("%s of %s is read without a value: %s", event.detail_type, sender, value)
     if sent.instance != sender:
-        _count_forged(f"{sender} says {event.detail_type} in the name of {sent.instance}")
+        _count_forged(f"{sender} sent {event.detail_type} in the name of {sent.instance}")
         return None
     return sent
 
 
 def _from_person(event: Event) -> Request | None:
-    """Return the request; None for one that cannot be read, which is no fault of the yard's."""
+    """Return the request; None if it is malformed, which is not a fault of the yard."""
     request = requests.decode(event.detail_type, event.detail)
     if isinstance(request, str):
         logger.warning("%s is ignored: %s", event.detail_type, request)
@@ -160,13 +160,13 @@ def _person(event: Event) -> str:
 
 
 def _count_forged(what: str) -> None:
-    logger.error("%s: nothing was done", what)
+    logger.error("%s: ignored", what)
     measure(Metric.FORGED_SIGNALS, what=what)
 
 
 def _context(news: NewsOfRuns, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
-    """Return the run and attempt of the news: hosts and patrol name them, the look-up rows name those of AWS's events.
-    A host may speak of the run that it was launched for; its tag names that run when it asks to be held."""
+    """Return the run and attempt of the event. Hosts and patrol name them; events of AWS are matched by the look-up
+    rows. A host may name the run that it was launched for; a request for a hold names the run in the host's tag."""
     match news:
         case Sent():
             is_about(news.run, news.attempt)
@@ -183,7 +183,7 @@ def _context(news: NewsOfRuns, yard: SignalSettings, ledger: Ledger) -> SignalCo
             kind, name = from_aws.about(news)
             owner = ledger.owner(kind, name)
             if owner is None:
-                logger.info("%s %s: not ours", kind, name)
+                logger.info("%s %s: not of this yard", kind, name)
                 return None
             is_about(owner.run, owner.attempt)
             return SignalContext(yard, ledger, owner.run, owner.attempt, owner.wait)
@@ -193,13 +193,13 @@ def _context(news: NewsOfRuns, yard: SignalSettings, ledger: Ledger) -> SignalCo
 def _is_of_its_run(news: Sent, ledger: Ledger) -> bool:
     owner = ledger.owner("instance", news.instance)
     if owner is None:
-        logger.info("%s: no host of this yard", news.instance)
+        logger.info("%s: not a host of this yard", news.instance)
         return False
     if owner.before is not None and owner.before == news.run:
-        logger.info("%s: late news of %s, for which it was launched", news.instance, news.run)
+        logger.info("%s: a late signal about %s, for which it was launched", news.instance, news.run)
         return False
     if owner.run != news.run:
-        _count_forged(f"{news.instance}, a host of {owner.run}, speaks of the run {news.run}")
+        _count_forged(f"{news.instance}, a host of {owner.run}, sent a signal about the run {news.run}")
     return owner.run == news.run
 
 
@@ -219,7 +219,7 @@ def _handle(context: SignalContext, news: NewsOfRuns, event: Event, now: datetim
 
 
 def _named(event: Event) -> tuple[str, int]:
-    """Return the run and the attempt that the event names, be it well formed or not; no run if it names none."""
+    """Return the run and attempt that the event names, even in a malformed event; an empty run if it names none."""
     detail = event.detail if isinstance(event.detail, Mapping) else {}
     run, attempt = detail.get("run", ""), detail.get("attempt", 1)
     return printable(str(run), MOST_NAMED), attempt if isinstance(attempt, int) else 1

@@ -1,4 +1,5 @@
-"""An uploaded job file becomes one run, an uploaded recipe one bake: the same object version twice is one execution."""
+"""Submit: start a run for an uploaded job file, or a bake for an uploaded recipe. Each object version starts one
+execution."""
 
 from dataclasses import field
 
@@ -18,7 +19,7 @@ class SubmitSettings(YardSettings):
 
 
 ENDINGS = (".yaml", ".yml", ".json")
-"""What job files and recipes end with, in any case; all else in their folders starts nothing."""
+"""The endings of job files and recipes, in upper or lower case. Other files in their folders start nothing."""
 NEEDS = Needs(
     SubmitSettings,
     (
@@ -39,7 +40,7 @@ class UploadedObject:
 class UploadDetail:
     object: UploadedObject
     requester: str | None = None
-    """The account that has uploaded the object."""
+    """The account that uploaded the object."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class Upload:
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
     run: str | None
-    """None for an upload that asks for nothing."""
+    """None for an upload that starts nothing."""
     started: bool
 
 

@@ -137,7 +137,6 @@ class Ledger(Table):
     def read(self, run: str) -> Records | None:
         """Return all rows of a run; None if the ledger has no such run."""
         found = self._read(run)
-
         # A Query may show half of a concurrent transaction, so rows that look torn are read again.
         return self._read(run) if found and found.torn else found
 
@@ -152,7 +151,6 @@ class Ledger(Table):
 
     def lost(self, run: str, rows: str | None = None) -> Misconfigured:
         """Return the error for a run whose rows, or whose `rows` of one kind, are missing."""
-
         of = f"{rows} of the run {run}" if rows else f"the run {run}"
         return Misconfigured(
             f"The ledger {self.table} lacks {of}: the rows were deleted, or the table replaced, during the run. The "

@@ -36,7 +36,6 @@ class Refusal:
 
     code: str
     message: str
-
     passing: bool = False
     """The action may succeed soon."""
 
@@ -47,7 +46,6 @@ class Refusal:
 NEVER_RAN = ("Client.InternalError", "Client.InvalidKMSKey")
 """State reasons of hosts that never ran, mostly because EC2 may not use the key of the disk
 (docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html)."""
-
 FORGOTTEN = Refusal(GONE, "EC2 no longer lists it", passing=True)
 NOT_SHOWN = Refusal(GONE, "EC2 does not show it or its tags yet", passing=True)
 

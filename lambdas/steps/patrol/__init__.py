@@ -1,1 +1,1 @@
-"""The parts of one pass of patrol."""
+"""The parts of a pass of patrol."""

@@ -1,4 +1,5 @@
-"""Patrol's acts: stop, archive, terminate. Each may happen twice; a refused one keeps no other from happening."""
+"""Actions of patrol: stop, archive and terminate hosts. Each may be repeated, and a refused one does not prevent the
+others."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -19,18 +20,19 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True)
 class Acted:
-    """`refused` says of each host why AWS would not, in AWS's words: the next patrol tries again. `trouble` is the
-    first error that is about no single host."""
+    """The results of the actions of a pass."""
 
     done: Mapping[str, Verdict] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    """The reason of AWS for each refused host. The next pass tries again."""
     trouble: Exception | None = None
+    """The first error that does not concern a single host."""
 
 
 def act(
     acts: Mapping[str, Verdict], hosts: Mapping[str, ObservedHost], yard: PatrolSettings, now: datetime
 ) -> Acted:
-    """Do what the verdicts say. What keeps one act from happening keeps no other: the caller raises it afterwards."""
+    """Carry out the verdicts. An error does not prevent the other actions; the caller raises it afterwards."""
     acts = _without_late_runs(acts, hosts, yard)
     refused: dict[str, str] = {}
     trouble: Exception | None = None
@@ -46,7 +48,8 @@ def act(
 
 
 def _together(acts: Mapping[str, Verdict]) -> Iterator[tuple[str, list[str]]]:
-    """Each act with its hosts: EC2 stops and ends many at once, the snapshot workflow archives one."""
+    """Yield each kind of action with its hosts. EC2 stops and terminates many at once; the snapshot workflow archives
+    one."""
     for word in (Stop.kind, Terminate.kind):
         yield word, [host for host, verdict in acts.items() if verdict.kind == word]
     for host, verdict in acts.items():
@@ -57,7 +60,7 @@ def _together(acts: Mapping[str, Verdict]) -> Iterator[tuple[str, list[str]]]:
 def _do(
     word: str, ids: list[str], hosts: Mapping[str, ObservedHost], yard: PatrolSettings, now: datetime
 ) -> dict[str, str]:
-    """Who of these is refused, and why."""
+    """Carry out an action; return the refused hosts with the reasons."""
     match word:
         case Stop.kind:
             return _in_words(instances.stop(ids))
@@ -75,19 +78,20 @@ def _in_words(refused: Mapping[str, instances.Refusal]) -> dict[str, str]:
 def _without_late_runs(
     acts: Mapping[str, Verdict], hosts: Mapping[str, ObservedHost], yard: PatrolSettings
 ) -> dict[str, Verdict]:
-    """Step Functions is asked once more before an orphan ends: a run may have begun, or been redriven, since."""
+    """Drop the orphans whose run has begun, or was redriven, since the pass began."""
     if not any(verdict.cause is Cause.ORPHAN for verdict in acts.values()):
         return dict(acts)
     live = states.running(sorted(set(yard.state_machine_arns)))
     late = {host for host in acts if hosts[host].run in live}
     for host in late:
         run = hosts[host].run
-        logger.info("%s is left alone: its run %s goes on after all", host, run, extra={"run": run})
+        logger.info("%s stays: its run %s has begun or was redriven", host, run, extra={"run": run})
     return {host: verdict for host, verdict in acts.items() if host not in late}
 
 
 def _archive(host: ObservedHost, yard: PatrolSettings, now: datetime) -> dict[str, str]:
-    """The snapshot workflow makes the image and then terminates. One try an hour: the name is the hour's."""
+    """Start the snapshot workflow, which makes an image and terminates the host. The name of the execution contains the
+    hour, so that each hour has one try."""
     at_rest = host.market.can_stop
     asked = {"instance": host.instance, "quiesce": "stop" if at_rest else "pause", "then": "terminate"}
     name = names.archive_execution(host.instance, now)

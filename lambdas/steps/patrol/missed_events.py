@@ -1,7 +1,6 @@
-"""Events that did not come: patrol gives them to signal, which handles them as it handles the events themselves.
+"""Events that were lost: patrol passes them to signal, which handles them like the events themselves.
 
-Signal takes every event twice without harm, so nothing here asks whether one came after all.
-"""
+Signal tolerates repeated events. Therefore no check is needed whether an event arrived after all."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -34,25 +33,26 @@ from trainyard.protocol.verdicts import Cause
 from trainyard.values import serialization
 
 PATIENCE = timedelta(minutes=1)
-"""How late an event may be before patrol sends it."""
+"""The delay after which patrol sends an event itself."""
 LONG_AGO = timedelta(minutes=10)
-"""Patrol has sent it in each of the minutes before."""
+"""The age after which patrol stops sending an event."""
 SILENT_FOR = timedelta(seconds=90)
-"""A chief's host speaks every minute. Mostly this is before deadlines.HEARTBEAT; where patrol comes too late for that,
-the look at an overdue Train reads the words itself."""
+"""The time without a signal after which a chief counts as silent. Its host sends one every minute. This is below
+deadlines.HEARTBEAT; if patrol is later than that, the overdue Train reads the signals in the bucket itself."""
 MOST_ASKED_ABOUT = 50
-"""Runs that are open though no execution of theirs is listed: each costs a call of Step Functions."""
+"""The most open runs without a listed execution that one pass checks. Each costs a call of Step Functions."""
 TRIES_MINUTES = 5
-"""Between two tries to conclude a run: one that Launch still asks for is left, one that fails has an alarm."""
+"""The interval between two tries to conclude a run. A run with a launch request under way is skipped, and a failing
+conclusion raises an alarm."""
 CUT_SHORT = (
-    "The execution is over, and nothing says how it ended: it was stopped by hand or its time was up. Patrol has ended "
-    "its hosts, if it had any. Start it again."
+    "The execution ended without a conclusion: it was stopped by hand or ran into its time limit. Patrol has "
+    "terminated its hosts, if it had any. Start it again."
 )
 CAPTURE = "Capture"
-"""The state in which a bake, a snapshot or a run waits for its image."""
+"""The state of a bake, snapshot or run that waits for its image."""
 UNDER_WAY = ("AwaitHosts", "Train")
 Missed = tuple[str, Event]
-"""The run that it is about, too."""
+"""The run of the event, and the event."""
 
 
 def send(
@@ -63,9 +63,9 @@ def send(
     yard: PatrolSettings,
     now: datetime,
 ) -> None:
-    """Hosts that are gone, of runs and of the pool, images that are there, signals that hosts could only leave in
-    the bucket, runs at their cap, runs that somebody has stopped, runs that may have more hosts, runs that the
-    ledger has lost; and runs that were cut short. `runs` are those that go on."""
+    """Send every missed event: lost hosts of runs and of the warm pool, finished images, signals in the bucket, runs at
+    their cap, stopped runs, runs that may grow, and runs that the ledger lost. Then conclude the runs that were cut
+    short. `runs` are the open runs."""
     missed = [
         *_gone(seen, now),
         *_imaged(runs, book, yard, now),
@@ -91,7 +91,7 @@ def _invoke(function: str, given: Event | ConcludeInput) -> None:
 
 
 def _gone(seen: Observation, now: datetime) -> Iterator[Missed]:
-    """Hosts of live runs that EC2 has ended or stopped."""
+    """Yield the hosts of live runs that EC2 has ended or stopped."""
     went = [(host.id, host.state, host.changed, host.tags.get(Tag.RUN)) for host in seen.ended]
     went += [
         (host.instance, host.state, host.changed, host.run)
@@ -106,7 +106,7 @@ def _gone(seen: Observation, now: datetime) -> Iterator[Missed]:
 def _imaged(
     runs: Mapping[str, RunRow], book: Logbook, yard: PatrolSettings, now: datetime
 ) -> Iterator[Missed]:
-    """Images that runs wait for, once EC2 has made them or has given up."""
+    """Yield the awaited images that EC2 has made or given up."""
     waiting = {run: row.attempt for run, row in runs.items() if row.state == CAPTURE}
     whose = {image: run for run, image in book.awaited(waiting, CAPTURE.lower()).items()}
     made = images.of_yard(yard.yard) if whose else ()
@@ -117,7 +117,7 @@ def _imaged(
 
 
 def _left_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: datetime) -> Iterator[Missed]:
-    """What hosts of runs without any news have left in the bucket when they ended their part."""
+    """Yield the ends that hosts of silent runs left in the bucket."""
     for run, row in runs.items():
         if row.state != "Train" or not _is_silent(row, now):
             continue
@@ -135,34 +135,35 @@ def _is_silent(row: RunRow, now: datetime) -> bool:
 
 
 def _capped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
-    """Runs whose hours or dollars are used up: the ledger's deadline moves with what their hosts cost."""
+    """Yield the runs whose hours or dollars are used up. The deadline in the ledger moves with the cost of the
+    hosts."""
     for run, row in runs.items():
         if row.state in UNDER_WAY and row.deadline is not None and now >= row.deadline:
             yield run, _from_patrol(AtCap(run=run, attempt=row.attempt), now)
 
 
 def _stopped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
-    """Runs that go on though somebody has stopped them."""
+    """Yield the stopped runs that still continue."""
     for run, row in runs.items():
         if row.stopping is not None and now - row.stopping >= PATIENCE:
             yield run, _from_patrol(StillStopping(run=run, attempt=row.attempt), now)
 
 
 def _growing(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
-    """Runs that train with fewer hosts than they may have, from when they may ask for more."""
+    """Yield the runs that train with fewer hosts than allowed, once they may request more."""
     for run, row in runs.items():
         if row.state == "Train" and row.stopping is None and row.grows is not None and now >= row.grows:
             yield run, _from_patrol(MayGrow(run=run, attempt=row.attempt), now)
 
 
 def _forgotten(seen: Observation, runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
-    """Live runs with hosts, which the ledger knew when these were launched, and knows no more."""
+    """Yield the live runs with hosts whose rows are missing in the ledger."""
     for run in sorted({host.run for host in seen.hosts.values() if host.run and host.live} - set(runs)):
         yield run, _from_patrol(Forgotten(run=run), now)
 
 
 def _left_the_pool(seen: Observation, book: Logbook, now: datetime) -> Iterator[Missed]:
-    """Hosts that wait for a run by the ledger alone: EC2 has ended them."""
+    """Yield the hosts of the warm pool that EC2 has ended."""
     ended = {host.id: host.changed for host in seen.ended}
     for host in book.pool():
         there = seen.hosts.get(host.instance)
@@ -184,8 +185,8 @@ def _from_ec2(news: InstanceState | ImageState, at: datetime) -> Event:
 def _cut_short(
     seen: Observation, book: Logbook, opened: Opened | None, now: datetime
 ) -> Iterator[tuple[str, ConcludeInput]]:
-    """The kind and the end of each run that nobody has concluded though its execution is over, and no event came of
-    that. Whether it has hosts makes no difference; those it has are ended first."""
+    """Yield the kind and conclusion of each open run whose execution has ended. A run whose hosts are about to be
+    terminated comes in a later pass."""
     goes_on = seen.live | {
         host.run for name, host in seen.hosts.items() if _ends_next(seen.verdicts.get(name))
     }
@@ -208,5 +209,5 @@ def _cut_short(
 
 
 def _ends_next(verdict: Verdict | None) -> bool:
-    """Whether the next pass ends the host as an orphan, if nothing changes."""
+    """Return True if the next pass terminates the host as an orphan unless something changes."""
     return isinstance(verdict, Warn) and verdict.cause is Cause.ORPHAN

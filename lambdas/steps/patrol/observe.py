@@ -1,9 +1,7 @@
-"""What patrol sees in one pass: every host of the yard, and the verdict on each. Acts on nothing.
+"""The observation of one pass of patrol: every host of the yard, with a verdict. Nothing here acts.
 
-Nobody is judged with half of the metrics, and the next pass is a minute away. Where EC2 or Step Functions do not
-answer, that is everybody, and the error is raised; where CloudWatch or Systems Manager do not, it is those hosts that
-their use decides about.
-"""
+No host is judged with incomplete metrics, because the next pass is a minute away. An error of EC2 or Step Functions is
+raised and ends the pass. An error of CloudWatch or Systems Manager only postpones the verdicts that depend on use."""
 
 import json
 from collections.abc import Mapping
@@ -44,40 +42,45 @@ class PatrolSettings(AdmitSettings):
     topic_arn: str
     snapshot_state_machine_arn: str
     state_machine_arns: tuple[str, ...]
-    """All whose executions keep hosts, that of snapshots too."""
+    """The state machines whose executions keep hosts, including the one for snapshots."""
     policy: str
-    """The yard's, as JSON."""
+    """The yard's policy as JSON."""
     most_hosts: int = 0
     most_hold_hours: float = 0.0
-    """The yard's limits, which hosts that are started again are held to; 0: none."""
+    """The yard's limits for hosts that are started again; 0: no limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """`hosts` are those that live, `ended` those that went within the last hour; `live` the names of all executions
-    that go on. `verdicts` lacks the hosts that their use decides about and whose metrics were not asked for in this
-    pass, or could not be read, which `trouble` says. Of the `asked`, in this pass or when it was their turn, `missing`
-    had no metrics; `peaks` has the busiest share in percent of those that had some in this pass."""
+    """The hosts of the yard in one pass, with their verdicts."""
 
     hosts: Mapping[str, ObservedHost]
+    """Hosts that are not terminated."""
     ended: tuple[Instance, ...]
+    """Hosts that were terminated within the last hour."""
     live: frozenset[str]
+    """The names of all running executions."""
     verdicts: Mapping[str, Verdict]
+    """Verdicts by host. A host that is judged by its use lacks one if its metrics were not due or could not be read."""
     asked: int = 0
+    """The number of hosts whose metrics were read, in this pass or when they were last due."""
     missing: int = 0
+    """How many of the `asked` had no metrics."""
     problems: tuple[str, ...] = ()
     trouble: Exception | None = None
+    """The error that prevented the reading of metrics."""
     peaks: Mapping[str, float] = field(default_factory=dict)
+    """The highest utilization in percent of each host with metrics in this pass."""
     settled: Settled = field(default_factory=Settled)
 
     @cached_property
     def earlier(self) -> dict[str, Earlier]:
-        """Made once: a pass asks for it with every verdict that changed."""
+        """Return the earlier verdicts. They are cached, because a pass reads them for each changed verdict."""
         return {name: host.earlier for name, host in self.hosts.items() if host.earlier}
 
 
 def policy_of(yard: PatrolSettings) -> Policy:
-    """The yard's own."""
+    """Parse the policy of the yard."""
     found = policy.read_policy(json.loads(yard.policy), path="policy")
     if isinstance(found, InputFaults):
         raise Misconfigured(
@@ -95,7 +98,7 @@ def observe(
     opened: Opened | None,
     money: Money | None,
 ) -> Observation:
-    """Hosts first, executions then: a run that begins in between has no host here yet."""
+    """Observe the hosts, then the executions: a run that begins in between has no host in this observation."""
     found = instances.of_yard(yard.yard)
     running = {machine: states.running([machine]) for machine in sorted(set(yard.state_machine_arns))}
     live = frozenset().union(*running.values())
@@ -138,7 +141,8 @@ def _settled(
     money: Money | None,
     now: datetime,
 ) -> Settled:
-    """Where the ledger's claims cannot be read, holds end as they must, and no host is stopped for the limits."""
+    """Return the holds and claims after the limits of the yard. If the claims cannot be read, holds still end, and no
+    host is stopped because of a limit."""
     limits = YardLimits(hosts=yard.most_hosts, month=yard.monthly_dollars) if opened else YardLimits()
     return host_claims.settle(
         hosts.values(),
@@ -152,7 +156,7 @@ def _settled(
 
 
 def price_of(host: Instance, prices: Prices) -> float:
-    """Dollars an hour: what Launch noted, else the price on demand, which is never too little."""
+    """Return dollars an hour from the tag that Launch wrote, else the on-demand price, which is never too low."""
     return prices.on_demand(host.type) or 0.0 if host.price is None else host.price
 
 
@@ -215,7 +219,7 @@ def _observe_host(
 
 
 def _instant(tags: Mapping[str, str], name: str, problems: list[str]) -> datetime | None:
-    """What the tag says; one that cannot be read counts for nothing, and is told."""
+    """Return the time in the tag. A malformed tag is ignored and reported."""
     text = tags.get(name)
     try:
         return serialization.parse_timestamp(text) if text else None
@@ -227,7 +231,8 @@ def _instant(tags: Mapping[str, str], name: str, problems: list[str]) -> datetim
 def _with_imaging(
     hosts: dict[str, ObservedHost], imaged: Mapping[str, str], snapshots: frozenset[str], book: Logbook
 ) -> dict[str, ObservedHost]:
-    """An image that EC2 makes, an archive of ours that is about to ask for one, a snapshot that somebody asked for."""
+    """Add the image or snapshot that is being made of each host: by EC2, by an archive of patrol, or by a snapshot of a
+    user."""
     archived = {host: name for name in snapshots if (host := names.archived_host(name))}
     others = book.runs(name for name in snapshots if not names.archived_host(name))
     asked = {row.imaging.instance: name for name, row in others.items() if row.imaging}
@@ -238,7 +243,7 @@ def _with_imaging(
 def _used(
     hosts: Mapping[str, ObservedHost], now: datetime
 ) -> tuple[dict[str, ObservedHost], Exception | None]:
-    """These hosts with who uses them and, where it is their turn, how busy they are; nothing where AWS does not say."""
+    """Return these hosts with their users and, if due, their metrics; none if AWS does not return them."""
     try:
         seen = _with_people(hosts)
         due = {name: host for name, host in seen.items() if _asks(host, now) and guard.is_due(host, now)}
@@ -249,8 +254,8 @@ def _used(
         }
         quiet = {name: host for name, host in due.items() if _asks(host, now)}
         processors = _processors(quiet, now)
-    except Exception as error:  # noqa: BLE001 - it must not keep orphans alive: patrol raises it when all is done
-        logger.exception("nobody is judged by use in this pass")
+    except Exception as error:  # noqa: BLE001 - orphans must end in spite of it: patrol raises it at the end
+        logger.exception("no host is judged by its use in this pass")
         return {}, error
     return seen | {name: replace(host, processors=processors.get(name)) for name, host in due.items()}, None
 
@@ -260,7 +265,7 @@ def _asks(host: ObservedHost, now: datetime) -> bool:
 
 
 def _with_people(hosts: Mapping[str, ObservedHost]) -> dict[str, ObservedHost]:
-    """Systems Manager is asked only where a session or a command could change a verdict."""
+    """Add open sessions and commands. This is called only for hosts whose verdict depends on them."""
     if not hosts:
         return {}
     sessions, commanded = ssm.sessions(), ssm.commanded()
@@ -276,7 +281,7 @@ def _with_people(hosts: Mapping[str, ObservedHost]) -> dict[str, ObservedHost]:
 
 
 def _told(hosts: Mapping[str, ObservedHost], now: datetime) -> dict[Series, Window]:
-    """What is told minute by minute: how busy GPUs are, and of dev hosts who is at them."""
+    """Read the metrics with a period of one minute: utilization of GPUs, and use of dev hosts."""
     found: dict[Series, Window] = {}
     for minutes, together in _by_window(hosts).items():
         asked = [(GPUS, name) for name in together if hosts[name].gpus]
@@ -293,7 +298,7 @@ def _processors(hosts: Mapping[str, ObservedHost], now: datetime) -> dict[str, W
 
 
 def _by_window(hosts: Mapping[str, ObservedHost]) -> dict[int, list[str]]:
-    """Hosts of one window are asked about together."""
+    """Group the hosts by the length of their window."""
     lengths: dict[int, list[str]] = {}
     for name, host in hosts.items():
         lengths.setdefault(round(host.policy.window_minutes), []).append(name)

@@ -1,1 +1,1 @@
-"""What a signal means, by who sent it."""
+"""The handling of signals, by sender."""

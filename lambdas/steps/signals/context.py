@@ -1,4 +1,4 @@
-"""The run and the attempt that an event is about, and what any event may do to them."""
+"""The run and attempt of an event, and the common actions of all events."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -23,9 +23,9 @@ class SignalSettings(YardSettings):
     stop_document: str
     host_role_id: str
     run_role: str
-    """The ARN of the role that credentials of a run are of."""
+    """The ARN of the role behind the credentials of a run."""
     dev_role: str
-    """The same of a dev host."""
+    """The ARN of the role behind the credentials of a dev host."""
     dev_host_state_machine_arn: str
     snapshot_state_machine_arn: str
 
@@ -39,10 +39,10 @@ class SignalContext:
     run: str
     attempt: int
     wait: str | None = None
-    """The wait that the event's command or image ends."""
+    """The wait for the command or image of the event."""
 
     def open_run(self) -> Records | None:
-        """The records of the run, if it goes on. Raises Misconfigured where the ledger has lost some of them."""
+        """Return the records of the run if it is open. Raises Misconfigured if rows are missing."""
         records = self.ledger.read(self.run)
         if records is None or records.run.ended is not None:
             return None
@@ -51,7 +51,7 @@ class SignalContext:
         return records
 
     def live(self) -> Records | None:
-        """The same, if this attempt is its current one."""
+        """Return the records of the run if it is open and this is its current attempt."""
         records = self.open_run()
         if records is None or records.run.attempt != self.attempt:
             logger.info("%s attempt %s is over or unknown", self.run, self.attempt)
@@ -87,7 +87,7 @@ class SignalContext:
         reason: str | None = None,
         **detail: str | float | None,
     ) -> Entry:
-        """Return the timeline's entry of a signal."""
+        """Return the timeline entry of a signal."""
         return self.entry(
             event,
             at=sent.at or now,
@@ -99,16 +99,16 @@ class SignalContext:
         )
 
     def move(self, news: Write, *events: Write) -> None:
-        """Write the news and its events. If the row has later news already, write the events only."""
+        """Write the values and the events. If the row contains later values, write only the events."""
         try:
             self.ledger.write(news, *events)
         except AlreadyWrittenError:
-            logger.info("%s: late or repeated news changes nothing of %s", self.run, news.sk)
+            logger.info("%s: a late or repeated signal leaves %s unchanged", self.run, news.sk)
             if events:
                 self.ledger.write(*events)
 
     def beat(self, records: Records) -> None:
-        """Send the heartbeat of Train for a gang whose chief may have left: hosts that wait for the others live."""
+        """Send the heartbeat of Train for a gang whose chief may have left while other hosts still wait."""
         token = records.waiting(self.attempt, ("train",))
         if token:
             states.heartbeat(token.token)
@@ -122,18 +122,18 @@ class SignalContext:
         step: int | None,
         resumed: Resumed | None = None,
     ) -> None:
-        """This attempt is over (attempts.end)."""
+        """End this attempt (attempts.end)."""
         attempts.end(
             self.ledger, self.run, self.attempt, entry, now, trouble=trouble, step=step, resumed=resumed
         )
 
     def about(self, attempt: int) -> "SignalContext":
-        """The same of another attempt."""
+        """Return the context of another attempt of the run."""
         return replace(self, attempt=attempt)
 
     def ask_to_stop(self, records: Records, *, besides: Collection[str]) -> bool:
-        """Ask the rest of a gang that has been started to checkpoint and leave; whether there is anybody to ask. A host
-        that cannot be asked any more is going itself, which its own event says."""
+        """Order the other hosts of a started gang to checkpoint and leave; return whether there is such a host. A host
+        that receives no order is ending itself, and its own event reports that."""
         if records.waiting(self.attempt, ("train",)) is None:
             return False
         members = records.members(self.attempt)

@@ -1,9 +1,8 @@
-"""Credentials of a run: what lets its hosts read and write their own part of the bucket (contracts/bucket.md). And of a
-dev host's owner: what lets people submit from where they sit.
+"""Credentials for hosts: of a run, to read and write its own part of the bucket (contracts/bucket.md), and of the owner
+of a dev host, to submit jobs.
 
-A host asks for them by a signal, so that IAM vouches for who asks, and finds them where only it can read. They are of
-a role that this function alone may take, narrowed to the run or the owner, and end after an hour.
-"""
+A host requests them by a signal, so that IAM authenticates the host, and reads them from a key that only it can read.
+Only this function may assume their role, narrowed to the run or owner, and they expire after an hour."""
 
 from collections.abc import Mapping
 
@@ -20,12 +19,12 @@ from trainyard.protocol.signals import Sent
 from trainyard.protocol.tags import Tag
 
 SECONDS = 3600
-"""The most that STS gives to who has credentials of a role itself."""
+"""The longest lifetime that STS allows a role that assumes another role."""
 SHORTEST = LONGEST // 16
 
 
 def give(context: SignalContext, sent: Sent) -> str:
-    """To a host of a run that goes on. Raises Misconfigured where STS takes no policy for it."""
+    """Give credentials to a host of an open run. Raises Misconfigured if STS accepts no policy for the run."""
     records, yard = context.open_run(), context.yard
     if records is None or records.job is None or sent.instance not in records.hosts:
         return "not a host of a live run"
@@ -33,23 +32,24 @@ def give(context: SignalContext, sent: Sent) -> str:
 
 
 def give_to_dev_host(yard: SignalSettings, sent: Sent) -> str:
-    """Those of its owner, who stands in a tag that functions alone write: its launch may be over for weeks. Raises
-    Misconfigured where STS takes no policy for them."""
+    """Give a dev host the credentials of its owner. The owner is in a tag that only functions write, even weeks after
+    the launch. Raises Misconfigured if STS accepts no policy for the owner."""
     found = [host for host in instances.of_ids([sent.instance]) if host.state in instances.LIVE]
     owner = dev.owner(found[0].tags) if found else None
     if owner is None or not dev.can_own(owner) or found[0].tags.get(Tag.YARD) != yard.yard:
-        return f"{sent.instance} is no dev host of this yard"
+        return f"{sent.instance} is not a dev host of this yard"
     policy = policy_of_owner(yard.bucket_name, owner, yard.dev_role.split(":")[1])
     given = sts.assume(yard.dev_role, sent.instance, policy, seconds=SECONDS)
     if given is None:
         raise Misconfigured(
-            f"STS takes no policy for {owner}: that name and the bucket's are too long for it"
+            f"STS accepts no policy for {owner}, because the names of the user and the bucket are too long. The dev "
+            "host stays without credentials. Use a shorter user name, or deploy with a bucket of a shorter name"
         )
     return _leave(yard, sent, given)
 
 
 def _leave(yard: SignalSettings, sent: Sent, given: Mapping[str, object]) -> str:
-    """Where that host alone can read."""
+    """Write the credentials to the key that only this host can read."""
     key = keys.credentials(f"{yard.host_role_id}:{sent.instance}")
     s3.put_json(yard.bucket_name, key, {**given, "Run": sent.run})
     return f"{sent.instance} has credentials until {given['Expiration']}"
@@ -66,5 +66,6 @@ def _credentials(yard: SignalSettings, run: str, job: Job, instance: str) -> dic
             return given
         longest //= 2
     raise Misconfigured(
-        f"STS takes no policy for {run}, not even the shortest: its name and the bucket's are too long for it"
+        f"STS accepts not even the shortest policy for {run}, because the names of the run and the bucket are too "
+        "long. Its hosts cannot read or write the bucket. Start the run again with a shorter name"
     )

@@ -1,5 +1,5 @@
-"""What people want of dev hosts: one brought up, or made an image. The row that says whose a name is, is written here;
-then the execution begins. One that is refused begins too, and says why: whoever asked waits for it."""
+"""Requests of users for dev hosts: bring one up, or make an image of one. The request claims the name of the dev host
+and starts an execution. A refused request starts one, too, so that the waiting user finds the reason."""
 
 from datetime import datetime
 
@@ -20,7 +20,7 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True)
 class Wish:
-    """What somebody, as IAM knows them, wants of a dev host, and the instances of that name as they were `now`."""
+    """The request of a user, as authenticated by IAM, with the instances of that name."""
 
     yard: SignalSettings
     ledger: Ledger
@@ -31,11 +31,11 @@ class Wish:
 
 
 def handle(yard: SignalSettings, ledger: Ledger, asked: DevHost, by: str, now: datetime) -> str:
-    """Do what that person asks for; what came of it, for the log."""
+    """Handle the request; return the result for the log."""
     if not names.is_named(asked.name, asked.run):
-        return f"no name of a dev host, or no run of one: {asked.name!r:.50}, {asked.run!r:.90}"
+        return f"invalid name or run of a dev host: {asked.name!r:.50}, {asked.run!r:.90}"
     if ledger.run(asked.run):
-        return "it was asked for before"
+        return "this request was handled before"
     wish = Wish(yard, ledger, asked, by, instances.of_dev(yard.yard, asked.name), now)
     match asked.want:
         case dev.UP:
@@ -43,14 +43,14 @@ def handle(yard: SignalSettings, ledger: Ledger, asked: DevHost, by: str, now: d
         case dev.IMAGE:
             return _image(wish)
         case _:
-            return f"a wish nobody knows: {asked.want!r:.50}"
+            return f"unknown request: {asked.want!r:.50}"
 
 
 def _bring_up(wish: Wish) -> str:
     asked, by, machine = wish.asked, wish.by, wish.yard.dev_host_state_machine_arn
     row, wanted = wish.ledger.dev(asked.name), names.asked(asked.asked)
     if wanted is None:
-        return "it asks for more than a launch can be asked for"
+        return "the request is too long"
     match names.take(asked.name, asked.run, by, _use(wish, row), wish.now):
         case Refuse(reason=reason):
             states.start(machine, asked.run, {"refused": reason})
@@ -59,10 +59,10 @@ def _bring_up(wish: Wish) -> str:
             mine = DevRow(name=asked.name, owner=by, run=asked.run, asked=wanted, at=wish.now)
             if not wish.ledger.take_dev_name(mine, row):
                 raise ServiceUnavailable(
-                    f"somebody else has asked for the dev host {asked.name} meanwhile: looked at again"
+                    f"another request claimed the dev host {asked.name} in the meantime; this one is retried"
                 )
             states.start(machine, asked.run, {"dev": asked.name})
-            return f"{asked.run} brings it up"
+            return f"{asked.run} brings up {asked.name}"
 
 
 def _use(wish: Wish, row: DevRow | None) -> NameUse:
@@ -78,15 +78,15 @@ def _use(wish: Wish, row: DevRow | None) -> NameUse:
 
 
 def _image(wish: Wish) -> str:
-    """Of the newest host of that name: then it ends."""
+    """Start a snapshot of the newest host of that name. The host ends after it."""
     asked, by, machine = wish.asked, wish.by, wish.yard.snapshot_state_machine_arn
     mine = [host for host in wish.hosts if dev.is_of(host.tags, asked.name, by)]
     if not mine:
-        reason = f"you have no dev host {asked.name} that could become an image"
+        reason = f"you have no dev host {asked.name} to make an image of"
         states.start(machine, asked.run, {"refused": reason})
         return f"{by}: {reason}"
     host = max(mine, key=lambda each: each.launched)
     wish.ledger.write(dev_imaging_row(asked.run, host.id, wish.now))
     quiesce = "stop" if host.market.can_stop else "pause"
     states.start(machine, asked.run, {"instance": host.id, "quiesce": quiesce, "then": "terminate"})
-    return f"{host.id} becomes an image by {asked.run}"
+    return f"{asked.run} makes an image of {host.id}"

@@ -1,4 +1,4 @@
-"""A host's part in an attempt has ended: its program has finished or stopped, or the program or the host has failed."""
+"""The end of a host's part in an attempt: its program has finished or stopped, or the program or host has failed."""
 
 from datetime import datetime
 from typing import assert_never
@@ -20,12 +20,12 @@ from trainyard.protocol.signals import Failed, FailureKind, Finished, Sent, Stop
 from trainyard.protocol.timeline import Source
 
 OVER = {"ProgramHangs": "hung", "Resized": "resized"}
-"""The timeline's words for a gang that has left."""
+"""Events of the timeline for a gang that has left."""
 NO_PART = "not a host of a live attempt"
 
 
 def handle(context: SignalContext, sent: Sent, signal: signals.Ending, now: datetime) -> str:
-    """Do what the end of a host's part in an attempt asks for, and return the result for the log."""
+    """Handle the end of a host's part in an attempt; return the result for the log."""
     match signal:
         case Finished():
             return finished(context, sent, signal, now)
@@ -38,7 +38,7 @@ def handle(context: SignalContext, sent: Sent, signal: signals.Ending, now: date
 
 
 def finished(context: SignalContext, sent: Sent, signal: Finished, now: datetime) -> str:
-    """End the attempt for all hosts, if the chief has finished."""
+    """End the attempt for all hosts if the chief has finished."""
     records = context.live()
     instance = sent.instance
     chief = records.chief(context.attempt) if records else None
@@ -58,7 +58,8 @@ def finished(context: SignalContext, sent: Sent, signal: Finished, now: datetime
 
 
 def stopped(context: SignalContext, sent: Sent, signal: Stopped, now: datetime) -> str:
-    """Record that a host has left, also when the next attempt has begun. End the attempt once the whole gang has."""
+    """Record that a host has left, even after the next attempt has begun. End the attempt once the whole gang has
+    left."""
     instance, records = sent.instance, _if_it_takes_part(context, sent.instance)
     if records is None:
         return _newcomer_lost(context, sent, signal, now) or NO_PART
@@ -74,21 +75,21 @@ def stopped(context: SignalContext, sent: Sent, signal: Stopped, now: datetime) 
         progress.note(context, sent, signal, now)
     records = context.ledger.known(context.run)
     if records.run.attempt != context.attempt:
-        return f"{instance} stopped ({why}), heard when attempt {context.attempt} was over"
+        return f"{instance} stopped ({why}), reported after the end of attempt {context.attempt}"
     if records.waiting(context.attempt, ("await_hosts",)):
         attempts.gather(context.ledger, records, context.attempt, now, lost={})
-        return f"{instance} goes ({why}) before the gang is complete"
+        return f"{instance} leaves ({why}) before the gang is complete"
     if leaving.others_must_be_asked(records, context.attempt, instance):
         context.ask_to_stop(records, besides=(instance,))
     if not leaving.gang_has_stopped(records, context.attempt):
-        if is_new:  # patrol repeats it every minute, alive or not
+        if is_new:  # patrol repeats this signal every minute
             context.beat(records)
-        return f"{instance} stopped ({why}); others have not yet"
-    # The last to leave may be one that knows no step.
+        return f"{instance} stopped ({why}); other hosts have not stopped yet"
+    # The last host may report no step.
     step = records.attempts[context.attempt].reached_with(step)
     if records.run.stopping:
         from_people.end(context, records, step, now)
-        return "the gang has left: somebody has stopped the run"
+        return "the gang has left, because a user stopped the run"
     if leaving.at_its_limit(records, context.attempt):
         return _limit_reached(context, records, step, now)
     trouble = leaving.interruption(records, context.attempt, step)
@@ -104,19 +105,19 @@ def stopped(context: SignalContext, sent: Sent, signal: Stopped, now: datetime) 
 
 
 def failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime) -> str:
-    """End the attempt, if the host takes part in it and the chief has not finished."""
+    """End the attempt if the host takes part in it and the chief has not finished."""
     instance, records = sent.instance, _if_it_takes_part(context, sent.instance)
     if records is None or records.run.attempt != context.attempt:
         return _newcomer_lost(context, sent, signal, now) or NO_PART
     row = records.attempts.get(context.attempt)
     if row is not None and row.ending is Ending.FINISHED:
-        return f"{instance} failed after the chief had finished, which is no error"
+        return f"{instance} failed after the chief had finished, which is not an error"
     return end_failed(context, sent, signal, now)
 
 
 def end_failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime) -> str:
-    """End the attempt for all hosts at once, because one has failed. A host that has given up a damaged checkpoint is
-    well, and so are the others."""
+    """End the attempt for all hosts at once, because one has failed. A host that rejected a damaged checkpoint is
+    healthy, and so are the others."""
     instance, by_program = sent.instance, signal.kind is FailureKind.PROGRAM
     is_well, reason = signal.kind.leaves_host_well, signal.reason
     if not by_program and not is_well:
@@ -146,8 +147,8 @@ def end_failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime
 
 
 def _if_it_takes_part(context: SignalContext, instance: str) -> Records | None:
-    """Return the records if the run goes on, this attempt has begun and the host is in it. During a launch every host
-    of the run is in it; of a host that EC2 took back before the launch, patrol repeats what it has left."""
+    """Return the records if the run is open, this attempt has begun and the host is in it. During a launch every host
+    of the run counts. If EC2 takes a host back before that, patrol repeats the signal that the host left."""
     records = context.open_run()
     if records is None or context.attempt > records.run.attempt:
         return None
@@ -157,13 +158,13 @@ def _if_it_takes_part(context: SignalContext, instance: str) -> Records | None:
 
 
 def _newcomer_lost(context: SignalContext, sent: Sent, signal: Stopped | Failed, now: datetime) -> str | None:
-    """Give up a host that was to join and fails or leaves, and return the result; return None for every other host. A
-    host that was ordered to leave an attempt gets ready again."""
+    """Give up a joining host that fails or leaves; return the result, or None for every other host. A host that was
+    ordered to leave an attempt gets ready again."""
     if isinstance(signal, Failed):
         return newcomers.lose(context, sent.instance, signal.reason, now)
     if signal.why is StopReason.ASKED:
         return None
-    reason = signal.reason or f"it leaves before it could join ({signal.why})"
+    reason = signal.reason or f"it left before it could join ({signal.why})"
     return newcomers.lose(context, sent.instance, reason, now)
 
 
@@ -178,8 +179,7 @@ def _limit_reached(context: SignalContext, records: Records, step: int | None, n
 
 
 def _host_error(kind: FailureKind, reason: str, exit_code: int | None) -> str:
-    """Return the error word of a host's trouble. A host says access denied in these words, and the exit code of a
-    program that has ended."""
+    """Return the error of a failed host. Its reason marks denials, and a program that has ended has an exit code."""
     if kind is FailureKind.SERVICE:
         return ServiceUnavailable.__name__
     if reason.startswith("access denied") or ": access denied: " in reason:

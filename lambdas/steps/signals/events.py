@@ -1,5 +1,5 @@
-"""Events as EventBridge gives them to the function signal: the news of AWS and of patrol. Signals of hosts and requests
-of people are in trainyard.protocol."""
+"""Events of AWS and of patrol, as EventBridge passes them to the function signal. Signals of hosts and requests of
+users are in trainyard.protocol."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -12,9 +12,9 @@ from trainyard.values.lazy import dataclass
 @dataclass(frozen=True, kw_only=True)
 class Event:
     source: str
-    """Says who has sent the event (trainyard.protocol.sources)."""
+    """The sender of the event (trainyard.protocol.sources)."""
     detail_type: str = field(metadata={"json_key": "detail-type"})
-    """Says which class `detail` is."""
+    """The name of the class of `detail`."""
     detail: Any
     time: datetime | None = None
 
@@ -48,7 +48,7 @@ class CommandStatus:
     document: str = field(default="", metadata={"json_key": "document-name"})
     status: str
     parameters: Mapping[str, Any] | None = None
-    """Those that the command was sent with, a list of each."""
+    """The parameters of the command, each a list."""
 
 
 AwsNews = SpotWarning | InstanceState | ImageState | CommandStatus
@@ -58,7 +58,7 @@ AWS_NEWS: Mapping[str, type[AwsNews]] = {each.word: each for each in get_args(Aw
 
 @dataclass(frozen=True, kw_only=True)
 class OfAttempt:
-    """Something that patrol has found about an attempt."""
+    """An observation of patrol about an attempt."""
 
     run: str
     attempt: int
@@ -73,14 +73,14 @@ class AtCap(OfAttempt):
 
 @dataclass(frozen=True, kw_only=True)
 class StillStopping(OfAttempt):
-    """A run continues although a user has stopped it."""
+    """A run continues although a user stopped it."""
 
     word: ClassVar[str] = "stop"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MayGrow(OfAttempt):
-    """A run may have more hosts."""
+    """A run may request more hosts."""
 
     word: ClassVar[str] = "grow"
 

@@ -1,4 +1,4 @@
-"""What AWS says: spot warnings, instances that go, images that are made, commands that ended."""
+"""Events of AWS: spot warnings, changes of instances, finished images, ended commands."""
 
 from datetime import datetime
 from typing import assert_never
@@ -17,12 +17,12 @@ from trainyard.core.model.images.image import Image
 from trainyard.protocol.timeline import Source
 from trainyard.values import serialization
 
-IMAGING = "noted: EC2 goes on making its image, whose own end counts"
-LAUNCHING = "noted: the gang is being launched, and AwaitHosts counts it without this host"
+IMAGING = "recorded: EC2 continues to make the image of this host, and the end of the image decides"
+LAUNCHING = "recorded: the gang is being launched, and AwaitHosts counts it without this host"
 
 
 def about(news: AwsNews) -> tuple[ResourceKind, str]:
-    """What the event is about, as the look-up rows name it."""
+    """Return the kind and name of the event's resource, as in the look-up rows."""
     match news:
         case ImageState():
             return "image", news.image
@@ -35,7 +35,7 @@ def about(news: AwsNews) -> tuple[ResourceKind, str]:
 
 
 def handle(context: SignalContext, news: AwsNews, at: datetime, now: datetime) -> str:
-    """Do what the event of that time asks for; what came of it, for the log."""
+    """Handle the event of that time; return the result for the log."""
     match news:
         case SpotWarning():
             return _warned(context, news, at, now)
@@ -50,8 +50,8 @@ def handle(context: SignalContext, news: AwsNews, at: datetime, now: datetime) -
 
 
 def _member(context: SignalContext, instance: str) -> SignalContext | None:
-    """The context of the attempt that this host is in now (its look-up row knows only its first one): the current
-    one, be it that its gang is still being launched and a survivor's place in it is not written down yet."""
+    """Return the context of the host's current attempt; its look-up row only contains the first one. During a launch, a
+    remaining host may not be recorded in the attempt yet, but belongs to it."""
     records = context.open_run()
     if records is None:
         return None
@@ -65,7 +65,8 @@ def _member(context: SignalContext, instance: str) -> SignalContext | None:
 
 
 def _warned(context: SignalContext, warning: SpotWarning, at: datetime, now: datetime) -> str:
-    """The host learns it from its metadata service too; this is the second path, for the whole gang."""
+    """Handle a spot warning. The host also reads it from its metadata service; this second path reaches the whole
+    gang."""
     instance = warning.instance
     reason = f"EC2 takes {instance} back in two minutes ({warning.action})"
     member = _member(context, instance)
@@ -90,18 +91,18 @@ def _warned(context: SignalContext, warning: SpotWarning, at: datetime, now: dat
         "interrupted", at=now, source=Source.WORKFLOW, instance=instance, reason=trouble.reason
     )
     attempts.end(context.ledger, context.run, member.attempt, over, now, trouble=trouble, step=None)
-    return "the gang is one short before it was started"
+    return "the gang lost a host before it was started"
 
 
 def _changed(context: SignalContext, change: InstanceState, at: datetime, now: datetime) -> str:
-    """A host of a live attempt goes or is gone, and nobody of ours asked for it."""
+    """Handle the loss of a host that this yard did not end."""
     instance, state = change.instance, change.state
     if state not in ("shutting-down", "terminated", "stopping", "stopped"):
         return f"{instance} is {state}"
     member = _member(context, instance)
     if member is None:
         reason = f"EC2 says {instance} is {state}"
-        ended = None if state in ("stopping", "stopped") else at  # one that is stopped is still to be ended
+        ended = None if state in ("stopping", "stopped") else at  # a stopped host must still be terminated
         lost = newcomers.lose(context, instance, reason, now, ended=ended)
         lost = lost or pooled.leave(context, instance, reason, at)
         return lost or f"{instance} is {state}, and is in no live attempt"
@@ -127,7 +128,8 @@ def _changed(context: SignalContext, change: InstanceState, at: datetime, now: d
 
 
 def _loss(records: Records, instance: str, state: str) -> tuple[str, str]:
-    """The word for it, and why. A host that never said anything may be one that EC2 could not start."""
+    """Return the error and the reason of a loss. A host that never sent a signal may be a host that EC2 could not
+    start."""
     host = records.hosts[instance]
     if host.warned:
         return "Interrupted", f"EC2 says {instance} is {state}"
@@ -138,7 +140,7 @@ def _loss(records: Records, instance: str, state: str) -> tuple[str, str]:
 
 
 def _lone_host_going(member: SignalContext, records: Records, error: str, reason: str, now: datetime) -> str:
-    """A builder, or another host that no program runs on: whatever was to be done on it is over."""
+    """End the attempt of a lost builder or of another host without a program."""
     if records.waiting(member.attempt, ("capture",)):
         return IMAGING
     trouble = Trouble(error=error, reason=reason, lost=tuple(records.attempts[member.attempt].hosts))
@@ -150,7 +152,7 @@ def _lone_host_going(member: SignalContext, records: Records, error: str, reason
 def _imaged(context: SignalContext, change: ImageState, now: datetime) -> str:
     records, wait = context.live(), context.wait
     if records is None or wait is None:
-        return "an image that nobody waits for"
+        return "no run waits for this image"
     image = Image(change.image, "", change.state, change.error or "", "", {})
     entered = Entered(context.ledger, records, context.attempt, wait, now)
     _fail(entered, waits.answer_image(entered, image))
@@ -158,7 +160,7 @@ def _imaged(context: SignalContext, change: ImageState, now: datetime) -> str:
 
 
 def _fail(entered: Entered, wrong: TrainyardError | None) -> None:
-    """The wait of a command or an image that ended badly."""
+    """Fail the task that waits for a failed command or image."""
     token = entered.ledger.token(entered.run, entered.attempt, entered.wait)
     if wrong and token:
         trouble = Trouble(error=type(wrong).__name__, reason=wrong.reason)
@@ -169,7 +171,7 @@ def _commanded(context: SignalContext, ended: CommandStatus, now: datetime) -> s
     status, document = ended.status, ended.document
     records, wait = context.live(), context.wait
     if records is None or wait is None:
-        return f"{document}: {status}, and nobody waits for it"
+        return f"{document}: {status}, and no run waits for it"
     entered = Entered(context.ledger, records, context.attempt, wait, now)
     _fail(entered, waits.answer_command(entered, status))
     return f"{document}: {status}"

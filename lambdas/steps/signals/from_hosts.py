@@ -1,4 +1,4 @@
-"""What hosts report: each signal goes to the file of its subject."""
+"""Signals of hosts, each handled in the module of its subject."""
 
 from datetime import datetime
 from typing import assert_never
@@ -22,7 +22,7 @@ from trainyard.protocol.signals import (
 
 
 def handle(context: SignalContext, sent: Sent, now: datetime) -> str:
-    """Do what the signal asks for, and return the result for the log."""
+    """Handle the signal; return the result for the log."""
     match sent.signal:
         case Credentials():
             return credentials.give(context, sent)

@@ -1,6 +1,5 @@
-"""What patrol says: a run's hours or dollars are used up, so that its gang checkpoints and leaves, and the run ends;
-somebody has stopped it, and it goes on; it may have more hosts; or the ledger has lost a run that has hosts, so that no
-signal of theirs counts."""
+"""Events of patrol: a run is at its cap, so that its gang checkpoints and the run ends; a stopped run still continues;
+a run may grow; or the ledger lost the rows of a run with hosts, whose signals are ignored since."""
 
 from datetime import datetime
 from typing import assert_never
@@ -19,7 +18,7 @@ from trainyard.protocol.timeline import Source
 
 
 def handle(context: SignalContext, news: PatrolNews, now: datetime) -> str:
-    """Do what patrol asks for, and return the result for the log."""
+    """Handle the event of patrol; return the result for the log."""
     match news:
         case AtCap():
             return _capped(context, now)
@@ -28,14 +27,15 @@ def handle(context: SignalContext, news: PatrolNews, now: datetime) -> str:
         case MayGrow():
             return newcomers.go_on(context, now)
         case Forgotten():
-            context.ledger.known(context.run)  # raises what ends the run
-            return "the ledger knows the run after all"
+            context.ledger.known(context.run)  # raises the error that ends the run
+            return "the run is in the ledger again"
         case unknown:
             assert_never(unknown)
 
 
 def _capped(context: SignalContext, now: datetime) -> str:
-    """The first time the gang is asked to leave; a gang that cannot be asked, or does not, ends all the same."""
+    """Ask the gang to leave the first time. End the attempt if no host can be asked, or if the gang does not leave in
+    time."""
     records = context.live()
     row = records.attempts.get(context.attempt) if records else None
     if records is None or row is None or row.ending is not None:
@@ -43,23 +43,22 @@ def _capped(context: SignalContext, now: datetime) -> str:
     step = steps.walk(records.attempts.values()).done
     reason = deadlines.used_up(records, context.attempt, now, step=step)
     if reason is None:
-        return "its hours and dollars last"
+        return "the run has hours and dollars left"
     if row.capped is None:
         asked = _ask(context, reason, now)
         if asked:
             return f"{reason}: the gang is asked to checkpoint"
     elif now - row.capped < TO_LEAVE:
-        return "the gang has been asked, and has its time"
+        return "the gang was asked and may still save"
     trouble = Trouble(error="LimitReached", reason=reason, step=step, final=True)
-    over = context.entry(
-        "capped", at=now, source=Source.WORKFLOW, reason=f"{reason}; nobody on its hosts answers"
-    )
+    over = context.entry("capped", at=now, source=Source.WORKFLOW, reason=f"{reason}; no host answers")
     context.end(over, now, trouble=trouble, step=row.reached)
     return f"{reason}: the attempt is over"
 
 
 def _ask(context: SignalContext, reason: str, now: datetime) -> bool:
-    """Whether anybody could be asked. Written first: what the hosts then signal counts as the cap's doing."""
+    """Record the cap, then ask the gang to leave; return whether a host could be asked. The record comes first, so that
+    later signals of the hosts count as effects of the cap."""
     entry = context.entry("cap reached", at=now, source=Source.WORKFLOW, reason=reason)
     try:
         context.ledger.write(
@@ -67,6 +66,6 @@ def _ask(context: SignalContext, reason: str, now: datetime) -> bool:
             event_row(context.run, entry),
         )
     except AlreadyWrittenError:
-        logger.info("%s: another patrol has asked", context.run)
+        logger.info("%s: another pass of patrol asked the gang before", context.run)
         return True
     return context.ask_to_stop(context.ledger.known(context.run), besides=())

@@ -1,5 +1,5 @@
-"""What people say: stop, and cool. A run that somebody stops saves, where it trains, and ends as `stopped`; one that is
-cooled keeps no hosts in the pool any more."""
+"""Requests of users: stop and cool. A stopped run saves if it trains, and ends as `stopped`. A cooled run keeps no
+hosts in the warm pool."""
 
 from datetime import datetime
 from typing import assert_never
@@ -18,26 +18,27 @@ from trainyard.protocol.timeline import Source
 
 
 def stop(context: SignalContext, by: str, now: datetime) -> str:
-    """Stop a run because a person wants it, and return the result for the log."""
+    """Stop a run for a user; return the result for the log."""
     records = context.open_run()
     if records is None:
         return "the run is over, or unknown"
     if records.run.kind != "train":
-        return f"a {records.run.kind} saves nothing: stop its execution"
-    entry = context.entry("stop asked", at=now, source=Source.WORKFLOW, reason=f"{by} wants the run to stop")
+        return f"a {records.run.kind} run saves nothing; stop its execution"
+    entry = context.entry("stop asked", at=now, source=Source.WORKFLOW, reason=f"{by} asked the run to stop")
     try:
         stopped = run_row(context.run, {"stopping": now, "stopped_by": by}, unless="stopping")
         context.ledger.write(stopped, event_row(context.run, entry))
     except AlreadyWrittenError:
-        logger.info("%s: somebody has stopped it before", context.run)
+        logger.info("%s: a user stopped it before", context.run)
     return go_on(context, now)
 
 
 def go_on(context: SignalContext, now: datetime) -> str:
-    """The next step of a run that somebody has stopped. Patrol asks for it each minute until the run is over."""
+    """Take the next step of a stopped run; return the result for the log. Patrol repeats this each minute until the run
+    is over."""
     records = context.open_run()
     if records is None or records.run.stopping is None:
-        return "the run is over, or nobody has stopped it"
+        return "the run is over, or no user stopped it"
     context = context.about(records.run.attempt)
     row = records.attempts.get(context.attempt)
     match stopping.decide(records, row.asked_to_stop if row else None, now):
@@ -48,7 +49,7 @@ def go_on(context: SignalContext, now: datetime) -> str:
                 return "the gang is asked to checkpoint"
             return _end(context, records, now)
         case GiveTime():
-            return "the gang has been asked, and has its time"
+            return "the gang was asked and may still save"
         case EndAttempt():
             return _end(context, records, now)
         case StopExecution():
@@ -60,7 +61,8 @@ def go_on(context: SignalContext, now: datetime) -> str:
 
 
 def _ask(context: SignalContext, now: datetime) -> bool:
-    """Whether anybody could be asked. Written first: nobody is asked twice."""
+    """Record the request, then ask the gang to leave; return whether a host could be asked. The record comes first, so
+    that the gang is asked once."""
     try:
         context.ledger.write(
             attempt_row(context.run, context.attempt, {"asked_to_stop": now}, unless="asked_to_stop")
@@ -71,13 +73,13 @@ def _ask(context: SignalContext, now: datetime) -> bool:
 
 
 def _end(context: SignalContext, records: Records, now: datetime) -> str:
-    """No program runs on its hosts yet, or none of them answers."""
+    """End the attempt without a step, because no program runs yet or no host answers."""
     end(context, records, None, now)
     return "the attempt is over"
 
 
 def end(context: SignalContext, records: Records, step: int | None, now: datetime) -> None:
-    """The attempt of a run that somebody has stopped is over; `step` is the last that its hosts have told."""
+    """End the attempt of a stopped run; `step` is the last step that its hosts reported."""
     reason = stopping.reason(records, now, step)
     trouble = Trouble(error=Stopped.__name__, reason=reason, step=step, final=True)
     over = context.entry("stopped", at=now, source=Source.WORKFLOW, reason=reason)

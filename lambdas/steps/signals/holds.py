@@ -1,4 +1,4 @@
-"""A user on a host wants it held: left alone for a while, whatever has become of its run."""
+"""A request of a user on a host to hold that host, so that it outlives its run."""
 
 from datetime import datetime
 from typing import assert_never
@@ -14,7 +14,7 @@ from trainyard.values import serialization
 
 
 def hold_host(context: SignalContext, sent: Sent, signal: Hold, now: datetime) -> str:
-    """Tag the host if it lives and has the run's tag. A missing permission does not end the run."""
+    """Tag the host if it is live and has the run's tag. A denial does not end the run."""
     instance = sent.instance
     try:
         found = {host.id: host.tags for host in instances.of_ids([instance]) if host.state in instances.LIVE}

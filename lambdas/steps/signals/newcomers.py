@@ -1,4 +1,5 @@
-"""Hosts that are to join a run which trains with fewer workers than it may have: asked for, watched, taken in."""
+"""Hosts that join a run which trains with fewer workers than allowed: request them, watch them, add them to the
+gang."""
 
 import json
 from datetime import datetime
@@ -19,7 +20,7 @@ from trainyard.values import serialization
 
 
 def is_one(records: Records, instance: str) -> bool:
-    """Whether the host is to join, and was not given up."""
+    """Return True if the host is joining and was not given up."""
     host = _find(records, instance)
     return host is not None and host.lost is None
 
@@ -29,7 +30,8 @@ def _find(records: Records, instance: str) -> HostRow | None:
 
 
 def go_on(context: SignalContext, now: datetime) -> str:
-    """The next step of a run that could have more hosts. Patrol asks for it each minute once more may be asked for."""
+    """Take the next step of a run that may grow; return the result for the log. Patrol repeats this each minute while
+    the run may request hosts."""
     records = context.open_run()
     if records is None:
         return "the run is over, or unknown"
@@ -52,8 +54,8 @@ def go_on(context: SignalContext, now: datetime) -> str:
 def lose(
     context: SignalContext, instance: str, reason: str, now: datetime, *, ended: datetime | None = None
 ) -> str | None:
-    """This host will not join: the attempt, of which it is no part, trains on. None for one that was not to. `ended`:
-    since when EC2 bills it no more, which nobody else would write down."""
+    """Record that a joining host was lost, while the attempt trains on without it; return None for any other host.
+    `ended` is the end of its bill, which no other function records."""
     records = context.open_run()
     host = _find(records, instance) if records else None
     if records is None or host is None or (host.lost and ended is None):
@@ -70,7 +72,8 @@ def lose(
 def _join(
     context: SignalContext, records: Records, hosts: tuple[str, ...], reason: str, now: datetime
 ) -> str:
-    """Written first: what the gang then signals counts as the growth's doing. Every newcomer comes by here."""
+    """Record the growth, then ask the gang to checkpoint. The record comes first, so that later signals of the gang
+    count as effects of the growth. Every joining host calls this."""
     entry = context.entry("growing", at=now, source=Source.WORKFLOW, reason=reason, hosts=list(hosts))
     if records.attempts[context.attempt].growing is None:
         try:
@@ -79,7 +82,7 @@ def _join(
                 event_row(context.run, entry),
             )
         except AlreadyWrittenError:
-            return "another newcomer has asked the gang to leave"
+            return "the gang was asked to leave for another joining host"
     context.ask_to_stop(records, besides=())
     return f"{reason}: the gang is asked to checkpoint"
 
@@ -87,7 +90,7 @@ def _join(
 def _give_up(
     context: SignalContext, records: Records, hosts: tuple[str, ...], reason: str, now: datetime
 ) -> str:
-    """They are ended at once: nobody else of this attempt would."""
+    """Release joining hosts that were given up, because this attempt never includes them."""
     alive = [host for host in hosts if is_one(records, host)]
     entry = context.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=alive)
     if alive:

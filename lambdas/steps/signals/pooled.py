@@ -1,4 +1,4 @@
-"""Hosts in the pool: wiped and ready to be taken, taken back by EC2, given up by a person."""
+"""Hosts in the warm pool: wiped and available, taken back by EC2, or given up by a user."""
 
 from datetime import datetime
 
@@ -16,11 +16,11 @@ from trainyard.values.quantities import counted
 
 
 def wiped(context: SignalContext, sent: Sent, signal: Wiped, now: datetime) -> str:
-    """Nothing of its run is left on the host: from now on it may be taken. It says so until its tag says until when.
-    With a reason it cannot be wiped, and ends itself."""
+    """Make a wiped host available. Its agent repeats the signal until the host has a tag with its end. A signal with a
+    reason means that the host could not be wiped and ends itself."""
     host = context.ledger.warm_host(sent.instance)
     if host is None or host.run != context.run:
-        return f"{sent.instance} is not in the pool for {context.run}"
+        return f"{sent.instance} is not in the warm pool for {context.run}"
     if signal.reason:
         return _cool(context, host, signal.reason, now)
     ready, until = host.wiped(now)
@@ -30,13 +30,13 @@ def wiped(context: SignalContext, sent: Sent, signal: Wiped, now: datetime) -> s
         try:
             context.ledger.write(wiped_row(host.instance, ready, until), event_row(context.run, entry))
         except AlreadyWrittenError:
-            return f"{host.instance} has left the pool"
+            return f"{host.instance} has left the warm pool"
     instances.tag({warm.tag_of(host.run, until): [host.instance]}, Tag.POOL)
-    return f"{host.instance} waits in the pool until {until:%H:%M:%S}"
+    return f"{host.instance} waits in the warm pool until {until:%H:%M:%S}"
 
 
 def leave(context: SignalContext, instance: str, reason: str, at: datetime) -> str | None:
-    """The host goes: nobody may take it any more. None for one that is not in the pool."""
+    """Remove a host that ends from the warm pool; return None if it is not in it."""
     host = context.ledger.warm_host(instance)
     if host is None:
         return None
@@ -44,25 +44,24 @@ def leave(context: SignalContext, instance: str, reason: str, at: datetime) -> s
 
 
 def cool(context: SignalContext, by: str, now: datetime) -> str:
-    """Somebody wants the hosts to end that the run keeps in the pool: nobody may take one any more, and patrol ends
-    them."""
+    """Remove the hosts of a run from the warm pool for a user. Patrol terminates them."""
     hosts = [host for host in context.ledger.pool() if host.run == context.run]
     for host in hosts:
-        _cool(context, host, f"{by} wants it to end", now)
+        _cool(context, host, f"{by} asked for its end", now)
     instances.tag(
         {warm.tag_of(context.run, now): sorted(host.instance for host in hosts)} if hosts else {}, Tag.POOL
     )
-    return f"{counted(len(hosts), 'host')} of {context.run} leave the pool"
+    return f"{counted(len(hosts), 'host')} of {context.run} removed from the warm pool"
 
 
 def _cool(context: SignalContext, host: WarmHost, reason: str, at: datetime) -> str:
-    said = f"{host.instance} leaves the pool, for ${host.dollars(at):.4f}: {reason}"
+    said = f"{host.instance} leaves the warm pool after ${host.dollars(at):.4f}: {reason}"
     entry = context.entry("left the pool", at=at, source=Source.WORKFLOW, instance=host.instance, reason=said)
     try:
         context.ledger.write(*cooled_rows([host], at), event_row(host.run, entry))
     except AlreadyWrittenError:
-        logger.info("%s: taken by a run meanwhile, or its run's rows are gone", host.instance)
+        logger.info("%s: claimed by a run in the meantime, or the rows of its run are gone", host.instance)
         if context.ledger.run(host.run) is None and context.ledger.warm_host(host.instance) == host:
             context.ledger.write(no_warm_row(host.instance))
-        return f"{host.instance} has left the pool before"
+        return f"{host.instance} left the warm pool before"
     return said

@@ -1,4 +1,4 @@
-"""A program goes on: it has started, made progress or saved a checkpoint. Each is a heartbeat of Train."""
+"""Progress of a program: it started, made steps or saved a checkpoint. Each signal is a heartbeat of Train."""
 
 from datetime import datetime
 from typing import Any
@@ -16,12 +16,12 @@ from trainyard.protocol.ledger.attempt import TokenRow
 from trainyard.protocol.signals import Checkpointed, HowFar, Progress, Sent, Started
 from trainyard.values import serialization
 
-OVER_BEFORE = "news of an attempt that is over"
+OVER_BEFORE = "a signal of an attempt that is over"
 PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second", "nan_since")
 
 
 def started(context: SignalContext, sent: Sent, signal: Started, now: datetime) -> str:
-    """Record that a program runs; the chief's start is the attempt's."""
+    """Record that a program runs. The start of the chief is the start of the attempt."""
     role = f"{signal.role}-{signal.index}"
     event = event_row(context.run, context.host_entry(sent, "started", now, role=role, reason=signal.instead))
     if signal.role != Role.CHIEF:
@@ -31,8 +31,8 @@ def started(context: SignalContext, sent: Sent, signal: Started, now: datetime) 
 
 
 def progress(context: SignalContext, sent: Sent, signal: Progress, now: datetime) -> str:
-    """Write how far the program has come into the rows of the run and of the attempt; the attempt's row also keeps
-    where a restarted program continued."""
+    """Write the progress into the rows of the run and the attempt. The attempt's row also keeps the step at which a
+    restarted program continued."""
     token = _token(context)
     if token is None:
         return OVER_BEFORE
@@ -41,7 +41,7 @@ def progress(context: SignalContext, sent: Sent, signal: Progress, now: datetime
 
 
 def note(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> None:
-    """Write how far the program has come, unless later news is written already."""
+    """Write the progress, unless later progress is recorded."""
     run, attempt, at = context.run, context.attempt, sent.at or now
     facts = {key: getattr(signal, key) for key in PROGRESS}
     newest: tuple[tuple[str, Any], ...] = (
@@ -49,7 +49,7 @@ def note(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> N
         ("progress.at", serialization.timestamp(at)),
     )
     if signal.step is not None:
-        newest = (*newest, ("progress.step", signal.step))  # two words of one millisecond
+        newest = (*newest, ("progress.step", signal.step))  # two signals may have the same millisecond
     progress: RunUpdate = {"progress": facts | {"at": at, "attempt": attempt}}
     reported: AttemptUpdate = {"reported": signal.step} if signal.step is not None else {}
     resumed: AttemptUpdate = {"resumed": signals.known(signal.resumed)} if signal.resumed else {}
@@ -65,7 +65,7 @@ def note(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> N
 
 
 def checkpointed(context: SignalContext, sent: Sent, signal: Checkpointed, now: datetime) -> str:
-    """Record a checkpoint that is whole in the bucket."""
+    """Record a complete checkpoint in the bucket."""
     entry, at = (
         context.host_entry(sent, "checkpointed", now, step=signal.step, key=signal.key),
         sent.at or now,
@@ -80,7 +80,7 @@ def checkpointed(context: SignalContext, sent: Sent, signal: Checkpointed, now: 
 
 
 def _alive(context: SignalContext, news: Write | None, event: Write) -> str:
-    """Write news of a running program, and send the heartbeat of Train."""
+    """Write values of a running program, and send the heartbeat of Train."""
     token = _token(context)
     if token is None:
         return OVER_BEFORE
@@ -92,10 +92,10 @@ def _alive(context: SignalContext, news: Write | None, event: Write) -> str:
 
 
 def _token(context: SignalContext) -> TokenRow | None:
-    """Return the token of Train; None once the attempt has ended."""
+    """Return the task token of Train; None once the attempt has ended."""
     token = context.ledger.token(context.run, context.attempt, "train")
     return token if token and token.answered is None else None
 
 
 def _beat_train(token: TokenRow) -> str:
-    return "alive" if states.heartbeat(token.token) else "alive, though nobody waits any more"
+    return "alive" if states.heartbeat(token.token) else "alive, but Train no longer waits"

@@ -1,5 +1,5 @@
-"""A host is ready for an attempt. Whenever a host that has left is ready again, hosts that neither leave nor take
-orders are looked for."""
+"""Readiness of hosts. Whenever a host that left is ready again, silent hosts are detected: hosts that neither leave nor
+take orders."""
 
 from datetime import datetime
 from typing import assert_never
@@ -21,8 +21,8 @@ from trainyard.protocol.timeline import Source
 
 
 def ready(context: SignalContext, sent: Sent, signal: Ready, now: datetime) -> str:
-    """Record that a host waits for the next start. A remaining host is ready before its next attempt has begun; a host
-    that was never started still names an older attempt."""
+    """Record that a host waits for the next start. A remaining host may be ready before its next attempt has begun. A
+    host that was never started still names an older attempt."""
     records = context.open_run()
     instance = sent.instance
     if records is None or instance not in records.hosts:
@@ -49,22 +49,22 @@ def ready(context: SignalContext, sent: Sent, signal: Ready, now: datetime) -> s
 
 
 def _has_finished(records: Records) -> bool:
-    """Return True if the last attempt ended well: hosts that are ready after it get no other attempt."""
+    """Return True if the last attempt succeeded, so that no further attempt follows."""
     last = records.attempts.get(records.run.attempt)
     return last is not None and last.ending is Ending.FINISHED
 
 
 def _unmanaged(denied: str) -> str:
-    """Return the timeline's reason for a host that trains without Systems Manager."""
+    """Return the timeline's reason for a host without Systems Manager."""
     return (
-        f"Systems Manager will not know this host: its role lacks {denied}. It trains, but takes no session and "
-        "becomes no image; give the role AmazonSSMManagedInstanceCore"
+        f"Systems Manager cannot register this host: its role lacks {denied}. It trains, but sessions and images are "
+        "impossible; give the role AmazonSSMManagedInstanceCore"
     )
 
 
 def _call_back(context: SignalContext, hosts: tuple[str, ...], attempt: int) -> None:
-    """Order hosts out of an attempt that ended in the moment in which it was started. No host could be asked to leave
-    then, and an evaluator, which waits for no peer, stays in it alone."""
+    """Order hosts out of an attempt that ended at the moment of its start. They could not be asked to leave then, and
+    an evaluator, which waits for no peer, would stay in it."""
     started = orders.started(context.yard.bucket_name, context.run)
     if 0 < started < attempt:
         order = Order(OrderKind.STOP, context.run, started, hosts)
@@ -72,7 +72,7 @@ def _call_back(context: SignalContext, hosts: tuple[str, ...], attempt: int) -> 
 
 
 def _check_silent_hosts(context: SignalContext, records: Records, now: datetime) -> None:
-    """Find the hosts that neither leave nor take orders: a host that has left waits for them."""
+    """Handle the hosts that neither leave nor take orders, while a host that has left waits for them."""
     match silent_hosts.detect(records, context.attempt, now):
         case silent_hosts.LetThemLeave(reason=reason):
             logger.info("%s: %s", context.run, reason)
@@ -97,7 +97,7 @@ def _check_silent_hosts(context: SignalContext, records: Records, now: datetime)
 def _ask_the_silent(
     context: SignalContext, records: Records, hosts: tuple[str, ...], reason: str, now: datetime
 ) -> None:
-    """Ask once, although every host that has left comes by here."""
+    """Ask the silent hosts once, although every host that has left calls this."""
     asking = context.entry("asked to leave", at=now, source=Source.WORKFLOW, reason=reason)
     try:
         context.ledger.write(
@@ -113,7 +113,7 @@ def _ask_the_silent(
 def _lose(
     context: SignalContext, records: Records, lost: tuple[str, ...], reason: str, now: datetime
 ) -> None:
-    """End the attempt without these hosts."""
+    """End the attempt with these hosts as lost."""
     step = records.attempts[context.attempt].reached
     trouble = Trouble(error="HostLost", reason=reason, lost=lost, step=step)
     entry = context.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=list(lost))

@@ -1,7 +1,7 @@
-"""Admit of a bake: read and check the recipe, find its base image, see whether there is anything to do, take the lock.
+"""Admit of a bake: check the recipe, find its base image, detect that nothing changed, take the lock.
 
-Of two bakes at once one gets the lock; a lock whose execution is over counts for nothing. A bake of the yard's own
-recipe, such as a deployment's, waits for the lock; another one is refused."""
+Only one of two concurrent bakes gets the lock. The lock of an ended execution is void. A bake of the yard's own recipe,
+such as the bake of a deployment, waits for the lock; any other is refused."""
 
 import hashlib
 from collections.abc import Mapping
@@ -46,17 +46,17 @@ class BakeAdmitSettings(AdmitSettings, ImageSettings):
 
 
 LONGEST = timedelta(days=3)
-"""The workflow's own time limit."""
+"""The time limit of the workflow."""
 WAIT_MINUTES = 30.0
-"""How long a search for a builder goes on before the bake ends."""
+"""The longest search for a builder."""
 LOOK_SECONDS = 60
-"""How often a bake that waits for another one looks whether that has ended."""
+"""The interval at which a waiting bake checks the lock."""
 AdmitAnswer = Admitted | RollbackPlan | Unchanged | Waits | Refused
 
 
 @dataclass(frozen=True)
 class AdmittedRecipe:
-    """recipe.json of a bake that begins."""
+    """The content of recipe.json of an admitted bake."""
 
     recipe: Mapping[str, Any]
 
@@ -103,7 +103,7 @@ def handler(given: AdmitInput) -> AdmitAnswer:
 
 
 def _claimed(yard: BakeAdmitSettings, admitting: Admission, admitted: AdmittedRecipe) -> AdmitAnswer:
-    """Write the run, with the dollars that its builders may cost at most; refuse it if the month has too few left."""
+    """Write the run with a claim of its highest possible cost; refuse the bake if the month has too little left."""
     job, known = _job(admitted.recipe), Logbook(yard.table_name).known()
     mine = Claim(
         run=admitting.given.run,
@@ -138,7 +138,7 @@ def _rollback(yard: BakeAdmitSettings) -> RollbackPlan | Refused:
 def _recipe(
     yard: BakeAdmitSettings, wanted: BakeRequest, admitting: Admission
 ) -> AdmittedRecipe | Unchanged | Refused:
-    """recipe.json; or every fault, those of the base image too; or that the current image is made from it."""
+    """Return the content of recipe.json, the faults of the recipe and its base image, or the unchanged image."""
     source = wanted.recipe_key or "the execution's input"
     found = _uploaded(yard, wanted) if wanted.recipe_key else recipe.check(wanted.recipe, source=source)
     if isinstance(found, InputFaults):
@@ -160,7 +160,8 @@ def _uploaded(yard: BakeAdmitSettings, wanted: BakeRequest) -> Recipe | InputFau
 
 
 def _base(yard: BakeAdmitSettings, wanted: Recipe) -> Image | Fault:
-    """The image that the builder starts from, as the recipe names it; the yard's own parameter is the operator's."""
+    """Return the image for the builder, or the fault of the recipe. A wrong parameter of the yard is a fault of its
+    operator and raised."""
     named = wanted.base or yard.base_image_parameter
     ami = named if named.startswith("ami-") else _parameter(yard, named)
     if ami is None and wanted.base is None:
@@ -182,7 +183,7 @@ def _base(yard: BakeAdmitSettings, wanted: Recipe) -> Image | Fault:
 
 
 def _parameter(yard: BakeAdmitSettings, named: str) -> str | None:
-    """The AMI that a parameter holds; None where it holds none, or where this yard may not read it."""
+    """Return the AMI in the parameter; None if it contains none, or if this yard may not read it."""
     if not recipe.readable(named, usual=yard.base_image_parameter, yard=yard.yard):
         return None
     value = ssm.parameter(named)
@@ -190,8 +191,8 @@ def _parameter(yard: BakeAdmitSettings, named: str) -> str | None:
 
 
 def _unchanged(yard: BakeAdmitSettings, wanted: Recipe, recipe_hash: str) -> Unchanged | None:
-    """Whether the image that this bake would follow is what it would make: the current one, or of a recipe whose images
-    do not become that, the newest of its family."""
+    """Return the unchanged image if this bake would repeat it: the current image, or the newest of the family if the
+    recipe's images do not become current."""
     if wanted.current:
         current = ssm.parameter(yard.image_parameter)
         before = images.find(current) if current and current.startswith("ami-") else None
@@ -202,14 +203,14 @@ def _unchanged(yard: BakeAdmitSettings, wanted: Recipe, recipe_hash: str) -> Unc
 
 
 def _is_the_yards(given: AdmitInput, yard: BakeAdmitSettings) -> bool:
-    """Return True for a bake of the yard's own recipe that nothing forces: once it has the lock, it does nothing if the
-    other bake has made the same image."""
+    """Return True for a bake of the yard's own recipe without `force`. Once it has the lock, it does nothing if the
+    other bake made the same image."""
     wanted = recipe.read_input(given.input, usual=yard.recipe_key)
     return isinstance(wanted, BakeRequest) and wanted.recipe_key == yard.recipe_key and not wanted.force
 
 
 def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:
-    """None when it is ours."""
+    """Take the lock; return the refusal if another bake holds it."""
     holder = ledger.bake_lock()
     over = holder.run if holder and states.is_over(holder.execution_arn) else None
     if ledger.take_bake_lock(mine, instead_of=over):
@@ -230,7 +231,7 @@ def _job(recipe: Mapping[str, Any]) -> Job:
 
 
 def _values(recipe: Mapping[str, Any], job: Job) -> RunUpdate:
-    """Return what later states read of the run. The builder reads recipe.json, and checks its hash."""
+    """Return the values of the run's row. The builder reads recipe.json and checks its hash."""
     return {
         "kind": "bake",
         **of_job(job),

@@ -1,4 +1,4 @@
-"""Capture of a bake: an image of the builder, tagged with what it holds and how it was tested."""
+"""Capture of a bake: an image of the builder, with tags for its content and its tests."""
 
 import hashlib
 import json

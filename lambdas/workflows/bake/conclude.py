@@ -1,7 +1,6 @@
-"""Conclude of a bake: its outcome, its summary; no image of it is left but the one that hosts start from.
+"""Conclude of a bake: the outcome and summary. Only the published image of the bake remains.
 
-A rule calls it for executions that did not reach this, or failed in it.
-"""
+A rule calls this function for executions that ended before their Conclude or failed in it."""
 
 from dataclasses import replace
 
@@ -29,10 +28,12 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class BakeConcluded(Concluded):
-    """`image` is the one that hosts start from now, `before` the one until then."""
+    """The answer of the bake."""
 
     image: str | None = None
+    """The current image of the yard."""
     before: str | None = None
+    """The current image before this bake."""
 
 
 NEEDS = Needs(
@@ -68,13 +69,13 @@ def handler(given: ConcludeInput) -> BakeConcluded | Concluded | NotConcluded:
         end = _ended(end.spoiled(wrong))
     end.ledger.give_back_bake_lock(run)
     end, summary = end.agreed(_summary(end, given))
-    end.write(unless=None)  # ended above, before what the bake made was discarded
+    end.write(unless=None)  # the end was written above, before the discarding of images
     return serialization.from_json(BakeConcluded, summary)
 
 
 def _ended(end: RunEnd) -> RunEnd:
-    """The run is over from here on: Publish moves nothing any more, so what is not published now never will be. When it
-    ended stays as it is once that is written, be it by another Conclude at the same time."""
+    """Write the end of the run. Publish checks this row, so that an image is never published after the end. A
+    concurrent Conclude may have written the end already."""
     if end.records is None:
         return end
     try:
@@ -97,7 +98,7 @@ def _ended(end: RunEnd) -> RunEnd:
 
 
 def _discard(yard: ImageSettings, end: RunEnd) -> TrainyardError | None:
-    """Retire the images of the bake that are not in use. An image that cannot be retired fails the bake, by name."""
+    """Retire the images of the bake that are not in use. A failure to retire one fails the bake and names the image."""
     run, records = end.run, end.ledger.read(end.run)
     parameters = (yard.image_parameter, yard.previous_image_parameter)
     keep = [ssm.parameter(name) or bake.NO_IMAGE for name in parameters]
@@ -117,7 +118,7 @@ def _discard(yard: ImageSettings, end: RunEnd) -> TrainyardError | None:
 
 
 def _summary(end: RunEnd, given: ConcludeInput) -> BakeSummary:
-    """All that is known; of a bake that Admit could not even write, that it failed and why."""
+    """Return the summary. If Admit could not write the run, the summary contains only the failure."""
     how, last, unretired = end.conclusion, given.outcome, given.unretired
     return bake_summary.summarise(
         replace(end, records=end.ledger.read(end.run)),

@@ -1,4 +1,5 @@
-"""A bake's documents on the builder, one state each: install, test, generalize. Also says why one of them failed."""
+"""The SSM documents of a bake, one state each: install, test, generalize. A call with `explain` returns why one
+failed."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -22,7 +23,7 @@ from trainyard.values.lazy import dataclass
 
 
 class Step(StrEnum):
-    """The documents of a bake, in their order."""
+    """The SSM documents of a bake, in order."""
 
     INSTALL = "install"
     TEST = "test"
@@ -31,11 +32,13 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentInput(AttemptInput):
-    """Wait for the step's document with this `token`, or `explain` why it failed."""
+    """Wait for the SSM document of the step, or explain its failure."""
 
     step: Step
     token: str | None = None
+    """The task token of the wait."""
     explain: Failure | None = None
+    """The failure to explain."""
 
 
 class BakeDocumentSettings(YardSettings):
@@ -67,7 +70,8 @@ NEEDS = Needs(
 
 @entry_point
 def handler(given: DocumentInput) -> Nothing | Caught:
-    """Raises NotRegistered until Systems Manager knows the builder: the workflow asks again."""
+    """Run the SSM document. Raises NotRegistered until the builder is registered in Systems Manager; the workflow then
+    retries."""
     yard, run, attempt, step = environment.read(BakeDocumentSettings), given.run, given.attempt, given.step
     ledger, now = Ledger(yard.table_name), clock()
     if given.explain:
@@ -82,7 +86,7 @@ def handler(given: DocumentInput) -> Nothing | Caught:
 
 
 def _document(yard: BakeDocumentSettings, row: RunRow, step: Step) -> tuple[str, Mapping[str, str]]:
-    """The document of this step, and its parameters."""
+    """Return the SSM document of this step and its parameters."""
     assert row.recipe_sha256 is not None, "an admitted bake has a recipe"
     recipe = {
         "Recipe": f"s3://{yard.bucket_name}/{keys.recipe(row.run)}",
@@ -103,7 +107,8 @@ def _document(yard: BakeDocumentSettings, row: RunRow, step: Step) -> tuple[str,
 def _explain(
     yard: BakeDocumentSettings, records: Records, attempt: int, step: Step, trouble: Trouble
 ) -> Caught:
-    """The failure, with the failed tests or the document's own last word, and with what it printed last."""
+    """Return the failure with the failed tests, the last message of the SSM document or its status, and the end of its
+    output."""
     row = records.waits.get((attempt, step))
     if row is None or row.command is None:
         return Caught.of(trouble)

@@ -1,8 +1,7 @@
 """Publish: point the image parameters at the new image, or back at the previous one.
 
-Where they move is written to the ledger before the first of them does, and never again: a repeated call, or one after
-a crash in between, does the same. Nothing moves once the bake is over.
-"""
+The move is written to the ledger once, before the first parameter changes. A repeated call, also after a crash in
+between, repeats that move. Nothing moves after the end of the bake."""
 
 from datetime import datetime
 
@@ -55,7 +54,7 @@ def handler(given: AttemptInput) -> Baked | RolledBack:
     if (records.run.recipe or {}).get("current", True):
         reason = _moved(yard, moved)
     else:
-        reason = f"{moved.image} is there; {yard.image_parameter} stays {moved.before} (the recipe's current: false)"
+        reason = f"{moved.image} is available; {yard.image_parameter} stays {moved.before} (recipe with current: false)"
     ledger.write(event_row(run, note("published", reason, at=now, attempt=attempt)))
     if attempt in records.attempts:
         reached = f"{moved.image} was made"
@@ -72,18 +71,18 @@ def _moved(yard: ImageSettings, moved: Moved) -> str:
 
 
 def _decided(yard: ImageSettings, ledger: Ledger, records: Records, now: datetime) -> Moved:
-    """Where the parameters move, from now on for good. Raises ImageFailed when they may not."""
+    """Decide on the move and write it to the ledger for good. Raises ImageFailed if the image may not be published."""
     run = records.run.run
     image = records.run.image or ssm.parameter(yard.previous_image_parameter) or bake.NO_IMAGE
     found = images.find(image) if image != bake.NO_IMAGE else None
     if found is None or not found.available or not found.is_of(yard.yard):
         state = found.state if found else "gone"
         raise ImageFailed(
-            f"the image {image} is {state}, so hosts could not start from it; nothing was moved"
+            f"the image {image} is {state}, so hosts cannot start from it; the current image stays"
         )
     moved = Moved(image, ssm.parameter(yard.image_parameter) or bake.NO_IMAGE)
     try:
         ledger.write(run_row(run, {"state": "Publish", "published": moved}, unless="ended"))
     except AlreadyWrittenError as over:
-        raise ImageFailed(f"the bake {run} is over, so its image {image} is not published") from over
+        raise ImageFailed(f"the bake {run} has ended, so its image {image} is not published") from over
     return moved

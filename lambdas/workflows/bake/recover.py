@@ -1,4 +1,4 @@
-"""Recover of a bake: another builder, or stop."""
+"""Recover of a bake: launch another builder, or stop."""
 
 from lambdas.core.images import bake
 from lambdas.core.run.recovery import EndRun, Retry

@@ -1,4 +1,4 @@
-"""Admit of a launch: which image is meant, and which hosts may come of it."""
+"""Admit of dev-host: choose the image and the allowed hosts."""
 
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ from trainyard.values.validation import InputFaults
 class DevHostAdmitSettings(LimitSettings):
     subnet_ids: tuple[str, ...]
     most_hold_hours: float = 0.0
-    """How long a host that a user asks for may run or be held; 0: as long as a launch may ask for."""
+    """The longest run time or hold of a user's host; 0: no limit."""
 
 
 NEEDS = Needs(
@@ -80,14 +80,14 @@ def handler(given: AdmitInput) -> Admitted | Refused:
         return admitting.write(refused, values) or refused
     admitted = Admitted(reason=f"{named} as {' or '.join(job.hardware.instance_types)}")
     answer = slots.admit(admitting, job, mine, values, admitted, limits, known.money)
-    assert not isinstance(answer, Waits), "a launch waits for no place"
+    assert not isinstance(answer, Waits), "a dev host never waits for a slot"
     return answer
 
 
 def _found(
     yard: DevHostAdmitSettings, ledger: Ledger, given: AdmitInput
 ) -> tuple[Job, RunUpdate] | InputFaults:
-    """The job of one host, and what the run's row has of it."""
+    """Return the job of one host and the values of the run's row, or the faults of the request."""
     if isinstance(given.input, Mapping) and "dev" in given.input:
         return _dev(yard, ledger, given, str(given.input["dev"]))
     request = dev_host.read_input(given.input)
@@ -112,7 +112,7 @@ def _found(
 def _dev(
     yard: DevHostAdmitSettings, ledger: Ledger, given: AdmitInput, name: str
 ) -> tuple[Job, RunUpdate] | InputFaults:
-    """As the row says, which signal has written for this run: what an execution's input says is nobody's word."""
+    """Return the job of a user's dev host from the row that signal wrote. The input of the execution is not trusted."""
     row = ledger.dev(name)
     if row is None or row.run != given.run:
         return dev_host.not_asked(name)
@@ -145,7 +145,7 @@ def _job(
 
 
 def _types(yard: DevHostAdmitSettings, image: Image) -> tuple[str, ...]:
-    """The type of the host that was imaged; of a baked image those that its builder could have."""
+    """Return the type of the imaged host; for a baked image, the types of its builder."""
     host = image.tags.get(Tag.TYPE)
     if host:
         return (host,)

@@ -1,4 +1,4 @@
-"""Await: the launched host is there once Systems Manager knows it, since then it can be reached."""
+"""Await: wait until the launched host is registered in Systems Manager, so that users can reach it."""
 
 from lambdas import environment
 from lambdas.aws import ssm
@@ -15,7 +15,7 @@ from trainyard.core.model.errors import HostLost, NotRegistered
 
 
 class HostReached(Answer):
-    """Systems Manager knows the host, so a session on it can begin."""
+    """The host is registered in Systems Manager; sessions can begin."""
 
     kind = "launched"
 
@@ -31,7 +31,8 @@ NEEDS = Needs(
 
 @entry_point
 def handler(given: AttemptInput) -> HostReached:
-    """Raises NotRegistered until then: the workflow asks again. HostLost once EC2 says that the host is gone."""
+    """Check the host. Raises NotRegistered until Systems Manager lists it; the workflow then retries. Raises HostLost
+    once EC2 reports it as gone."""
     run, attempt = given.run, given.attempt
     ledger, now = Ledger(environment.read(YardSettings).table_name), clock()
     records = ledger.known(run)
@@ -40,11 +41,11 @@ def handler(given: AttemptInput) -> HostReached:
     if found and found[0].gone:
         state = found[0].state_and_why
         raise HostLost(f"EC2 says {host} is {state}, before it could be reached")
-    if not found or host not in ssm.online([host]):  # for seconds EC2 does not show what it launched
+    if not found or host not in ssm.online([host]):  # EC2 shows a new host some seconds late
         raise NotRegistered(
-            f"Systems Manager does not know {host} yet: it boots, or hangs, or has no way there"
+            f"{host} is not registered in Systems Manager yet: it boots, hangs, or has no route to it"
         )
-    reason = f"{host} in {found[0].zone} is there; {connect(host, records.run.dev)}"
+    reason = f"{host} in {found[0].zone} is ready; {connect(host, records.run.dev)}"
     ledger.write(
         host_row(run, host, {"address": found[0].address, "ready": attempt, "ready_at": now}),
         attempt_row(run, attempt, {"gang_ready": now}, kept=frozenset({"gang_ready"})),

@@ -1,4 +1,4 @@
-"""Conclude of a launch: its outcome, and how to reach the host. A rule calls it for executions that were cut short."""
+"""Conclude of dev-host: the outcome, and how to reach the host. A rule calls it for executions that were cut short."""
 
 from lambdas import environment
 from lambdas.aws.dynamodb.rows import no_held_row
@@ -19,7 +19,7 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class DevHostConcluded(Concluded):
-    """The host, how to reach it, what it costs, and when it ends at the latest. All fields are None without a host."""
+    """The host with its price and latest end. Without a host, all fields are None."""
 
     image: str | None = None
     instance: str | None = None
@@ -30,10 +30,10 @@ class DevHostConcluded(Concluded):
     price: float | None = None
     until: str | None = None
     held: str | None = None
-    """Until when the host is kept, used or not, if the user asked for that."""
+    """The end of the hold that the user asked for."""
     connect: str | None = None
     dev: str | None = None
-    """The name of a dev host."""
+    """The name of the dev host."""
 
 
 NEEDS = Needs(
@@ -57,7 +57,7 @@ def handler(given: ConcludeInput) -> DevHostConcluded | Concluded | NotConcluded
     summary = dev_host.summarise(end)
     answer = serialization.from_json(DevHostConcluded, summary)
     if answer.instance:
-        # Before the execution is over: patrol would take the host for one that nobody wants.
+        # Tag the host before the execution ends; otherwise patrol would take it for an orphan.
         if answer.dev and Market(str(answer.market)).can_stop:
             instances.keep_disks([answer.instance])
         if answer.held:

@@ -1,4 +1,4 @@
-"""Admit of a snapshot: which host is meant, and whether it can be imaged as it was requested."""
+"""Admit of a snapshot: find the host, and check that it can be imaged as requested."""
 
 from enum import StrEnum
 
@@ -29,7 +29,7 @@ from trainyard.values.validation import Fault, InputFaults
 
 
 class Rest(StrEnum):
-    """What comes before CreateImage."""
+    """The action before CreateImage."""
 
     PAUSE = "pause"
     STOP = "stop"
@@ -60,7 +60,7 @@ def handler(given: AdmitInput) -> SnapshotAdmitted | Refused:
     if taken := admitting.taken():
         return taken
     admitted = ledger.run(run)
-    if admitted and admitted.imaging:  # a repeated call: the host may be at rest by now, and not as it was
+    if admitted and admitted.imaging:  # a repeated call: the host may be paused or stopped by now
         return _answer(admitted.imaging)
     if said := admission.told_refusal(given):
         refused = Refused(SnapshotRefused.__name__, said)
@@ -87,7 +87,7 @@ def _attempt(host: Instance) -> AttemptUpdate:
 
 
 def _found(yard: YardSettings, ledger: Ledger, given: AdmitInput) -> tuple[Imaging, Instance] | InputFaults:
-    """The snapshot as it will be made, and its host."""
+    """Return the planned snapshot and its host, or the faults of the request."""
     request = snapshot.read_input(given.input)
     if isinstance(request, InputFaults):
         return request
@@ -104,10 +104,10 @@ def _found(yard: YardSettings, ledger: Ledger, given: AdmitInput) -> tuple[Imagi
 
 
 def _assigned(ledger: Ledger, request: SnapshotRequest) -> str | InputFaults:
-    """The instance that the run's last attempt has in this assignment; a run without a job's roles has one host."""
+    """Return the instance with this role in the run's last attempt. A run without roles has one host."""
     records = ledger.read(str(request.run))
     if records is None or records.job is None:
-        return snapshot.refused(Fault("run", f"the yard knows no run {request.run} that has launched hosts"))
+        return snapshot.refused(Fault("run", f"no run {request.run} of this yard has launched hosts"))
     last = max(records.attempts, default=0)
     return snapshot.assigned(request, gang.assignments(records.job, records.members(last)))
 
@@ -143,7 +143,7 @@ def _records_of(ledger: Ledger, host: Instance) -> Records | None:
 
 
 def _step(yard: YardSettings, records: Records | None) -> int | None:
-    """The step of the run's last checkpoint."""
+    """Return the step of the run's last checkpoint."""
     if records is None or records.run.kind != "train":
         return None
     key = keys.latest_checkpoint(records.run.run)

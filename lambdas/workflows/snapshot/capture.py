@@ -1,4 +1,4 @@
-"""Capture: an image of a host that is at rest, of a snapshot or at the end of a run. A paused program then goes on."""
+"""Capture: an image of a quiesced host, for a snapshot or at the end of a run. A paused program then continues."""
 
 from lambdas import environment
 from lambdas.aws import ssm
@@ -38,7 +38,7 @@ def handler(given: WaitInput) -> Nothing:
     entered = waits.enter(Ledger(yard.table_name), run, attempt, "capture", given.token, clock())
     attempts.refuse_denied(entered.records, attempt)
     imaging, asks = entered.records.run.imaging, entered.row is None
-    assert imaging is not None, "Admit or Generalize has said which host"
+    assert imaging is not None, "Admit or Generalize has chosen the host"
     gone = waits.gone(imaging.instance) if asks and imaging.was_running and not imaging.stops else None
     if gone:
         raise HostLost(f"{gone}, before it was imaged")
@@ -59,12 +59,11 @@ def handler(given: WaitInput) -> Nothing:
 
 
 def _wake(yard: CaptureSettings, entered: Entered, host: str) -> None:
-    """EC2 has taken the order: the program goes on. Where it cannot be told to, it does so by itself."""
+    """Resume the program once EC2 has started the image. A program that cannot be resumed from here continues by
+    itself."""
     try:
         ssm.send(yard.resume_document, [host], {}, comment=f"{entered.run} resume")
-        reason = f"the program on {host} goes on"
+        reason = f"the program on {host} continues"
     except StartFailed as unreached:
-        reason = (
-            f"{host} cannot be told that its program may go on, which it will by itself: {unreached.reason}"
-        )
+        reason = f"the program on {host} could not be resumed and will continue by itself: {unreached.reason}"
     entered.ledger.write(event_row(entered.run, note("resumed", reason, at=clock(), attempt=entered.attempt)))

@@ -1,4 +1,4 @@
-"""Conclude of a snapshot: its outcome and its summary. A rule calls it for executions that never reached it."""
+"""Conclude of a snapshot: the outcome and summary. A rule calls this function for executions that ended before it."""
 
 from lambdas import environment
 from lambdas.aws.ec2 import images
@@ -45,6 +45,6 @@ def handler(given: ConcludeInput) -> SnapshotConcluded | Concluded | NotConclude
 
 
 def _made(row: RunRow | None) -> str | None:
-    """The image, if there is one to start from: Undo retires any other, be it at this very moment."""
+    """Return the image if it is available. Undo retires any other, perhaps at this moment."""
     found = images.find(row.image) if row and row.image else None
     return found.id if found and found.available else None

@@ -1,4 +1,4 @@
-"""Fate: a host is stopped before it is imaged, and kept, stopped or terminated once its image is available."""
+"""Fate: stop a host before it is imaged; keep, stop or terminate it once its image is available."""
 
 from enum import StrEnum
 from typing import ClassVar, assert_never
@@ -19,7 +19,7 @@ from trainyard.values.lazy import dataclass
 
 
 class Fate(StrEnum):
-    """Stop the host before it is imaged, or do with it afterwards what was asked for."""
+    """The call before the image, or the call after it."""
 
     STOP = "stop"
     FATE = "fate"
@@ -69,7 +69,7 @@ def handler(given: FateInput) -> Stopped | Imaged:
 
 
 def _stop(ledger: Ledger, run: str, imaging: Imaging) -> Stopped:
-    """Raises StillStopping until the host is stopped: the workflow asks again."""
+    """Stop the host. Raises StillStopping until it is stopped; the workflow then retries."""
     state = _state(imaging.instance)
     if state == "stopped":
         ledger.write(event_row(run, note("stopped", f"{imaging.instance} is stopped", at=clock())))
@@ -82,11 +82,11 @@ def _stop(ledger: Ledger, run: str, imaging: Imaging) -> Stopped:
         _stop_host(imaging.instance)
     elif state != "stopping":
         raise HostLost(f"EC2 says {imaging.instance} is {state}, before it was imaged")
-    raise StillStopping(f"{imaging.instance} was told to stop and is {state} yet, not stopped; EC2 says why")
+    raise StillStopping(f"{imaging.instance} was ordered to stop and is still {state}; EC2 gives the reason")
 
 
 def _end(ledger: Ledger, records: Records, imaging: Imaging) -> Imaged:
-    """Only with an image that EC2 calls available: the host is all there is until then."""
+    """Carry out the fate of the host, but only after its image is available: until then the host has the only copy."""
     run, image = records.run.run, images.find(str(records.run.image))
     if image is None or not image.available:
         state = image.state if image else "gone"
@@ -100,7 +100,7 @@ def _end(ledger: Ledger, records: Records, imaging: Imaging) -> Imaged:
 def _done(imaging: Imaging) -> str:
     host, state = imaging.instance, _state(imaging.instance)
     if state in ("gone", "shutting-down", "terminated"):
-        return "the host has ended"
+        return "the host ended before"
     match imaging.then:
         case Then.TERMINATE:
             instances.all_done(instances.terminate([host]))
@@ -113,13 +113,13 @@ def _done(imaging: Imaging) -> str:
             if imaging.stops and state == "stopped":
                 instances.all_done(instances.start([host]))
                 return "the host is started again"
-            return "the host is as it was"
+            return "the host is unchanged"
         case _:
             assert_never(imaging.then)
 
 
 def _stop_host(host: str) -> None:
-    """Started again, it keeps its disk also when it shuts itself down."""
+    """Stop the host. It keeps its disk, even if it shuts itself down after a later start."""
     instances.keep_disks([host])
     instances.all_done(instances.stop([host]))
 

@@ -1,4 +1,4 @@
-"""Quiesce: a document brings a disk to rest before it is imaged: pause for a snapshot, generalize after a run."""
+"""Quiesce: an SSM document brings a disk to rest before it is imaged."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -25,7 +25,7 @@ from trainyard.values.lazy import dataclass
 
 
 class Quiesce(StrEnum):
-    """The document that brings a disk to rest: pause for a snapshot, generalize after a run."""
+    """The SSM document: pause for a snapshot, generalize after a run."""
 
     PAUSE = "pause"
     GENERALIZE = "generalize"
@@ -62,7 +62,8 @@ NEEDS = Needs(
 
 @entry_point
 def handler(given: QuiesceInput) -> Nothing:
-    """Raises NotRegistered until Systems Manager knows the host, HostLost once EC2 says that it is gone."""
+    """Run the SSM document. Raises NotRegistered until the host is registered in Systems Manager, HostLost once EC2
+    reports it as gone."""
     yard, run, attempt, step = environment.read(QuiesceSettings), given.run, given.attempt, given.step
     ledger, now = Ledger(yard.table_name), clock()
     entered = waits.enter(ledger, run, attempt, step, given.token, now)
@@ -90,7 +91,7 @@ def _document(yard: QuiesceSettings, step: Quiesce) -> tuple[str, Mapping[str, s
 
 
 def _of_run(yard: QuiesceSettings, records: Records, attempt: int) -> Imaging:
-    """What `after.image` asks for: the chief becomes an image of its job's family."""
+    """Return the imaging for `after.image`: the chief becomes an image of the job's family."""
     run, job, host = records.run.run, records.job, _chief(records, attempt)
     assert job is not None, "an admitted run has a job"
     parent = records.plan.image if records.plan else str(records.run.image_id)
@@ -108,9 +109,9 @@ def _of_run(yard: QuiesceSettings, records: Records, attempt: int) -> Imaging:
 
 
 def _chief(records: Records, attempt: int) -> HostRow:
-    """The chief; where it is gone, the first by its role that lives."""
+    """Return the chief, or the first live host by role if the chief is gone."""
     living = (host for _, host in records.assigned(attempt) if host.lives)
     first = next(living, None)
     if first is None:
-        raise ImageFailed("the job asks for an image, but no host of its last attempt lives to make one of")
+        raise ImageFailed("the job asks for an image, but every host of its last attempt has ended")
     return first

@@ -1,7 +1,6 @@
-"""Undo: an image that was not to be is gone, and its host is as it was. After a failure, and it may run twice.
+"""Undo: remove the image of a failed execution and restore its host. The call may be repeated.
 
-The workflows call it, and a rule for executions that did not end well.
-"""
+The workflows call this function, and a rule calls it for executions that did not succeed."""
 
 from lambdas import environment
 from lambdas.aws import ssm
@@ -25,9 +24,10 @@ class UndoSettings(YardSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class UndoInput(RunInput):
-    """A rule names the execution: only an image of that execution is undone."""
+    """The run whose image is undone."""
 
     execution: str | None = None
+    """The execution, in calls by a rule. Only images of that execution are undone."""
 
 
 class Undone(Answer):
@@ -48,7 +48,8 @@ NEEDS = Needs(
 
 @entry_point
 def handler(given: UndoInput) -> Undone:
-    """Raises StillStopping while the host cannot be started again yet: the workflow, or Lambda, calls again."""
+    """Undo the imaging. Raises StillStopping while the host cannot be started yet; the workflow or Lambda then
+    retries."""
     yard = environment.read(UndoSettings)
     ledger, run = Ledger(yard.table_name), given.run
     records = ledger.read(run)
@@ -59,16 +60,16 @@ def handler(given: UndoInput) -> Undone:
     for undo in (_wake, _discard, _restart):
         try:
             done += undo(yard, ledger, records, imaging)
-        except TrainyardError as error:  # the rest must be undone all the same
+        except TrainyardError as error:  # continue with the rest, and raise the first error at the end
             wrong.append(error)
-    ledger.write(event_row(run, note("undone", "; ".join(done) or "nothing was to be undone", at=clock())))
+    ledger.write(event_row(run, note("undone", "; ".join(done) or "nothing had to be undone", at=clock())))
     if wrong:
         raise wrong[0]
     return Undone(reason="; ".join(done))
 
 
 def _discard(yard: UndoSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
-    """Retire each image of this execution that is not available, also one that EC2 does not list yet."""
+    """Retire each image of this execution that is not available, even if EC2 does not list it yet."""
     run, done, shown = records.run.run, [], images.of_yard(yard.yard)
     asked = [image.id for image in shown if image.execution == run and not image.available]
     if records.run.image and records.run.image not in {image.id for image in shown}:
@@ -81,25 +82,23 @@ def _discard(yard: UndoSettings, ledger: Ledger, records: Records, imaging: Imag
 
 
 def _wake(yard: UndoSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
-    """A program that was paused goes on; where it cannot be told to, it does so by itself."""
+    """Resume a paused program. A program that cannot be resumed from here continues by itself."""
     if not imaging.pauses or (records.run.attempt, "pause") not in records.waits:
         return []
     try:
         ssm.send(yard.resume_document, [imaging.instance], {}, comment=f"{records.run.run} resume")
     except StartFailed as unreached:
-        logger.warning("the program on %s goes on by itself: %s", imaging.instance, unreached.reason)
+        logger.warning("the program on %s continues by itself: %s", imaging.instance, unreached.reason)
         return []
-    return [f"the program on {imaging.instance} goes on"]
+    return [f"the program on {imaging.instance} continues"]
 
 
 def _restart(yard: UndoSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
-    """A host that was stopped for the image alone."""
+    """Start a host that was stopped only for the image."""
     found = instances.of_ids([imaging.instance]) if imaging.stops else ()
     state = found[0].state if found else None
     if state == "stopping":
-        raise StillStopping(
-            f"{imaging.instance} is on its way down and will be started again once it is stopped"
-        )
+        raise StillStopping(f"{imaging.instance} is still stopping; it is started again once it is stopped")
     if state != "stopped":
         return []
     instances.all_done(instances.start([imaging.instance]))

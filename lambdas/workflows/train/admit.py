@@ -1,4 +1,4 @@
-"""Admit: read and check the job, and what it points to in the bucket; write the run to the ledger."""
+"""Admit: check the job and everything that it names in the bucket; write the run to the ledger."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -38,28 +38,31 @@ from trainyard.values.validation import Fault, InputFaults
 
 @dataclass(frozen=True, kw_only=True)
 class ToPlan(Answer):
-    """A dry run of a job without faults. `warnings`: what of it will probably fail."""
+    """A dry run of a job without faults."""
 
     kind = "dry_run"
     job: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
+    """Parts of the job that will probably fail."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotPlanned(Answer):
-    """A dry run of a job that would be refused: the error and every reason."""
+    """A dry run of a job that would be refused, with every reason."""
 
     kind = "not_planned"
     error: str
 
 
 class TrainAdmitSettings(LimitSettings):
-    """The yard's limits of runs; 0: none, but for `most_pool_hosts`, of which there are none then. `when_full`: `wait`
-    or `refuse`."""
+    """The yard's limits."""
 
     most_runs: int = 0
+    """The most training runs at once; 0: no limit."""
     most_pool_hosts: int = 0
+    """The most hosts in the warm pool; 0: none."""
     when_full: str = "wait"
+    """`wait` or `refuse`."""
     data_buckets: tuple[str, ...] = ()
     """Other buckets that runs may read, as the setting of the yard names them."""
 
@@ -125,7 +128,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
 def _to_plan(
     yard: TrainAdmitSettings, admitting: Admission, job: Job | InputFaults, warnings: tuple[str, ...]
 ) -> ToPlan | NotPlanned:
-    """A dry run writes nothing and takes no slot."""
+    """Answer a dry run, which writes nothing and takes no slot."""
     if isinstance(job, InputFaults):
         refused: Refused | None = admitting.refused(job)
     else:
@@ -143,10 +146,10 @@ def _most_dollars(yard: TrainAdmitSettings, job: Job, known: Known) -> float:
 
 
 def _asked_for(source: JobSource | InputFaults, job: Job | InputFaults, run: str) -> RunUpdate:
-    """By whom, as far as IAM vouches for it, and by which file.
+    """Return the submitter, as far as IAM authenticates them, and the job file.
 
-    The upload of a version of a file starts one run, of one name; Step Functions and the ledger give it once. An
-    execution of another name was started by hand, by a user who may not be the one whose file it is."""
+    The upload of a file version starts one run with a name derived from it, which Step Functions and the ledger accept
+    once. An execution with another name was started by hand, perhaps not by the owner of the file."""
     if isinstance(source, InputFaults):
         return {"submitter": submitter.UNKNOWN}
     version = source.version_id or source.etag or ""
@@ -175,8 +178,8 @@ def _limits(yard: TrainAdmitSettings) -> YardLimits:
 def _checked(
     source: JobSource | InputFaults, yard: TrainAdmitSettings, limits: YardLimits, asked: datetime
 ) -> tuple[Job | InputFaults, tuple[str, ...]]:
-    """The job without faults, also without those that only the bucket, Parameter Store or the yard's limits show; and
-    what of it will probably fail."""
+    """Return the job, or its faults, including those that only the bucket, Parameter Store or the limits of the yard
+    reveal; and warnings about parts that will probably fail."""
     if isinstance(source, InputFaults):
         return source, ()
     parsed = _parsed(source, yard.bucket_name)
@@ -225,7 +228,7 @@ def _owner_of_work(run: str, new: Job, yard_bucket: str) -> tuple[str | Fault, C
 
 
 def _document(yard_bucket: str, key: str) -> Mapping[str, Any] | None:
-    """None also for what is no document: a program may have written it."""
+    """Return the JSON object; None if it is missing or malformed, because a program may have written it."""
     try:
         return s3.get_json(yard_bucket, key)
     except ValueError:
@@ -233,7 +236,7 @@ def _document(yard_bucket: str, key: str) -> Mapping[str, Any] | None:
 
 
 def _go_on_from(earlier: str, run: str, yard_bucket: str) -> None:
-    """The run's first checkpoint is the other's last: it stays where it is, and is restored from there."""
+    """Make the last checkpoint of the earlier run the first of this one. Its files stay where they are."""
     latest = _document(yard_bucket, keys.latest_checkpoint(earlier))
     if latest:
         s3.put_json_once(yard_bucket, keys.latest_checkpoint(run), {**latest, "before": []})

@@ -1,4 +1,4 @@
-"""AwaitHosts: wait until the whole gang is there. Also names who is missing when a wait was too long."""
+"""AwaitHosts: wait for the whole gang. The function also explains an overdue AwaitHosts or Train."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -32,7 +32,7 @@ from trainyard.values.lazy import dataclass
 
 
 class Overdue(StrEnum):
-    """The state that has waited too long."""
+    """The overdue state."""
 
     AWAIT_HOSTS = "AwaitHosts"
     TRAIN = "Train"
@@ -40,15 +40,17 @@ class Overdue(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class AwaitHostsInput(AttemptInput):
-    """Wait with this `token`, or say why the wait of the state that is `overdue` was too long."""
+    """Wait for the gang, or explain an overdue state."""
 
     token: str | None = None
+    """The task token of the wait."""
     overdue: Overdue | None = None
+    """The state to explain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alive(Answer):
-    """The answer of the look at an overdue Train if the attempt goes on: Train waits again, for these seconds."""
+    """The answer for an overdue Train whose attempt continues. Train waits again for these seconds."""
 
     kind = "alive"
     train_seconds: int
@@ -56,8 +58,8 @@ class Alive(Answer):
 
 
 FRESH = deadlines.HEARTBEAT - timedelta(seconds=30)
-"""The oldest sign of life that counts. A host leaves one a minute; of a host that is lost, the last one is older than
-HEARTBEAT by then, on a clock that may be half a minute ahead."""
+"""The highest age of a sign of life. A host leaves one a minute. The last sign of a lost host is older than HEARTBEAT
+by then, even if its clock is half a minute ahead."""
 NEEDS = Needs(
     YardSettings,
     (
@@ -95,8 +97,8 @@ def handler(given: AwaitHostsInput) -> Nothing | Caught | Finished | Alive:
 def _overdue(
     yard: YardSettings, ledger: Ledger, run: str, attempt: int, state: Overdue, now: datetime
 ) -> Caught | Finished | Alive:
-    """Return the failure in facts, in place of a timeout that names no host: EC2, the bucket and the ledger are asked.
-    Return Finished if the attempt is over and only the news of it was lost, Alive if it goes on."""
+    """Explain an overdue state from EC2, the bucket and the ledger, because a timeout names no host. Return Finished if
+    the attempt has ended and only its event was lost, Alive if it continues."""
     records = ledger.known(run)
     known = records.attempts[attempt].ending is not None
     if state is Overdue.TRAIN and not known:
@@ -106,8 +108,10 @@ def _overdue(
         return Finished(reason=row.reason or "the program finished", step=row.to_step)
     trouble = trouble_of(row)
     if state is Overdue.TRAIN and trouble is None and (sign := _sign_of_life(yard, records, attempt, now)):
-        reason = f"no event of a host has come for {deadlines.HEARTBEAT.total_seconds():g} s, but the chief's host "
-        reason += f"has left a sign of life in the bucket at {sign:%H:%M:%S} UTC: the attempt goes on"
+        reason = (
+            f"no event of a host arrived for {deadlines.HEARTBEAT.total_seconds():g} s, but the chief's host "
+        )
+        reason += f"left a sign of life in the bucket at {sign:%H:%M:%S} UTC; the attempt continues"
         ledger.write(event_row(run, note("overdue", reason, at=now, attempt=attempt)))
         lasts, silent = deadlines.train_timeouts(records, attempt, now)
         return Alive(reason=reason, train_seconds=lasts, heartbeat_seconds=silent)
@@ -128,9 +132,10 @@ def _overdue(
 def _hear_what_was_left(
     yard: YardSettings, ledger: Ledger, records: Records, attempt: int, now: datetime
 ) -> Records:
-    """Do what signal would have done had the hosts' last words reached it; the records as they are then.
+    """Handle the signals in the bucket as signal would have done; return the records after that.
 
-    Step Functions does not wait any more, and says so here first: so nobody is answered, and nobody asked to leave."""
+    Step Functions no longer waits, and the task counts as answered first. Therefore no task is answered, and no host is
+    asked to leave."""
     run, token = records.run.run, records.waiting(attempt, ("train",))
     if token:
         ledger.write(answered_row(run, token, now))
@@ -138,13 +143,13 @@ def _hear_what_was_left(
     for left in left_signals.endings_of(yard.bucket_name, run, attempt):
         signal = left.sent.signal
         if isinstance(signal, signals.Ending) and (left.sent.run, left.sent.attempt) == (run, attempt):
-            logger.info("%s was left: %s", signal.word, endings.handle(heard, left.sent, signal, now))
+            logger.info("%s in the bucket: %s", signal.word, endings.handle(heard, left.sent, signal, now))
     return ledger.known(run)
 
 
 def _sign_of_life(yard: YardSettings, records: Records, attempt: int, now: datetime) -> datetime | None:
-    """Return when the attempt was last seen to go on, if that is so recent that only its events can be missing: the bus
-    or the ledger was down. Return None if a host has left it or is gone, or if its time is used up."""
+    """Return the time of the last sign of life if it is so recent that only events can be missing, because the bus or
+    the ledger was down. Return None if a host has left or is gone, or if the time of the run is used up."""
     left = list(left_signals.of_attempt(yard.bucket_name, records.run.run, attempt))
     progress = records.run.progress or {}
     seen = [each.at for each in left if not each.is_ending]
@@ -159,7 +164,8 @@ def _sign_of_life(yard: YardSettings, records: Records, attempt: int, now: datet
 
 
 def _as_nobody_was_asked(trouble: Trouble, records: Records, attempt: int) -> Trouble:
-    """Hosts that are in this attempt still cannot go on into the next one: then a whole gang is launched."""
+    """Return the trouble of an attempt whose hosts were not asked to leave. Hosts that are still in it cannot join the
+    next attempt, so a whole gang is launched."""
     staying = set(silent_hosts.those_within(records, attempt)) - set(trouble.lost)
     trained = (attempt, "train") in records.tokens
     return replace(trouble, lost=(), all_well=False) if trained and staying else trouble
@@ -177,7 +183,7 @@ def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     verdict = readiness.assess(ids, ready=ready, lost=lost, now=now, deadline=now)
     if isinstance(verdict, readiness.Failed):
         return Trouble(error=verdict.error, reason=verdict.reason, lost=verdict.lost)
-    return Trouble(error="HostsNotReady", reason=f"{verdict.reason}, but nobody heard of it in time")
+    return Trouble(error="HostsNotReady", reason=f"{verdict.reason}, but its event did not arrive in time")
 
 
 def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
@@ -185,7 +191,7 @@ def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     lost = _reasons(_gone(records, attempt))
     if lost:
         each = "; ".join(f"{host}: {why}" for host, why in lost.items())
-        reason = f"hosts are gone and no event told of it ({each})"
+        reason = f"hosts are gone and their events were lost ({each})"
         return Trouble(error="HostLost", reason=reason, lost=tuple(lost), step=step)
     over = deadlines.used_up(records, attempt, now, step=step)
     if over:
@@ -196,7 +202,7 @@ def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
 
 
 def _gone(records: Records, attempt: int) -> tuple[Instance, ...]:
-    """Members of the gang that EC2 says are going or gone."""
+    """Return the members of the gang that EC2 reports as ending or gone."""
     members = {host.instance for host in records.members(attempt)}
     return tuple(host for host in instances.of_ids(members) if host.gone)
 
@@ -206,7 +212,8 @@ def _reasons(gone: Collection[Instance]) -> dict[str, str]:
 
 
 def _barred(records: Records, gone: Collection[Instance]) -> Trouble | None:
-    """A host that EC2 could not start for a fault of whoever launched it, as signal judges it, too."""
+    """Return the trouble of hosts that EC2 could not start because of a wrong launch request. Signal decides the same
+    way."""
     why = {host.id: attempts.could_not_start(records.hosts[host.id], host) for host in gone}
     lost = {host: reason for host, reason in why.items() if reason}
     if not lost:

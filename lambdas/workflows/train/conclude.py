@@ -1,7 +1,6 @@
-"""Conclude: summary, timeline and notification; the outcome on which the workflow succeeds or fails.
+"""Conclude: write summary and timeline, send the notification, decide on the outcome of the workflow.
 
-A rule calls it for executions that were cut short, which never reach their own Conclude.
-"""
+A rule calls this function for executions that ended before their Conclude."""
 
 import re
 from collections.abc import Collection
@@ -64,7 +63,7 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
 
 
 def _blamed(end: RunEnd) -> RunEnd:
-    """Where the program failed on several hosts, with the failure that tells most and what each of the others said."""
+    """Choose the most telling failure if the program failed on several hosts, and list the failures of the others."""
     records, how = end.records, end.conclusion
     row = records.attempts.get(records.run.attempt) if records else None
     told = trouble_of(row) if row else None
@@ -78,7 +77,7 @@ def _blamed(end: RunEnd) -> RunEnd:
 
 
 def _doubted(end: RunEnd) -> RunEnd:
-    """The same end with what speaks against it in its reason, where every list reads it."""
+    """Return the end with its caveats in the reason, which every list shows."""
     if not end.but:
         return end
     return replace(end, conclusion=replace(end.conclusion, reason=f"{BUT}{'; '.join(end.but)}"))
@@ -105,7 +104,7 @@ def _failures(end: RunEnd, records: Records, attempt: int) -> list[Failure]:
 
 
 def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:
-    """Add how to continue to the reason of a run that has not succeeded and has left a checkpoint or outputs."""
+    """Add to the reason of a failed run how to continue from its checkpoint or outputs."""
     job, prefix = end.records.job if end.records else None, keys.outputs(end.run)
     conclusion = outcome.resumable(
         end.conclusion,
@@ -119,8 +118,8 @@ def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:
 
 
 def _has_checkpoint(end: RunEnd, objects: Collection[str]) -> bool:
-    """Return True if every file of the run's last checkpoint is in the bucket. It may be another run's, and a program
-    may have written anything there."""
+    """Return True if every file of the run's last checkpoint is in the bucket. The checkpoint may belong to another
+    run, and a program may have written malformed files."""
     latest = keys.latest_checkpoint(end.run)
     if latest not in objects:
         return False
@@ -132,14 +131,14 @@ def _has_checkpoint(end: RunEnd, objects: Collection[str]) -> bool:
         files = (s3.get_json(end.bucket, f"{key}.json") or {})["files"].values()
         needed = {f"{folder}{stored[3]}" for stored in files}
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        logger.warning("%s names no checkpoint: %s", latest, error)
+        logger.warning("%s is not a valid checkpoint: %s", latest, error)
         return False
     own = folder.startswith(keys.run(end.run))
     return needed <= set(objects if own else s3.keys(end.bucket, folder))
 
 
 def _outputs(end: RunEnd, objects: Collection[str]) -> list[dict[str, Any]]:
-    """Read what each host reports of the outputs that it has kept. A report that is no document counts as none."""
+    """Read the report of each host about the outputs that it kept. Malformed reports are skipped."""
     prefix = keys.outputs_of(end.run)
     reports = []
     for key in objects:
@@ -147,7 +146,7 @@ def _outputs(end: RunEnd, objects: Collection[str]) -> list[dict[str, Any]]:
             try:
                 report = s3.get_json(end.bucket, key)
             except ValueError as error:
-                logger.warning("the summary goes without %s: %s", key, error)
+                logger.warning("the summary lacks %s: %s", key, error)
                 continue
             if report:
                 reports.append(report)
@@ -155,11 +154,11 @@ def _outputs(end: RunEnd, objects: Collection[str]) -> list[dict[str, Any]]:
 
 
 def _metrics(end: RunEnd, objects: Collection[str]) -> dict[str, Any] | None:
-    """Of a program that finished, whatever became of the run afterwards. What is none costs a run its metrics alone."""
+    """Read the metrics of a program that finished, whatever happened afterwards. Malformed metrics are skipped."""
     key = keys.metrics(end.run)
     finished = any(attempt.ending is Ending.FINISHED for attempt in end.attempts)
     try:
         return s3.get_json(end.bucket, key) if finished and key in objects else None
     except ValueError as error:
-        logger.warning("the summary goes without %s: %s", key, error)
+        logger.warning("the summary lacks %s: %s", key, error)
         return None

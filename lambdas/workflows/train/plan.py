@@ -1,4 +1,5 @@
-"""Plan: gather quotas, prices, zones and the image; decide which pools to try, in which order, until when."""
+"""Plan: read quotas, prices, zones and the image; decide on the capacity pools to try, their order, and the
+deadline."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -32,28 +33,31 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class PlanInput(RunInput):
-    """The run to plan, or the `job` of a dry run, which is not in the ledger."""
+    """The run to plan, or the job of a dry run."""
 
     job: Mapping[str, Any] | None = None
+    """The job of a dry run, which is not in the ledger."""
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook(Answer):
-    """What a run of the job would try: `plan` as in plan.json, and how many vCPUs each quota that counts has.
-    `pool_dollars`: what those hosts may cost, in the first pool, that would wait for another run; None where none
-    do."""
+    """The plan of a dry run."""
 
     kind = "outlook"
     plan: Mapping[str, Any]
+    """The content of plan.json."""
     quotas: Mapping[str, float]
+    """The number of vCPUs in each relevant quota."""
     warnings: tuple[str, ...] = ()
     pool_dollars: float | None = None
+    """The highest cost of hosts that wait in the warm pool after the run, in the first capacity pool; None if none
+    wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What later states route on and what Recover, which may read nothing, has to know."""
+    """The values that later states choose by, and those that Recover needs, which may read nothing itself."""
 
     kind: ClassVar[str] = "planned"
     hosts: int
@@ -68,7 +72,7 @@ class PlanSettings(YardSettings):
     subnet_ids: tuple[str, ...]
     aws_region: str
     volume_initialization_rate: int
-    """MiB/s, the most that is asked for a disk."""
+    """The highest rate for fetching a disk, in MiB/s."""
 
 
 FOR_BUILDERS = Needs(
@@ -79,7 +83,7 @@ FOR_BUILDERS = Needs(
         may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem"),
     ),
 )
-"""Plan of a bake: its recipe names the image."""
+"""The needs of Plan in a bake, whose recipe names the image."""
 NEEDS = FOR_BUILDERS._replace(grants=(*FOR_BUILDERS.grants, may("use the image parameter", "GetParameter")))
 
 
@@ -116,13 +120,14 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
             ),
         )
     except AlreadyWrittenError:
-        logger.info("another call has planned %s meanwhile", run)
+        logger.info("another call planned %s in the meantime", run)
         made = ledger.known(run).plan or made
     return _planned(yard.bucket_name, records.run, job, made)
 
 
 def _planned(bucket: str, run: RunRow, job: Job, plan: Plan) -> Planned:
-    """Answer with the plan in the ledger. Conclude's plan.json, which has more, is not replaced by a late call."""
+    """Return the plan in the ledger, and write plan.json once. A late call does not replace the longer plan.json of
+    Conclude."""
     s3.put_json_once(bucket, keys.plan(run.run), serialization.to_json(plan))
     return Planned(
         hosts=plan.gang,
@@ -140,7 +145,7 @@ def _deadline(run: RunRow, job: Job) -> datetime:
 def _outlook(
     job: Job, warnings: tuple[str, ...], yard: PlanSettings, ledger: Ledger, now: datetime
 ) -> Outlook | Refused:
-    """What a run of the job would try. Nothing is written anywhere."""
+    """Answer a dry run. Nothing is written."""
     inputs = _inputs(None, job, yard, Prices(yard.aws_region, ledger.prices()), now)
     made = candidates.make_plan(job, inputs, now=now)
     if isinstance(made, candidates.NoPlan):
@@ -180,7 +185,7 @@ def _inputs(
 
 
 def _image(image_id: str | None, job: Job, yard: PlanSettings, submitter: str | None) -> ImageReference:
-    """`image_id` is the run's own, of one that has no other choice."""
+    """Return the image of the run: its own `image_id`, the image that its job names, or the yard's current one."""
     named: str | Mapping[str, str] | None
     others: tuple[Image, ...] = ()
     if image_id is not None:
@@ -198,7 +203,7 @@ def _image(image_id: str | None, job: Job, yard: PlanSettings, submitter: str | 
 
 
 def _found(named: str | Mapping[str, str] | None, others: tuple[Image, ...]) -> Image | None:
-    """`others`: where the job names it, the yard's."""
+    """Return the named image; `others` are the yard's images if the job names it."""
     if isinstance(named, str) and named.startswith("ami-"):
         return images.find(named)
     return image.select_image(named, others) if named and others else None

@@ -1,4 +1,4 @@
-"""Recover: another attempt, and with which hosts, or stop."""
+"""Recover: decide on another attempt and its hosts, or stop."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Train: say who is who, order the gang to start, and wait. What its hosts say is the heartbeat."""
+"""Train: assign the roles, order the gang to start, and wait. Signals of its hosts are the heartbeat."""
 
 from datetime import datetime
 
@@ -46,7 +46,7 @@ def handler(given: WaitInput) -> Nothing:
     ledger, now = Ledger(yard.table_name), clock()
     records = attempts.await_news(ledger, run, attempt, "train", given.token, now, state="Train")
     if attempts.settle(ledger, records, attempt, now) or records.attempts[attempt].started:
-        return Nothing()  # it has ended, or goes on although no event has come for long
+        return Nothing()  # the attempt has ended, or it continues after a long time without an event
     cluster = _cluster(records, attempt, yard.bucket_name, now)
     hosts = [assignment.instance for assignment in cluster.assignments]
     checkpoint = cluster.checkpoint
@@ -63,7 +63,7 @@ def handler(given: WaitInput) -> Nothing:
     )
     reason = f"{'one host starts' if len(hosts) == 1 else f'{len(hosts)} hosts start'} {where}"
     if out_of_reach:
-        reason += f"; ordered by the bucket alone, out of Systems Manager's reach: {', '.join(out_of_reach)}"
+        reason += f"; ordered only through the bucket, without Systems Manager: {', '.join(out_of_reach)}"
     entry = note("starting", reason, at=now, attempt=attempt, hosts=hosts, from_step=resumed)
     ledger.write(
         attempt_row(run, attempt, {"from_step": resumed}),
@@ -74,39 +74,41 @@ def handler(given: WaitInput) -> Nothing:
 
 
 def _end_unstarted(ledger: Ledger, run: str, attempt: int, now: datetime) -> None:
-    """The gang was asked to leave before it was started. Where that is since hosts go, nobody else would say so: none
-    has a program that could leave. Who asks for another reason ends the attempt, too."""
+    """End an attempt whose gang was asked to leave before it was started, because hosts are ending. No program runs
+    that could report its end. A request for another reason ends the attempt itself."""
     records = ledger.known(run)
     going = {host.instance: host.going for host in records.members(attempt) if host.going}
     if not going or records.attempts[attempt].started:
         return
     each = "; ".join(f"{host}: {why}" for host, why in going.items())
-    reason = f"the gang was asked to leave before it was started, since hosts are going away ({each})"
+    reason = (
+        f"the gang was asked to leave before it was started, because hosts were interrupted or lost ({each})"
+    )
     trouble = Trouble(error="Interrupted", reason=reason, lost=tuple(going))
     entry = note("interrupted", reason, at=now, attempt=attempt, lost=list(going))
     attempts.end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
 
 
 def _outputs(records: Records, attempt: int) -> str:
-    """Return what a later attempt without a checkpoint begins with."""
+    """Return the note that a later attempt without a checkpoint restores outputs."""
     job = records.job
     restores = attempt > 1 and job is not None and job.outputs.are_restored()
-    return ", with what the attempt before kept of its outputs" if restores else ""
+    return ", with the outputs that the previous attempt kept" if restores else ""
 
 
 def _missed(ledger: Ledger, run: str, attempt: int) -> str:
-    """That an earlier attempt has left a checkpoint which nobody finds; a first attempt has none to miss."""
+    """Return the note that a checkpoint of an earlier attempt is missing; empty in a first attempt."""
     earlier = ledger.timeline(run) if attempt > 1 else ()
     saved = [entry.detail for entry in earlier if entry.event == "checkpointed"]
     if not saved:
         return ""
     steps = [detail["step"] for detail in saved if detail.get("step")]
     key, which = keys.latest_checkpoint(run), f" of step {max(steps)}" if steps else ""
-    return f": the checkpoint{which} is not in the bucket any more ({key}), so its steps are done again"
+    return f": the checkpoint{which} is missing in the bucket ({key}), so its steps are repeated"
 
 
 def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) -> Cluster:
-    """Write cluster.json once: a repeated call returns what the first one wrote."""
+    """Write cluster.json once; a repeated call returns the first one."""
     run, job = records.run.run, records.job
     assert job is not None, "an admitted run has a job"
     latest = s3.get_json(yard_bucket, keys.latest_checkpoint(run))

@@ -131,7 +131,7 @@ def an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs
     assert max(patrols_until_its_end(runs, each, stopped) for each in hosts) <= 4
     summary = runs.until("a summary", lambda: run.summary)
     assert summary["error"] == "Aborted"
-    assert "Patrol has ended its hosts" in summary["reason"]
+    assert "Patrol has terminated its hosts" in summary["reason"]
 
 
 def a_run_stops_at_its_cap_without_its_host_agent(runs: Runs) -> None:
@@ -282,7 +282,7 @@ def a_run_whose_checkpoints_are_deleted_says_what_it_does_again(runs: Runs) -> N
     assert done.succeeded, done.why()
     assert [each["from_step"] for each in done.summary["attempts"]] == [0, 0]
     assert done.summary["resume"]["steps_lost"] > 0
-    assert "is not in the bucket any more" in done.text("timeline.jsonl")
+    assert "is missing in the bucket" in done.text("timeline.jsonl")
     until_gone(runs, hosts_of(run), 60)
 
 

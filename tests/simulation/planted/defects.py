@@ -232,7 +232,7 @@ DEFECTS: tuple[Defect, ...] = (
         "no-heartbeat",
         "a sign of life is recorded, but Train gets no heartbeat",
         PROGRESS,
-        'return "alive" if states.heartbeat(token.token) else "alive, though nobody waits any more"',
+        'return "alive" if states.heartbeat(token.token) else "alive, but Train no longer waits"',
         'return "alive"',
         World("elastic", BUDGETS),
     ),

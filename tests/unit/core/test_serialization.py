@@ -64,7 +64,7 @@ def test_what_fits_is_read() -> None:
 def test_what_does_not_fit_is_refused(change: dict[str, Any], expected: str) -> None:
     with pytest.raises(Misconfigured) as wrong:
         parse(Given, GOOD | change, of="train.admit")
-    assert wrong.value.reason.startswith("train.admit was given what it does not take (")
+    assert wrong.value.reason.startswith("train.admit received an input that does not fit (")
     assert expected in wrong.value.reason
 
 

@@ -53,7 +53,7 @@ def test_the_image_of_a_run_that_has_ended_well_stays(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("outcome", ["stopped", "failed"])
 def test_the_image_of_a_run_that_has_not_is_retired(monkeypatch: pytest.MonkeyPatch, outcome: str) -> None:
     account = captured_late(
-        monkeypatch, outcome, pytest.raises(ImageFailed, match="ami-1 was made; it is retired")
+        monkeypatch, outcome, pytest.raises(ImageFailed, match="ami-1 was made; the image was retired")
     )
     assert account.calls["ec2:DeregisterImage"] == 1
     assert account.table["run#r", "run"]["image"] == ""

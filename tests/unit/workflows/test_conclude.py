@@ -362,7 +362,7 @@ def passes(run: Run, monkeypatch: pytest.MonkeyPatch, *, minutes: int) -> None:
 def patrolled(run: Run) -> None:
     cut = {"kind": "error", "error": "Aborted", "reason": "nothing says how it ended"}
     answer = conclude.handler({"run": "r", "execution": "arn", "outcome": cut, "cut_short": True}, CONTEXT)
-    assert answer == {"kind": "not concluded", "reason": "r had concluded by itself"}
+    assert answer == {"kind": "not concluded", "reason": "r was concluded before"}
 
 
 def test_a_success_says_nothing_of_its_checkpoint(run: Run) -> None:

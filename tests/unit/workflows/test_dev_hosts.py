@@ -207,7 +207,7 @@ def test_an_event_that_comes_twice_changes_nothing(yard: Yard) -> None:
     yard.wish("alice")
     assert [*yard.begun("dev-host")] == [RUN]
     admitted(dev_host_admit.handler, RUN, {"dev": "mine"})
-    assert yard.wish("bob") == "it was asked for before"
+    assert yard.wish("bob") == "this request was handled before"
     row = yard.ledger.dev("mine")
     assert row is not None
     assert row.owner == "alice"
@@ -282,5 +282,5 @@ def test_what_is_no_wish_begins_nothing(yard: Yard, wrong: dict[str, Any]) -> No
 
 def test_a_run_that_is_somebodys_is_not_taken(yard: Yard) -> None:
     admitted(dev_host_admit.handler, RUN, {"latest": "gpu"})
-    assert yard.wish("alice") == "it was asked for before"
+    assert yard.wish("alice") == "this request was handled before"
     assert yard.ledger.dev("mine") is None

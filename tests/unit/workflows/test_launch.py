@@ -39,5 +39,5 @@ def test_a_kept_host_that_ec2_takes_back_ends_before_its_gang_is_made_whole(
     assert (said["kind"], said["keep"], asked) == ("retire", "survivors", [])
     assert (
         said["reason"]
-        == f"hosts that were kept for this attempt are going ({place.worker}: EC2 takes it back)"
+        == f"hosts that were kept for this attempt are ending ({place.worker}: EC2 takes it back)"
     )

@@ -128,7 +128,7 @@ def test_a_new_account_gets_its_roles_and_the_bake_of_the_recipe(waiting: Waitin
     said = asked(waiting, "Create", Recipe=RECIPE, Software="1")
     assert len(roles()) == 2
     (bake,) = bakes(machine)
-    assert f"the bake {bake} began; if another bake is under way, this one follows it" in said
+    assert f"started the bake {bake}; it waits for any other bake to end" in said
     assert (
         boto3.client("s3").get_object(Bucket="bucket", Key="images/gpu.yaml")["Body"].read()
         == RECIPE.encode()
@@ -151,12 +151,12 @@ def test_the_upload_s_own_event_names_the_same_bake(waiting: Waiting, machine: s
 
 def test_what_is_there_is_left_alone(waiting: Waiting, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(iam, "make_service_linked_role", lambda _: False)
-    assert asked(waiting, "Update") == "nothing was to be done"
+    assert asked(waiting, "Update") == "nothing had to be done"
     assert bakes(machine) == []
 
 
 def test_nothing_is_undone(waiting: Waiting, machine: str) -> None:
-    assert asked(waiting, "Delete", Recipe=RECIPE, Software="1") == "nothing was to be done"
+    assert asked(waiting, "Delete", Recipe=RECIPE, Software="1") == "nothing had to be done"
     assert bakes(machine) == []
     assert roles() == set()
 

@@ -165,7 +165,7 @@ def test_hosts_that_cannot_be_kept_end(call: str) -> None:
     assert states(seen) == {"i-a": "shutting-down", "i-b": "shutting-down"}
     if call == "CreateTags":
         said = [str(row.get("reason")) for (pk, _), row in seen.table.items() if pk.startswith("timeline#")]
-        assert any("hosts cannot be kept for the next run (pool), and end" in each for each in said)
+        assert any("hosts could not be kept for the next run (pool) and were ended" in each for each in said)
 
 
 def test_a_host_that_somebody_holds_is_no_other_runs() -> None:

@@ -86,9 +86,9 @@ def test_a_policy_that_finds_no_room_in_the_token_is_made_shorter(run: Run) -> N
 
 def test_where_sts_takes_no_policy_at_all_the_run_ends_with_that(run: Run) -> None:
     run.account.policy_room = 10
-    assert "STS takes no policy for r" in run.says("i-a", "credentials")
+    assert "STS accepts not even the shortest policy for r" in run.says("i-a", "credentials")
     ((_, _, said),) = run.account.answered
-    assert "STS takes no policy for r" in said["cause"]
+    assert "STS accepts not even the shortest policy for r" in said["cause"]
 
 
 @pytest.mark.parametrize("changes", [{"ended": AT}, {"job": None}])
@@ -136,8 +136,8 @@ def test_a_dev_host_has_credentials_in_its_owners_name(run: Run) -> None:
 )
 def test_no_other_host_has_anybodys_credentials(run: Run, tags: dict[str, str]) -> None:
     run.account.hosts["i-dev"] = Host("i-dev", tags=tags)
-    assert run.says("i-dev", "dev-credentials") == "i-dev is no dev host of this yard"
-    assert run.says("i-gone", "dev-credentials") == "i-gone is no dev host of this yard"
+    assert run.says("i-dev", "dev-credentials") == "i-dev is not a dev host of this yard"
+    assert run.says("i-gone", "dev-credentials") == "i-gone is not a dev host of this yard"
     assert run.account.assumed == []
 
 
@@ -218,7 +218,7 @@ def test_a_host_speaks_for_itself_and_of_its_run_alone(
     before = copy.deepcopy(run.account.table)
     detail = {"run": "r", "attempt": 2, "at": AT, "kind": "host", "reason": "r", "step": 9, **said}
     event = {"source": f"trainyard.host/AROA:{sender}", "detail-type": word, "detail": detail}
-    assert signal.handler(event, CONTEXT) == {"result": "nothing of ours"}
+    assert signal.handler(event, CONTEXT) == {"result": "not about this yard"}
     assert (run.account.table, run.account.answered) == (before, [])
     counted = [line for line in log.lines() if "ForgedSignals" in line]
     assert len(counted) == (sender != "i-nobodys"), "a host that no run knows is somebody else's"

@@ -33,5 +33,5 @@ def test_a_warning_marks_the_host_and_has_its_gang_save(run: Run) -> None:
 
 
 def test_a_warning_of_a_strange_host_changes_nothing(run: Run) -> None:
-    assert warns(run, "i-stranger") == "nothing of ours"
+    assert warns(run, "i-stranger") == "not about this yard"
     assert "runs/r/order.json" not in run.account.objects

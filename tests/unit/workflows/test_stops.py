@@ -28,7 +28,7 @@ def patrol() -> str:
 
 def test_all_hosts_are_asked_once_and_the_first_to_ask_is_named(place: Place, aws: Aws) -> None:
     assert stop() == "the gang is asked to checkpoint"
-    assert stop(source="trainyard.people/bob") == "the gang has been asked, and has its time"
+    assert stop(source="trainyard.people/bob") == "the gang was asked and may still save"
     assert sorted(aws.asked) == place.hosts
     aws.hears(place.worker, "stopped", why="asked", step=7)
     aws.hears(place.chief, "stopped", why="asked", step=9)
@@ -43,7 +43,7 @@ def test_all_hosts_are_asked_once_and_the_first_to_ask_is_named(place: Place, aw
 def test_hosts_that_do_not_answer_have_three_minutes(place: Place, aws: Aws) -> None:
     stop()
     aws.now = after(170)
-    assert patrol() == "the gang has been asked, and has its time"
+    assert patrol() == "the gang was asked and may still save"
     aws.now = after(180)
     assert patrol() == "the attempt is over"
     assert aws.failed == ["Stopped"]
@@ -67,11 +67,11 @@ def test_a_run_without_hosts_has_its_execution_stopped(
 
 
 IGNORED = [
-    ("a word that nobody knows", {"run": "digits-1"}, "pause", "nothing of ours"),
+    ("a word that nobody knows", {"run": "digits-1"}, "pause", "not about this yard"),
     ("a run that nobody knows", {"run": "digits-2"}, "stop", "the run is over, or unknown"),
-    ("no run at all", {"job": "digits"}, "stop", "nothing of ours"),
-    ("no mapping", ["digits-1"], "stop", "nothing of ours"),
-    ("a number", {"run": 5}, "stop", "nothing of ours"),
+    ("no run at all", {"job": "digits"}, "stop", "not about this yard"),
+    ("no mapping", ["digits-1"], "stop", "not about this yard"),
+    ("a number", {"run": 5}, "stop", "not about this yard"),
 ]
 
 
@@ -92,5 +92,5 @@ def test_only_a_training_saves(place: Place, aws: Aws) -> None:
 
 
 def test_patrol_stops_nothing_that_nobody_has_stopped(place: Place, aws: Aws) -> None:
-    assert patrol() == "the run is over, or nobody has stopped it"
+    assert patrol() == "the run is over, or no user stopped it"
     assert aws.asked == []

@@ -62,11 +62,11 @@ def handler(given: LaunchInput) -> LaunchAnswer:
     if attempt in records.attempts:
         return gang_launched("it was launched before this call was repeated")
     if records.stranded(attempt):
-        return RetireFirst(reason="an earlier call launched a part of what the attempt needs")
+        return RetireFirst(reason="an earlier call launched only a part of the gang")
     if left_behind := records.left_behind(attempt):
         why = "; ".join(f"{host.instance}: {host.going}" for host in left_behind)
         return RetireFirst(
-            reason=f"hosts that were kept for this attempt are going ({why})", keep=KeptHosts.SURVIVORS
+            reason=f"hosts that were kept for this attempt are ending ({why})", keep=KeptHosts.SURVIVORS
         )
     if open_request := records.growth():
         repeat(yard, ledger, records, open_request)
@@ -108,7 +108,7 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater 
         return GiveUp("LimitReached", broke)
     open_request = records.unanswered(attempt)
     if open_request:
-        lost = "an earlier call asked this pool and its answer was lost"
+        lost = "the answer to an earlier request to this pool was lost"
         return Try(open_request.candidate, open_request.round, lost, open_request.batch)
     return placement.next_step(
         plan.candidates,

@@ -39,11 +39,11 @@ def answer_of_other_call(request: LaunchRequest) -> LaunchAnswer | None:
     """Return the answer if another call of this state was first, or if the execution has ended; else None."""
     records, attempt = request.ledger.known(request.run), request.attempt
     if records.run.cut_short:
-        return GiveUp("Aborted", "the execution is over: no host is launched for it")
+        return GiveUp("Aborted", "the execution is over, so no host is launched for it")
     if attempt in records.attempts:
         return gang_launched("another call of this state has launched it")
     if records.asks(attempt) != request.records.asks(attempt):
         raise ServiceUnavailable(
-            f"another call asks for attempt {attempt} of {request.run}: it is looked at again"
+            f"another call requests hosts for attempt {attempt} of {request.run}; this call is retried"
         )
     return None

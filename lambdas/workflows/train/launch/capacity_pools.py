@@ -1,4 +1,5 @@
-"""Ask EC2 for the hosts of a launch request: one capacity pool, or several of which EC2 takes one."""
+"""Request the hosts of a launch request from EC2: from one capacity pool, or from the pool that EC2 chooses of
+several."""
 
 from collections import Counter
 from collections.abc import Collection

@@ -18,6 +18,7 @@ from lambdas.workflows.train.launch.record import count_hosts, describe, host_ro
 from lambdas.workflows.train.launch.request import LaunchRequest, LaunchSettings
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.launch_request import LaunchRequestRow
+from trainyard.values.quantities import counted
 
 
 def grow(yard: LaunchSettings, ledger: Ledger, records: Records, attempt: int, now: datetime) -> Grown:
@@ -26,7 +27,7 @@ def grow(yard: LaunchSettings, ledger: Ledger, records: Records, attempt: int, n
         return repeat(yard, ledger, records, open_request)
     wanted, candidate = growth.decide(records, now), records.held_candidate(attempt + 1)
     if attempt != records.run.attempt or candidate is None or not isinstance(wanted, growth.Ask):
-        return Grown(reason="no more hosts are wanted")
+        return Grown(reason="the run needs no more hosts")
     rounds = [
         row.round for row in records.launch_requests if (row.attempt, row.candidate) == (attempt, candidate)
     ]
@@ -35,13 +36,13 @@ def grow(yard: LaunchSettings, ledger: Ledger, records: Records, attempt: int, n
     try:
         _record_request(request, now)
     except AlreadyWrittenError:
-        return Grown(reason="somebody else asks for them, or the attempt is over")
+        return Grown(reason="another call requests them, or the attempt is over")
     return _ask_for_more(request)
 
 
 def repeat(yard: LaunchSettings, ledger: Ledger, records: Records, row: LaunchRequestRow) -> Grown:
     """Repeat the request of a call that died before it recorded the answer."""
-    step = Try(row.candidate, row.round, "an earlier call asked this pool and its answer was lost")
+    step = Try(row.candidate, row.round, "the answer to an earlier request to this pool was lost")
     request = LaunchRequest(yard, ledger, records, row.attempt, step, more=row.more or 0, asked=row.at)
     return _ask_for_more(request, again=True)
 
@@ -79,7 +80,7 @@ def _ask_for_more(request: LaunchRequest, *, again: bool = False) -> Grown:
         no = record_refusal(request, part, answer, [])
         return Grown(reason=no.reason)
     _record_more(request, part, answer)
-    return Grown(reason=f"{len(answer.instances)} more hosts in {request.candidate.pool}")
+    return Grown(reason=f"{counted(len(answer.instances), 'more host')} in {request.candidate.pool}")
 
 
 def _record_more(request: LaunchRequest, part: Part, answer: Launched) -> None:
@@ -94,6 +95,6 @@ def _record_more(request: LaunchRequest, part: Part, answer: Launched) -> None:
     )
     count_hosts(launched)
     records = request.ledger.read(request.run)
-    if records and records.run.ended is None:  # its dollars last for less long with them
+    if records and records.run.ended is None:  # more hosts use up the dollars of the run earlier
         deadline = deadlines.deadline(records, records.run.attempt, now)
         request.ledger.write(run_row(request.run, {"deadline": deadline}))

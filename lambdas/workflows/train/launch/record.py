@@ -15,6 +15,7 @@ from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.ledger.lookup import Owner
 from trainyard.values import serialization
+from trainyard.values.quantities import counted
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""
@@ -69,15 +70,13 @@ def describe(request: LaunchRequest, launched: Launches) -> str:
         return f"no new host in {request.pool}"
     count = sum(len(answer.instances) for _, answer in launched)
     if request.warm:
-        return (
-            f"{count} warm host{'' if count == 1 else 's'} of {request.candidate.pool}, from the yard's pool"
-        )
+        return f"{counted(count, 'warm host')} of {request.candidate.pool}, from the yard's warm pool"
     beside = [
         f", {len(answer.instances)} of them {answer.type}"
         for part, answer in launched
         if part.gang is Gang.CPU
     ]
-    return "".join([f"{count} host{'' if count == 1 else 's'} in {request.candidate.pool}", *beside])
+    return "".join([f"{counted(count, 'host')} in {request.candidate.pool}", *beside])
 
 
 def host_rows(request: LaunchRequest, launched: Launches, now: datetime) -> list[Write]:

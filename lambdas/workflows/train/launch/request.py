@@ -1,4 +1,4 @@
-"""A launch request: which hosts are asked for, for which attempt of which run."""
+"""A launch request for the missing hosts of an attempt."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -26,9 +26,9 @@ from trainyard.values.quantities import counted
 
 class LaunchSettings(YardSettings):
     launch_templates: tuple[str, ...]
-    """One for each rate that a disk may be fetched at, in MiB/s, 0 for none: `300=lt-0123:1`."""
+    """The launch templates by the rate for fetching a disk in MiB/s, 0 for none: `300=lt-0123:1`."""
     kms_key: str = ""
-    """The ARN of the key that disks are encrypted with, as the templates have it; none: the account's own."""
+    """The ARN of the key for disks, as in the launch templates; empty for the default key of the account."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class LaunchRequest:
     """The index of the candidate that EC2 chose, once it is known."""
     more: int = 0
     asked: datetime | None = None
-    """When the `more` hosts were asked for."""
+    """The time of the request for `more` hosts."""
     warm: Mapping[str, str] = field(default_factory=dict)
-    """The hosts of the warm pool that are claimed in place of a request to EC2, each with the run that had kept it."""
+    """The hosts of the warm pool that are claimed in place of a request to EC2, each with the run that kept it."""
 
     @property
     def run(self) -> str:
@@ -106,12 +106,12 @@ class LaunchRequest:
 
     @property
     def nobody(self) -> str:
-        """Return why EC2 is not asked."""
+        """Return the reason for a launch without a request to EC2."""
         have = len(self.survivors)
         return (
-            f"nobody: {counted(have, 'host')} will do"
+            f"no request: {counted(have, 'host')} are enough"
             if have < self.job.gang
-            else "nobody: no host is missing"
+            else "no request: no host is missing"
         )
 
     @property
@@ -126,7 +126,7 @@ class LaunchRequest:
         return initialization.dollars(self.plan.image_gib, rate, self.plan.gib_month)
 
     def token(self, which: Gang, rate: int) -> str:
-        """Return the client token, by which EC2 answers a repeated request with the same hosts."""
+        """Return the client token. EC2 answers a repeated request with the same hosts."""
         return tokens.client_token(
             self.run,
             yard=self.yard.yard,

@@ -48,7 +48,7 @@ def claim(request: LaunchRequest, now: datetime) -> LaunchAnswer | None:
     try:
         request.ledger.write(*_claiming_rows(request, found.hosts, now))
     except AlreadyWrittenError:
-        logger.info("%s: another run has taken them, or another call was first", request.run)
+        logger.info("%s: another run claimed the hosts, or another call was first", request.run)
         return answer_of_other_call(request)
     return _hand_over(request)
 
@@ -67,7 +67,7 @@ def _still_waiting(hosts: Collection[WarmHost], now: datetime) -> tuple[WarmHost
 def _claiming_rows(request: LaunchRequest, hosts: Collection[WarmHost], now: datetime) -> list[Write]:
     """Return one transaction: the hosts leave the warm pool and are this run's, or neither."""
     kept = ", ".join(sorted({host.run for host in hosts}))
-    reason = f"{len(hosts)} x {request.candidate.pool}, which wait in the yard's pool, kept by {kept}"
+    reason = f"{len(hosts)} x {request.candidate.pool} from the yard's warm pool, kept by {kept}"
     values: LaunchRequestUpdate = {
         "token": request.token(Gang.MAIN, 0),
         "capacity_pool": request.candidate.pool,
@@ -96,7 +96,7 @@ def _as_launched(request: LaunchRequest) -> Launches:
 
 
 def _hand_over(request: LaunchRequest) -> LaunchAnswer:
-    """Tag the hosts, by which each learns its new run, then answer. A repeated call does the same."""
+    """Tag the hosts, which informs each of its new run, then answer. A repeated call does the same."""
     launched = _as_launched(request)
     ((part, _),) = launched
     tags = {key: value for key, value in tags_of(request, part, clock()).items() if key != Tag.YARD}
