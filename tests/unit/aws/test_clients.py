@@ -1,4 +1,4 @@
-"""Whatever goes wrong on the way to AWS has a word that a workflow tries again; what is somebody's fault has none."""
+"""Transient errors of AWS have an error that workflows retry; faults of users have none."""
 
 import io
 import json
@@ -22,7 +22,7 @@ Says = Callable[[Any], AWSResponse]
 
 
 class Body(io.BytesIO):
-    """Of an answer: what urllib3 has, as far as botocore reads it."""
+    """The part of urllib3's answer that botocore reads."""
 
     def stream(self, **_: Any) -> Iterator[bytes]:
         yield self.read()
@@ -30,7 +30,7 @@ class Body(io.BytesIO):
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Says], Any]]:
-    """The client of a service that says always the same, and nobody who waits."""
+    """Return the client of a service with one fixed answer, and without waits between retries."""
     monkeypatch.setattr("time.sleep", lambda _: None)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -77,7 +77,7 @@ TROUBLE = [
     ("a fault without a known word", refusal(503, "SomethingNew")),
     ("the service gave up waiting", refusal(400, "RequestTimeout")),
     ("no way there", broken(exceptions.EndpointConnectionError(**ENDPOINT))),
-    ("nobody answers the call", broken(exceptions.ConnectTimeoutError(**ENDPOINT))),
+    ("the call gets no answer", broken(exceptions.ConnectTimeoutError(**ENDPOINT))),
     ("no answer", broken(exceptions.ReadTimeoutError(**ENDPOINT))),
     ("broken off", broken(exceptions.ConnectionClosedError(**ENDPOINT))),
     ("no secure connection", broken(exceptions.SSLError(error="reset", **ENDPOINT))),
@@ -118,7 +118,7 @@ def test_a_denial_names_the_action(aws: Callable[[str, Says], Any]) -> None:
 def test_a_denial_names_what_iam_calls_it_where_the_answer_says_nothing(
     operation: str, action: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer to HEAD has no body, and no policy knows s3:HeadBucket."""
+    """An answer to HEAD has no body, and s3:HeadBucket is not an action of IAM."""
     known = get_actions_for_service(action.partition(":")[0])
     assert action in known
     assert operation not in known

@@ -1,4 +1,4 @@
-"""What EC2 says a few seconds too early, or of what it has forgotten."""
+"""Answers of EC2 about instances that it does not show yet, or no longer."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Notifications: a subject that SNS would refuse keeps no run from its end."""
+"""Notifications: a subject that SNS would refuse does not prevent the end of a run."""
 
 from lambdas.aws import messages
 from lambdas.core.notifications import Notification

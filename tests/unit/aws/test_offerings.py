@@ -1,4 +1,4 @@
-"""What a launch may have, as AWS says it."""
+"""Instance types, prices and quotas, from AWS's answers."""
 
 from collections.abc import Iterator
 from unittest import mock

@@ -1,4 +1,4 @@
-"""Reading AWS's price list: what is asked, what of the answers counts, and what becomes of the rest."""
+"""Reading AWS's price list: the requests, the entries that count, and the ignored ones."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from trainyard.protocol.storage import Storage
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DEARER = 1.19
-"""How much everything is in eu-central-1 than in us-east-1, in the facts of the local cloud."""
+"""The ratio of prices in eu-central-1 to prices in us-east-1, in the settings of the local cloud."""
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_it_is_asked_for_where_it_is_served(
 def test_the_question_leaves_out_what_is_no_host_of_ours(
     account: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dedicated ones and reservations have prices of their own."""
+    """Dedicated hosts and reservations have separate prices."""
     asked: list[dict[str, Any]] = []
     whole = account._pricing
 

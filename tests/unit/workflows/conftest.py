@@ -1,4 +1,4 @@
-"""A run that trains, as the ledger, the bucket and EC2 have it."""
+"""A training run in the ledger, the bucket and EC2."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ from trainyard.protocol.ledger.lookup import Owner
 from trainyard.values import serialization
 
 IMAGE = "ami-12c6146b"
-"""One that moto knows from the beginning."""
+"""An image that moto has from the start."""
 HOST = {
     "attempt": 1,
     "type": "g6.xlarge",
@@ -33,11 +33,11 @@ HOST = {
     "price": Decimal(1),
     "launched": serialization.timestamp(NOON),
 }
-"""Its row in the ledger, of the first attempt."""
+"""Return the values of its row in the ledger, in the first attempt."""
 
 
 class Place:
-    """Run digits-1 in its first attempt on two hosts, the chief first, as its ledger and its bucket have it."""
+    """Run digits-1 in its first attempt on two hosts, chief first, with ledger and bucket."""
 
     def __init__(self) -> None:
         table, ec2 = boto3.resource("dynamodb").Table("ledger"), boto3.client("ec2")
@@ -74,7 +74,7 @@ class Place:
         self.ledger.write(Write("run#digits-1", sk, values))
 
     def leaves(self, instance: str, word: str, **facts: Any) -> None:
-        """What that host has said last, in the bucket alone."""
+        """Leave the last signal of that host only in the bucket."""
         said = {"run": "digits-1", "attempt": 1, "instance": instance, "at": AT, "signal": word, **facts}
         self.put(f"runs/digits-1/attempts/1/words/AROA:{instance}.json", said)
 
@@ -120,7 +120,7 @@ def place(account: None, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 class Stdout:
-    """Whatever it is when somebody writes: the logger keeps the one of its import."""
+    """Use the current stdout: the logger keeps the stdout of its import."""
 
     def write(self, text: str) -> None:
         sys.stdout.write(text)
@@ -130,7 +130,7 @@ class Stdout:
 
 
 class Log:
-    """What handlers have printed since the last look: the log's lines, and those of metrics."""
+    """Return the log lines and metrics that handlers printed since the last call."""
 
     def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
         self._capture = capture
@@ -139,7 +139,7 @@ class Log:
         return [json.loads(line) for line in self._capture.readouterr().out.splitlines()]
 
     def metrics(self) -> dict[str, list[float]]:
-        """The values of each metric, by its name and, where it has one, its kind."""
+        """Return the values of each metric by its name and kind."""
         found: dict[str, list[float]] = {}
         for line in self.lines():
             for directive in line.get("_aws", {}).get("CloudWatchMetrics", []):

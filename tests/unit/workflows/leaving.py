@@ -1,4 +1,4 @@
-"""The account as hosts leave it."""
+"""An account whose hosts leave an attempt."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.unit.core.builders import after
 
 
 class Aws:
-    """What Step Functions and Systems Manager are told."""
+    """The requests to Step Functions and Systems Manager."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.beats = 0

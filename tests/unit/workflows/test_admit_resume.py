@@ -1,4 +1,4 @@
-"""What Admit makes of checkpoints.resume: a checkpoint, outputs, or a refusal before anything is launched."""
+"""Admit and checkpoints.resume: a checkpoint, outputs, or a refusal before any launch."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -120,7 +120,7 @@ def own_row(place: Place) -> Any:
 
 @pytest.mark.parametrize("state", ["Admit", "Plan", "Launch", "AwaitHosts", "Train"])
 def test_a_run_that_goes_on_is_not_resumed(place: Place, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
-    """Whoever starts the execution: the command refuses it before."""
+    """Admit refuses it in every execution; the command refuses it earlier."""
     place.row("run", {"state": state})
     place.put("runs/digits-1/checkpoints/latest.json", CHECKPOINT)
     assert admitted("digits-1", {})["kind"] == "waits", "the order to stop may be on its way"

@@ -1,4 +1,4 @@
-"""Whose a run is: the user's whose upload started it, and no user's if it was started by hand."""
+"""The submitter of a run: the user whose upload started it, or none if it was started by hand."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def yard(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def admitted(run: str, **given: Any) -> tuple[str, str | None]:
-    """The submitter and the requester of a run that is admitted or refused under this name."""
+    """Return the submitter and requester of an admitted or refused run."""
     event = {
         "run": run,
         "execution": f"arn:aws:states:us-east-1:123456789012:execution:trainyard-train:{run}",

@@ -1,4 +1,4 @@
-"""What Capture does about its image when the run is over before it has looked once more."""
+"""Capture and its image when the run ends before Capture checks again."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -34,7 +34,7 @@ ROWS: dict[str, dict[str, Any]] = {
 def captured_late(
     monkeypatch: pytest.MonkeyPatch, outcome: str, answer: AbstractContextManager[object]
 ) -> Recorded:
-    """Lambda has held the function up: the run has ended meanwhile."""
+    """The function was delayed, and the run has ended in the meantime."""
     yard = YardSettings(yard="trainyard", table_name="ledger", bucket_name="b")
     monkeypatch.setattr(environment, "read", lambda _: yard)
     table = {("run#r", sk): {"pk": "run#r", "sk": sk, **row} for sk, row in ROWS.items()}

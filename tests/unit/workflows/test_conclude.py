@@ -1,4 +1,4 @@
-"""What a run leaves when it is over: in the bucket, in the ledger and in people's mail."""
+"""The results of a run: in the bucket, in the ledger, and in notifications."""
 
 import json
 from collections.abc import Iterator
@@ -57,13 +57,13 @@ class Run:
         return self.account.table["run#r", sk]
 
     def would_end(self, **given: Any) -> dict[str, Any]:
-        """Return the answer, with the summary, of a run that no Conclude has ended before."""
+        """Return the answer and summary of a run that no Conclude has ended."""
         answer = self.ends(**given)
         del self.account.objects["runs/r/summary.json"]
         return answer
 
     def ends(self, **given: Any) -> dict[str, Any]:
-        """The answer, with the summary."""
+        """Return the answer and the summary."""
         answer = conclude.handler({"run": "r", "execution": "arn", "outcome": FINISHED, **given}, CONTEXT)
         summary = json.loads(self.account.objects["runs/r/summary.json"])
         return {**answer, "summary": summary}
@@ -249,7 +249,7 @@ def test_an_end_without_a_checkpoint_says_how_to_continue_from_outputs_that_a_ru
 @pytest.mark.parametrize("of", ["r", "earlier"])
 @pytest.mark.parametrize("gone", ["00000040/last.ckpt", "00000040.json"])
 def test_no_end_advises_to_resume_a_run_whose_checkpoint_is_gone(run: Run, of: str, gone: str) -> None:
-    """A resumed run begins with the catalogue of the other run, which may have pruned what it names."""
+    """A resumed run starts with the catalogue of the other run, which may have pruned some of the files in it."""
     leaves_a_checkpoint(run, of)
     lost = {"kind": "error", "error": "HostLost", "cause": "gone"}
     assert "checkpoints.resume: r" in run.would_end(outcome=lost)["reason"]
@@ -278,7 +278,7 @@ def test_two_concludes_send_one_notification(run: Run) -> None:
 
 
 def test_the_loser_of_two_concludes_says_nothing(run: Run) -> None:
-    """Another one has written the end, and sends."""
+    """Another call wrote the end and sends the notification."""
     stopped = {"outcome": "stopped", "error": "Stopped", "reason": "alice has stopped it"}
     run.put("run", ended=AT, **stopped, notifying=AT)
     run.account.objects["runs/r/summary.json"] = json.dumps({**stopped, "created": AT, "ended": AT}).encode()
@@ -291,7 +291,7 @@ def test_the_loser_of_two_concludes_says_nothing(run: Run) -> None:
 def test_the_loser_of_two_concludes_leaves_the_summary_and_ends_the_run_as_it_says(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first call dies after its summary, or is slow; the second one was called because the run was stopped."""
+    """The first call dies after its summary, or is slow; the second call follows because the run was stopped."""
     run.finishes()
     stock = RunEnd.write
     monkeypatch.setattr(RunEnd, "write", lambda *_, **__: False)
@@ -338,7 +338,7 @@ def test_a_notification_that_cannot_be_sent_changes_no_end_and_is_sent_later(
 def test_a_conclude_that_dies_before_it_sends_is_followed_by_another(
     run: Run, monkeypatch: pytest.MonkeyPatch, minutes: int, times: int
 ) -> None:
-    """One that may still be sending is left alone."""
+    """A call that may still be sending is not repeated."""
 
     def dies(*_: str) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What comes of a wish for a dev host: in the ledger, of the execution that begins, and of those that begin by hand."""
+"""Requests for dev hosts: their rows, their executions, and executions that are started by hand."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ RUN, SNAPSHOT = "dev-mine-20261120T120000-abc123", "dev-mine-20261120T130000-abc
 
 
 class Yard:
-    """One without hosts, in an account that has an image."""
+    """A yard without hosts, in an account with an image."""
 
     def __init__(self) -> None:
         table = boto3.resource("dynamodb").Table("ledger")
@@ -56,7 +56,7 @@ class Yard:
         return str(signal.handler(event, CONTEXT)["result"])
 
     def begun(self, word: str) -> dict[str, Any]:
-        """The inputs of that workflow's executions, by name."""
+        """Return the inputs of that workflow's executions by name."""
         listed = self.states.list_executions(stateMachineArn=self.machines[word])["executions"]
         found = [self.states.describe_execution(executionArn=each["executionArn"]) for each in listed]
         return {each["name"]: json.loads(each["input"]) for each in found}
@@ -115,7 +115,7 @@ def test_the_owner_is_who_iam_says_and_what_is_launched_what_the_row_says(yard: 
 
 
 def brought_up(yard: Yard, name: str, who: str = "alice", **asked: Any) -> dict[str, Any]:
-    """Admit's answer to a launch of that dev host."""
+    """Return Admit's answer for that dev host."""
     run = f"dev-{name}-20261120T120000-abc123"
     yard.wish(who, run, name=name, **asked)
     return admitted(dev_host_admit.handler, run, {"dev": name})
@@ -178,7 +178,7 @@ def test_hosts_of_launches_count_toward_the_hosts_of_the_yard(yard: Yard) -> Non
 def test_launches_at_once_do_not_pass_the_budget_together(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second claims while the first is about to write, which has read that there is room."""
+    """The second call claims a slot while the first is about to write, after it read that there is room."""
     monkeypatch.setitem(LIMITS, "most_hosts", 0)
     monkeypatch.setitem(LIMITS, "monthly_dollars", 800.0)
     dearest: dict[str, Any] = {"instance_types": ["p4d.24xlarge"], "hours": 20}

@@ -1,4 +1,4 @@
-"""Log lines of a handler say which invocation and which run they are of, and nothing of the one before."""
+"""Log lines of a handler name its invocation and run, and nothing of an earlier invocation."""
 
 import contextlib
 import importlib
@@ -33,11 +33,11 @@ MODULES = [
     if "def handler(" in path.read_text()
 ]
 NAMES_NO_RUN = {"patrol", "prepare", "retire", "submit", "signal"}
-"""Whose event names no run, or no one run: they say it once they know it."""
+"""Functions whose event names no run, or several. They log the run once it is found."""
 
 
 class NobodysError(Exception):
-    """Of none of our kinds."""
+    """An error outside of the yard's error tree."""
 
 
 def handler_of(module: str) -> Any:
@@ -45,7 +45,7 @@ def handler_of(module: str) -> Any:
 
 
 def sample(hint: Any, run: str) -> Any:
-    """A value of that type, the shortest there is."""
+    """Return the shortest value of that type."""
     if isinstance(hint, type) and issubclass(hint, Enum):
         return next(iter(hint)).value
     if hint is datetime:
@@ -65,7 +65,7 @@ def event_of(module: str, run: str) -> Any:
 
 
 def called(module: str, event: Any, number: int) -> None:
-    """Without any setting: whoever needs one fails."""
+    """Functions that need settings fail, because none are set."""
     context = LambdaContext(aws_request_id=f"request-{number}")
     with contextlib.suppress(Misconfigured):
         handler_of(module)(event, context)

@@ -1,4 +1,4 @@
-"""Launch of another attempt: what becomes of hosts that were kept for it."""
+"""Launch of another attempt, and the hosts that were kept for it."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Launch by speed: what becomes of a request that asks several pools."""
+"""Launch by speed: requests that name several capacity pools."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,7 +33,7 @@ IN_B = Launched(("i-1", "i-2"), B.type, B)
 
 
 class Ec2:
-    """What it answers to each request, and what it was asked."""
+    """EC2 with an answer for each request; it keeps the requests."""
 
     def __init__(self, *answers: Any, there: tuple[Instance, ...] = ()) -> None:
         self.answers, self.there = list(answers), there
@@ -47,7 +47,7 @@ class Ec2:
 
 
 def launched(place: Place, monkeypatch: pytest.MonkeyPatch, ec2: Ec2, **request: Any) -> tuple[str, Records]:
-    """The first attempt's Launch of two hosts, and the ledger then. `request`: what an earlier call has written."""
+    """Run Launch of the first attempt with two hosts; return the ledger. `request` is the row of an earlier call."""
     gone = [f"host#{name}" for name in place.hosts] + [f"{row}#0001{more}" for row, more in OF_AN_ATTEMPT]
     place.ledger.write(*(Write("run#digits-1", sk, delete=True) for sk in gone))
     job = {**JOB, "cluster": {"strategy": "multi_worker", "workers": 2}, "hardware": {"prefer": "speed"}}
@@ -76,7 +76,9 @@ def test_hosts_are_billed_as_those_of_the_pool_that_was_taken(
     assert kind == "launched"
     ((asked, _, tags),) = ec2.asked
     assert asked == [A.pool, B.pool]
-    assert tags["trainyard:price"] == "0.450000", "that of the dearest: nobody knows yet which one"
+    assert tags["trainyard:price"] == "0.450000", (
+        "the price of the most expensive type, before EC2 has chosen one"
+    )
     assert {(host.type, host.zone, host.price) for host in records.hosts.values()} == {
         ("g5.xlarge", "us-east-1b", 0.45)
     }

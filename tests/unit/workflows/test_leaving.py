@@ -1,4 +1,4 @@
-"""Hosts leave an attempt one after the other: who keeps Train waiting meanwhile, who is asked, how it ends."""
+"""Hosts leave an attempt one by one: the heartbeat of Train, the orders to leave, and the end of the attempt."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +34,7 @@ def test_when_the_chiefs_program_hangs_all_leave_and_the_program_is_the_reason(
 def test_the_run_has_come_to_where_the_chief_says_at_its_end(
     place: Place, aws: Aws, word: str, more: Mapping[str, Any]
 ) -> None:
-    """Progress is signalled every ten seconds: a list of runs would end with what was ten seconds ago."""
+    """Progress is signalled every ten seconds, so that lists of runs are at most ten seconds old."""
     aws.hears(place.worker, "stopped", step=99, why="asked")
     aws.hears(place.chief, word, step=12, loss=0.25, **more)
     progress = place.ledger.known("digits-1").run.progress
@@ -43,7 +43,7 @@ def test_the_run_has_come_to_where_the_chief_says_at_its_end(
 
 
 def test_while_some_leave_those_who_have_left_keep_train_waiting(place: Place, aws: Aws) -> None:
-    """A program has 90 seconds to leave, and the chief reports nothing any more."""
+    """A program has 90 s to leave, and the chief reports nothing in that time."""
     aws.hears(place.chief, "stopped", why="peer", step=7)
     assert aws.beats == 1
     for at in (1, 16, 26):
@@ -79,7 +79,7 @@ def test_a_gang_is_complete_whether_or_not_systems_manager_knows_it(
 def test_who_has_the_order_to_leave_is_not_lost_though_systems_manager_does_not_know_it(
     place: Place, aws: Aws
 ) -> None:
-    """A host leaves word that it has the order; another one does not, and is lost."""
+    """One host confirms the order in the bucket; another one does not, and is lost."""
     aws.hears(place.chief, "stopped", why="peer", step=7)
     for at in (1, 16):
         aws.hears(place.chief, "ready", attempt=2, at=at)
@@ -98,7 +98,7 @@ def test_who_has_the_order_to_leave_is_not_lost_though_systems_manager_does_not_
 def test_an_attempt_keeps_how_far_it_came_whoever_leaves_last(
     place: Place, aws: Aws, first: int | None, last: int | None
 ) -> None:
-    """Of most programs the chief alone reports steps."""
+    """In most programs only the chief reports steps."""
     aws.hears(place.chief, "stopped", why="peer", step=first)
     aws.hears(place.worker, "stopped", why="interrupted", step=last, at=5)
     row = place.ledger.known("digits-1").attempts[1]
@@ -146,7 +146,7 @@ def test_a_restart_that_is_slow_to_report_still_says_where_it_went_on(place: Pla
 def test_news_of_a_host_that_has_no_part_in_an_attempt_ends_nothing_in_it(
     place: Place, aws: Aws, word: str, facts: dict[str, Any]
 ) -> None:
-    """Patrol repeats what a host has left in the bucket when EC2 took it back."""
+    """Patrol repeats the signal that a host left in the bucket when EC2 took it back."""
     place.row("attempt#0002", {"candidate": {"pool": "p"}, "hosts": [place.chief], "launched": AT})
     place.row("token#0002#train", {"token": "t", "stored": AT})
     place.row("run", {"attempt": 2, "state": "Train"})

@@ -1,4 +1,4 @@
-"""What the ledger does not write, whoever asks."""
+"""Writes that the ledger refuses."""
 
 import json
 from dataclasses import replace
@@ -38,7 +38,7 @@ def test_an_answer_to_a_wait_whose_row_is_gone_makes_no_row(place: Place) -> Non
 
 
 def test_of_two_calls_that_see_the_same_asks_one_asks_be_it_another_candidate(place: Place) -> None:
-    """Two of Launch at the same instant, one for EC2's first candidate, one with a gang of the pool for the second."""
+    """Two concurrent calls of Launch: one for EC2's first candidate, one with a warm gang for the second candidate."""
     seen = place.ledger.known("digits-1").asks(2)
     place.ledger.write(
         launch_request_row("digits-1", 2, 0, 0, {"token": "t", "at": NOON}, unless="token"),
@@ -92,7 +92,7 @@ def test_a_late_state_does_not_excuse_another_condition(place: Place) -> None:
 
 
 def test_each_state_that_functions_write_comes_after_those_that_lead_to_it() -> None:
-    """Of each workflow, by its document: an attempt never enters a state whose rank is lower."""
+    """In each workflow, an attempt never enters a state of a lower rank."""
     for path in sorted(Path("lambdas/workflows").glob("*.asl.json")):
         tasks = [
             name for name, state in json.loads(path.read_text())["States"].items() if state["Type"] == "Task"

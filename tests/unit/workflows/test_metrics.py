@@ -1,4 +1,4 @@
-"""The yard's own metrics: each thing counted once, by whoever has written it to the ledger."""
+"""The yard's own metrics: each event counts once, in the call that wrote it to the ledger."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,7 +25,7 @@ NO_ROOM = FleetRefusal(RefusalKind.CAPACITY, "InsufficientInstanceCapacity", "no
 
 
 def launches(place: Place, monkeypatch: pytest.MonkeyPatch, answer: Any) -> dict[str, Any]:
-    """The second attempt's Launch, whose hosts of the first are gone, as the one pool of its plan answers."""
+    """Run Launch of the second attempt, which lost its hosts, with one capacity pool in its plan and this answer."""
     for name in place.hosts:
         place.row(f"host#{name}", {"ended": AT})
     place.row("attempt#0001", {"ending": "lost", "ended": AT})
@@ -84,7 +84,7 @@ def test_a_ledger_that_takes_nothing_counts_nothing(
 
 
 def attempt(number: int, started: float | None, ended: float | None) -> AttemptRow:
-    """Minutes after noon."""
+    """Times in minutes after noon."""
     began, over = (None if at is None else NOON + timedelta(minutes=at) for at in (started, ended))
     return AttemptRow(attempt=number, candidate={}, hosts=(), launched=NOON, started=began, ended=over)
 
@@ -98,7 +98,7 @@ def attempt(number: int, started: float | None, ended: float | None) -> AttemptR
             [attempt(3, 30, 40), attempt(1, 1, 10), attempt(2, None, 14)], 20, id="one between that never did"
         ),
         pytest.param([attempt(1, 1, 10), attempt(2, None, 14)], 4, id="the last never did"),
-        pytest.param([attempt(1, 1, 10), attempt(2, None, None)], 0, id="nobody knows yet"),
+        pytest.param([attempt(1, 1, 10), attempt(2, None, None)], 0, id="not known yet"),
     ],
 )
 def test_seconds_lost_are_those_between_programs(attempts: list[AttemptRow], minutes: float) -> None:

@@ -1,4 +1,4 @@
-"""Orders to hosts: in the bucket for all of them, by Systems Manager for those that it knows."""
+"""Orders to hosts: in the bucket for all of them, through Systems Manager for registered ones."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ BOTH = ("i-1", "i-2")
 
 
 class SystemsManager:
-    """`knows` are the hosts that have registered; `told` those that were sent a document."""
+    """Systems Manager with the registered hosts in `knows`; `told` are the hosts that got a command."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.knows, self.trouble = frozenset(BOTH), False
@@ -87,7 +87,7 @@ def test_an_order_that_comes_late_changes_nothing_in_the_bucket(
     give(*there)
     manager.told.clear()
     assert (give(*late, hosts=("i-1",)) is None) is (there != late)
-    assert (manager.told == []) is (there != late), "nobody is told, but of the same order again"
+    assert (manager.told == []) is (there != late), "no host gets it, except a repeated order"
     document = place.object(KEY)
     assert (document["word"], document["attempt"], document["hosts"]) == (*there, list(BOTH))
 
@@ -118,7 +118,7 @@ def test_what_a_program_has_written_there_is_written_over(place: Place, manager:
 def test_a_gang_that_was_asked_to_leave_before_its_start_is_not_waited_for(
     place: Place, manager: SystemsManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its hosts wait for the next attempt, so none of them would say that it has left this one."""
+    """Its hosts wait for the next attempt, so none of them would report the end of this one."""
     failed: list[Trouble] = []
     monkeypatch.setattr(states, "fail", lambda _token, trouble: failed.append(trouble))
     manager.knows = frozenset(place.hosts)

@@ -1,4 +1,4 @@
-"""Nobody of a gang has said anything for too long: what the look that follows finds and decides."""
+"""A silent gang: the observations and decisions of the check of an overdue state."""
 
 from datetime import timedelta
 from typing import Any
@@ -109,7 +109,7 @@ def test_a_gang_that_has_left_goes_on_on_its_hosts(place: Place) -> None:
 
 
 def test_hosts_that_nobody_has_asked_to_leave_are_not_kept(place: Place) -> None:
-    """The chief is to be replaced; the worker would still be in this attempt when the next one starts."""
+    """The chief must be replaced; the worker would still be in this attempt when the next one starts."""
     place.leaves(place.chief, "failed", kind="host", reason="no disk", tail="", exit_code=None, final=False)
     trouble = found()
     assert (trouble.error, trouble.lost) == ("StartFailed", ())

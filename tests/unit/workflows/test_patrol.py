@@ -1,4 +1,4 @@
-"""One pass of patrol after the other, against AWS's answers: what it does, writes and tells."""
+"""Passes of patrol against AWS's answers: actions, rows and notifications."""
 
 import json
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ TRAIN, SNAPSHOT = (
 )
 YARD = {"trainyard:yard": "trainyard"}
 KEPT = {**YARD, "trainyard:run": "kept-1", "trainyard:after": "stop", "trainyard:price": "2.000000"}
-"""Of a run that is over, whose job keeps its hosts."""
+"""A host of a run that is over and keeps its hosts."""
 LOST = {**YARD, "trainyard:run": "lost-1", "trainyard:kind": "train", "trainyard:price": "0.500000"}
-"""Of a run that nobody knows."""
+"""A host of an unknown run."""
 SHELL, FORWARD = "SSM-SessionManagerRunShell", "AWS-StartPortForwardingSession"
 LIVE = {**YARD, "trainyard:run": "live-1", "trainyard:kind": "train"}
 
@@ -37,7 +37,7 @@ def silent(_: datetime) -> None:
 
 
 class Yard:
-    """The account, and a clock that a test turns."""
+    """An account, and a clock that the test moves."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.account = Recorded(hosts={}, running={TRAIN: ["live-1"]})
@@ -66,7 +66,7 @@ class Yard:
         return self.account.hosts[f"i-{name}"]
 
     def looks(self, minutes: int = 1, *, every: int = 1) -> dict[str, Any]:
-        """For so many minutes, a pass in each; or in every fifth, where a test has no time for all of them."""
+        """Run a pass each minute, or, to save time, every fifth minute."""
         for _ in range(minutes // every):
             self.now += timedelta(minutes=every)
             self.said = patrol.handler({}, CONTEXT)
@@ -152,7 +152,7 @@ def test_a_host_without_a_gpu_is_stopped_when_its_processors_rest(yard: Yard) ->
 
 @pytest.mark.parametrize(("told", "state"), [(16, "running"), (4, "stopping")])
 def test_processors_count_by_whole_periods_that_ec2_has_told_of(yard: Yard, told: int, state: str) -> None:
-    """It may tell of one five minutes late, not of two."""
+    """EC2 may deliver the last period of five minutes late, but not the last two."""
     late = yard.add(
         "late", tags=KEPT, processors=lambda at: None if at > yard.now - timedelta(minutes=told) else 1.0
     )
@@ -306,7 +306,7 @@ def test_a_session_keeps_an_idle_host_and_so_does_a_hold(yard: Yard) -> None:
 
 
 def test_who_sits_at_a_dev_host_is_asked_in_the_same_call_as_its_gpus(yard: Yard) -> None:
-    """What a forgotten laptop forwards keeps no dev host; a shell does, with nothing else that would."""
+    """A forgotten port forward keeps no dev host; a shell keeps it, even without any other use."""
     yard.policy = {"window_minutes": 5}
     hosts = {
         name: yard.add(name, tags={**KEPT, "trainyard:dev": name}, use=lambda _, use=use: use)
@@ -573,7 +573,7 @@ def test_a_run_at_its_cap_is_told_to_signal(yard: Yard) -> None:
 
 
 def is_open(yard: Yard, run: str, kind: str = "train", *, over: datetime | None = None) -> None:
-    """Nobody has concluded it; its execution ended then, or Step Functions does not know it any more."""
+    """A run without a conclusion, whose execution ended at that time or is no longer listed by Step Functions."""
     arn = f"arn:aws:states:us-east-1:1:execution:trainyard-{kind}:{run}"
     yard.account.table["open", run] = {"pk": "open", "sk": run, "kind": kind, "execution_arn": arn}
     if over:
@@ -592,7 +592,7 @@ KINDS = [
 def test_a_run_whose_execution_was_aborted_unheard_is_concluded_though_it_has_no_host(
     yard: Yard, kind: str, concludes: str
 ) -> None:
-    """It was waiting for capacity, say."""
+    """The run was waiting for capacity, for example."""
     is_open(yard, "lost-1", kind, over=NOON)
     yard.looks(1)
     ((function, said),) = yard.account.invoked
@@ -611,7 +611,7 @@ def test_one_that_step_functions_has_forgotten_is_concluded_once_its_hosts_have_
 
 
 def test_a_run_that_cannot_be_concluded_yet_is_tried_every_five_minutes(yard: Yard) -> None:
-    """Launch may still be asking EC2 for its hosts."""
+    """A launch request of the run may still be under way."""
     is_open(yard, "lost-1", over=NOON)
     yard.looks(4)
     assert len(yard.account.invoked) == 1
@@ -732,7 +732,7 @@ def test_that_they_cannot_be_read_fails_no_pass_and_is_tried_again_in_an_hour(
 
 
 def test_a_host_is_judged_and_billed_by_them(yard: Yard) -> None:
-    """One that no launch of ours has priced."""
+    """A host that Launch did not price."""
     yard.region, yard.monthly_dollars = "eu-central-1", 1000.0
     yard.looks()
     yard.add("unpriced", tags={**YARD, "trainyard:disk": "100"}, launched=yard.now)

@@ -1,4 +1,4 @@
-"""What a deployment prepares, and what it answers CloudFormation: never that it failed."""
+"""The preparations of a deployment, and its answers to CloudFormation, which never report a failure."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ RECIPE = "name: gpu\n"
 
 
 class Waiting(HTTPServer):
-    """CloudFormation, which waits at a URL for an answer."""
+    """CloudFormation, waiting at a URL for an answer."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answered)
@@ -61,7 +61,7 @@ def waiting() -> Iterator[Waiting]:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Of the bake, in a new account with the yard's bucket in it."""
+    """Executions of the bake, in a new account with the yard's bucket."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     with mock_aws():
@@ -88,7 +88,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def asked(waiting: Waiting, kind: str, **properties: str) -> str:
-    """What the answer says to this request of CloudFormation."""
+    """Return the answer to this request of CloudFormation."""
     before = len(waiting.answers)
     prepare.handler(
         {
@@ -136,7 +136,7 @@ def test_a_new_account_gets_its_roles_and_the_bake_of_the_recipe(waiting: Waitin
 
 
 def test_the_upload_s_own_event_names_the_same_bake(waiting: Waiting, machine: str) -> None:
-    """So that it is one, whichever comes first."""
+    """The upload's event and the function start the same execution."""
     asked(waiting, "Create", Recipe=RECIPE, Software="1")
     (bake,) = bakes(machine)
     head = boto3.client("s3").head_object(Bucket="bucket", Key="images/gpu.yaml")

@@ -1,4 +1,4 @@
-"""What Release writes down of the hosts that it ends."""
+"""Rows that Release writes about the hosts that it ends."""
 
 import contextlib
 import json
@@ -31,7 +31,8 @@ def yard(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def account(*names: str, **rows: dict[str, Any]) -> Recorded:
-    """With these hosts of the run r, whose attempt has the first of them; `rows` say more of each in the ledger."""
+    """Return an account with the run r on these hosts, the first of them in its attempt; `rows` add values to their
+    rows."""
     ledger: dict[str, dict[str, Any]] = {
         "run": {"kind": "train", "state": "Train", "attempt": 1, "created": AT, "execution_arn": "arn"},
         "attempt#0001": {"candidate": {"pool": "p"}, "hosts": [names[0]], "launched": AT},
@@ -62,7 +63,7 @@ def test_of_an_attempt_that_trains_the_lost_alone_are_ended() -> None:
 
 
 def test_a_host_that_launch_died_over_is_ended_and_on_the_runs_bill() -> None:
-    """EC2 shows it by its tag; the ledger never heard of it."""
+    """EC2 shows the host with its tag; the ledger lacks it."""
     seen = account("i-a")
     launched = datetime(2026, 11, 20, 11, 58, tzinfo=UTC)
     tags = {
@@ -90,7 +91,7 @@ def test_a_run_whose_launch_may_still_get_hosts_is_looked_at_again() -> None:
 
 
 def ended_well(keep: int = 2, **changes: Any) -> Recorded:
-    """A run of two hosts that has ended well and keeps so many; `changes` are of its rows."""
+    """Return an account with a successful run of two hosts that keeps `keep` of them; `changes` apply to its rows."""
     names = ("i-a", "i-b")
     seen = account(*names)
     job = serialization.to_json(builders.job(pool={"keep": keep, "minutes": 30}))
@@ -141,7 +142,7 @@ def test_what_it_does_not_keep_ends() -> None:
 
 
 def test_a_run_that_was_cut_short_after_its_release_leaves_the_pool_alone() -> None:
-    """A rule calls, since Conclude has failed."""
+    """A rule calls Release because Conclude failed."""
     with answering(ended_well()) as seen:
         release_all()
         release.handler({"run": "r", "scope": "run", "execution": "arn"}, CONTEXT)

@@ -1,4 +1,4 @@
-"""What signal makes of hosts' words: in the ledger, and of the tasks that wait."""
+"""Signals of hosts: their rows in the ledger, and the tasks that they answer."""
 
 import copy
 import json
@@ -132,7 +132,7 @@ def test_a_dev_host_has_credentials_in_its_owners_name(run: Run) -> None:
         OF_ALICE | {"trainyard:submitter": "*"},
         {"trainyard:yard": "trainyard", "trainyard:submitter": "alice"},
     ],
-    ids=["nobody's", "of another yard", "of nobody that IAM knows", "of a pattern", "a host of alice's run"],
+    ids=["nobody's", "of another yard", "of no user", "of a pattern", "a host of alice's run"],
 )
 def test_no_other_host_has_anybodys_credentials(run: Run, tags: dict[str, str]) -> None:
     run.account.hosts["i-dev"] = Host("i-dev", tags=tags)
@@ -221,7 +221,7 @@ def test_a_host_speaks_for_itself_and_of_its_run_alone(
     assert signal.handler(event, CONTEXT) == {"result": "not about this yard"}
     assert (run.account.table, run.account.answered) == (before, [])
     counted = [line for line in log.lines() if "ForgedSignals" in line]
-    assert len(counted) == (sender != "i-nobodys"), "a host that no run knows is somebody else's"
+    assert len(counted) == (sender != "i-nobodys"), "a host without a run is foreign"
 
 
 def test_each_attempt_keeps_how_far_it_came(run: Run) -> None:
@@ -264,7 +264,7 @@ def test_how_a_host_left_is_told_though_the_next_attempt_has_begun(run: Run) -> 
 
 
 def test_a_host_that_waited_for_the_next_attempt_has_no_part_in_it_to_leave(run: Run) -> None:
-    """EC2 takes it back before the attempt has begun: what it says of that attempt is nobody's business."""
+    """EC2 takes the host back before the attempt has begun, so its signals about that attempt are ignored."""
     before = copy.deepcopy(run.account.table)
     assert (
         run.says("i-b", "stopped", attempt=3, step=None, why="interrupted") == "not a host of a live attempt"
@@ -305,7 +305,7 @@ def test_a_loss_that_became_nan_is_in_the_row_as_a_text(run: Run) -> None:
 
 
 def test_every_line_names_the_run_that_the_news_are_about(run: Run, log: Log) -> None:
-    """Hosts say whose they are; of AWS's events the look-up row does."""
+    """Hosts name their run; events of AWS are matched by the look-up row."""
     run.account.table["instance#i-b", "run"] = {"pk": "instance#i-b", "sk": "run", "run": "r", "attempt": 2}
     run.says("i-a", "progress", step=40, steps=100)
     news_of_it()
@@ -370,7 +370,7 @@ def test_a_host_that_ec2_could_not_start_is_no_loss_that_another_attempt_mends(
 def test_who_stays_in_an_attempt_that_ended_as_it_was_started_is_called_back(
     word: str, told: list[Order], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the first host that waits for it; not once it was told."""
+    """The first waiting host calls it back; a host that has the order is not asked again."""
     given: list[Order] = []
     monkeypatch.setattr(orders, "give", lambda order, **_: given.append(order))
     last = s3.Tagged(json.dumps({"run": "r", "attempt": 1, "word": word}).encode(), "etag")

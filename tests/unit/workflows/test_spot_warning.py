@@ -1,4 +1,4 @@
-"""EC2's interruption warning reaches signal, too: the host is marked, and the whole gang is asked to save."""
+"""EC2's interruption warning also reaches signal, which marks the host and asks the whole gang to save."""
 
 import json
 from typing import Any

@@ -1,7 +1,7 @@
-"""Every state machine against the classes that its functions are given and answer: each path through it is walked.
+"""Check every state machine against the input and answer classes of its functions.
 
-A state's answer may be any class of its function's union, and any state may fail as it says it catches. On every path
-each variable that is used must be there, with the key that is asked for, and fit the field that it is given to."""
+Every path is walked. A state may answer with any class of its function's union, and fail with any error that it
+catches. On every path each variable must exist with the requested key, and fit the field that receives it."""
 
 import dataclasses
 import importlib
@@ -36,7 +36,7 @@ MODULES = [
 
 
 def name_of(module: str) -> str:
-    """As the documents have it: TrainAwaitHosts of train.await_hosts."""
+    """Return the name in the state machines: TrainAwaitHosts for train.await_hosts."""
     words = re.split(r"[._]", module.removeprefix("lambdas.workflows."))
     return "".join(word.capitalize() for word in words)
 
@@ -51,18 +51,18 @@ TOKENS: Mapping[str, tuple[type, ...]] = {
     "SnapshotQuiesce": (Done, Denied),
     "SnapshotCapture": (Available, Denied),
 }
-"""What answers the token of a state that waits."""
+"""The answers of the tasks of waiting states."""
 NOT_TO_A_STATE = {Nothing, NotConcluded}
-"""Of a call that waits for a token, and of a call with `cut_short`."""
+"""Answers that no state receives: of calls that wait for a task, and of calls with `cut_short`."""
 CONTEXT = {"StartTime": datetime, "EnteredTime": datetime}
-"""What of Step Functions' own facts is no text."""
+"""Values of Step Functions' context that are not texts."""
 EXPRESSION = re.compile(r"\{% (.*) %\}", flags=re.DOTALL)
 PATH = re.compile(r"\$(\w+)((?:\.\w+)*)")
 COMPARED = re.compile(r"\$(\w+)\.(\w+) = '(\w+)'")
 
 
 class Shape(NamedTuple):
-    """A mapping: each key with its type, or its very value. Of a class of ours, `model` is that."""
+    """The shape of a mapping: each key with its type or literal value; `model` is the class, if any."""
 
     keys: tuple[tuple[str, Any], ...]
     model: type | None = None
@@ -87,7 +87,7 @@ def given_of(handler: Any) -> type:
 
 
 class Call(NamedTuple):
-    """The call that a state makes: of which function, with which payload, and what it may be answered."""
+    """The call of a state: its function, payload, and possible answers."""
 
     given: type
     payload: Mapping[str, Any]
@@ -109,7 +109,7 @@ Variables = Mapping[str, Any]
 
 
 def value_of(entry: Any, variables: Variables) -> Any:
-    """What an entry of Arguments or Assign is: a shape, a type or a value; an assertion fails for what is not there."""
+    """Return the shape, type or value of an entry of Arguments or Assign; fail if a name is missing."""
     if isinstance(entry, dict):
         return Shape(tuple((key, value_of(value, variables)) for key, value in entry.items()))
     found = EXPRESSION.fullmatch(entry) if isinstance(entry, str) else None
@@ -146,7 +146,7 @@ def evaluated(text: str, variables: Variables) -> Any:
 
 
 def holds(condition: str, variables: Variables) -> bool:
-    """Whether it does; of what only the field of an answer says, both is possible: see `outcomes`."""
+    """Return the possible results of a condition; both, if only the field's value decides: see `outcomes`."""
     python = re.sub(
         r"\$\w+(?:\.\w+)+ = '\w+'", lambda found: str(_equal(found.group(0), variables)), condition
     )
@@ -160,7 +160,7 @@ def _equal(comparison: str, variables: Variables) -> bool:
 
 
 def settled(condition: str, variables: Variables) -> Iterator[Variables]:
-    """The variables, once with each value that an enum which the condition compares can have."""
+    """Yield the variables for each value of an enum that the condition compares."""
     for name, key, _ in COMPARED.findall(condition):
         name = "result" if name == "states" else name
         value = dict(variables[name].keys).get(key) if isinstance(variables.get(name), Shape) else None
@@ -176,7 +176,7 @@ def settled(condition: str, variables: Variables) -> Iterator[Variables]:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether what is given can be read as the field's type."""
+    """Return True if the value can be read as the field's type."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or value == hint:
         return True
@@ -196,7 +196,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def misfits(payload: Shape, model: type) -> Iterator[str]:
-    """Why the payload cannot be read as that class. Keys that it does not know are no reason."""
+    """Return why the payload cannot be read as that class. Unknown keys are allowed."""
     given = dict(payload.keys)
     for key in serialization.keys(model):
         if key.key in given and not fits(given[key.key], key.hint):
@@ -206,7 +206,7 @@ def misfits(payload: Shape, model: type) -> Iterator[str]:
 
 
 class Walk:
-    """Every path through one state machine."""
+    """A walk along every path through one state machine."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.states: Mapping[str, Any] = document["States"]
@@ -329,7 +329,7 @@ WRONG = [
         "$admitted.rest = 'stopp'",
         "never {'stopp'}",
     ),
-    ("a variable that nobody assigned", "snapshot", '"undone": {},', "", "$undone is not assigned"),
+    ("a variable that is never assigned", "snapshot", '"undone": {},', "", "$undone is not assigned"),
     ("a part of the plan that Recover lacks", "bake", '"plan": "{% $plan %}"', '"plan": {}', "plan is"),
 ]
 

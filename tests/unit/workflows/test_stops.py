@@ -1,4 +1,4 @@
-"""What signal makes of a person's stop."""
+"""The handling of a user's stop request."""
 
 import pytest
 
@@ -67,8 +67,8 @@ def test_a_run_without_hosts_has_its_execution_stopped(
 
 
 IGNORED = [
-    ("a word that nobody knows", {"run": "digits-1"}, "pause", "not about this yard"),
-    ("a run that nobody knows", {"run": "digits-2"}, "stop", "the run is over, or unknown"),
+    ("an unknown word", {"run": "digits-1"}, "pause", "not about this yard"),
+    ("an unknown run", {"run": "digits-2"}, "stop", "the run is over, or unknown"),
     ("no run at all", {"job": "digits"}, "stop", "not about this yard"),
     ("no mapping", ["digits-1"], "stop", "not about this yard"),
     ("a number", {"run": 5}, "stop", "not about this yard"),

@@ -1,4 +1,4 @@
-"""What an upload starts, and what the log says of it."""
+"""Executions that an upload starts, and their log lines."""
 
 import pytest
 

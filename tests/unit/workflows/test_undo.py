@@ -1,4 +1,4 @@
-"""What Undo does about an image that EC2 has only just begun to make."""
+"""Undo and an image that EC2 has just begun to make."""
 
 from datetime import UTC, datetime
 
