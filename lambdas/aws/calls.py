@@ -8,13 +8,13 @@ from botocore.exceptions import ClientError
 from lambdas.aws.clients import client
 
 
-def listed(service: str, operation: str, key: str, **request: Any) -> Iterator[Any]:
+def list_items(service: str, operation: str, key: str, **request: Any) -> Iterator[Any]:
     """Yield the items under `key` of every page."""
     pages = client(service).get_paginator(operation).paginate(**request)
     return (item for page in pages for item in page[key])
 
 
-def unless(codes: Collection[str], call: Callable[..., Any], **request: Any) -> Any:
+def call_or_none(codes: Collection[str], call: Callable[..., Any], **request: Any) -> Any:
     """Return the answer of the call, or None if AWS refuses it with one of these codes."""
     try:
         return call(**request)

@@ -17,7 +17,7 @@ from botocore.exceptions import HTTPClientError, IncompleteReadError
 
 from trainyard.core.model.errors import AccessDenied, ServiceUnavailable
 
-NO = frozenset(
+DENIED = frozenset(
     {
         "AccessDenied",
         "AccessDeniedException",
@@ -27,7 +27,7 @@ NO = frozenset(
         "403",
     }
 )
-NO_ROLE_OF_EC2 = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+MISSING_EC2_ROLE = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 THROTTLED = frozenset(
     {
         "BandwidthLimitExceeded",
@@ -48,7 +48,7 @@ THROTTLED = frozenset(
     }
 )
 """Codes of requests that AWS refused for now and did not carry out."""
-TROUBLE = THROTTLED | {
+FAILURES = THROTTLED | {
     "InternalError",
     "InternalFailure",
     "InternalServerError",
@@ -59,15 +59,17 @@ TROUBLE = THROTTLED | {
 """Codes of a service that currently fails; other requests to it would fail, too."""
 NO_ANSWER = (HTTPClientError, NoConnectionError, IncompleteReadError)
 """Errors of botocore for a service that was not reached, or whose answer is missing or incomplete."""
-NOT_NOW = frozenset({"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError"})
+TRANSIENT_CANCELLATIONS = frozenset(
+    {"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError"}
+)
 """Reasons for which DynamoDB cancels a transaction that may succeed a moment later: a conflict, or missing throughput.
 (API reference, TransactionCanceledException)"""
 CONFLICT_TRIES = 8
 CONFLICT_SECONDS = 0.05
 """The pause before the second try of a conflicting transaction. It doubles with each try."""
-NOT_SHOWN = ("InvalidAMIID.NotFound", "InvalidArnException")
-NOT_SHOWN_TRIES = 4
-SHOWN_LATE = {"ec2": "DeregisterImage", "kms": "CreateGrant"}
+INVISIBLE = ("InvalidAMIID.NotFound", "InvalidArnException")
+INVISIBLE_TRIES = 4
+EVENTUALLY_VISIBLE = {"ec2": "DeregisterImage", "kms": "CreateGrant"}
 """Operations, by service, that AWS may refuse for some seconds after their object was created: a new image in EC2, a
 new role in KMS."""
 ACTION = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z]+)")
@@ -100,22 +102,22 @@ def client(service: str, region: str | None = None, *, read_seconds: float = 30.
     made.meta.events.register("after-call", _raise_known)
     made.meta.events.register("after-call-error", _raise_network)
     if service == "dynamodb":
-        made.meta.events.register("needs-retry.dynamodb.TransactWriteItems", _wait_for_others)
-    if service in SHOWN_LATE:
-        made.meta.events.register(f"needs-retry.{service}.{SHOWN_LATE[service]}", _wait_until_shown)
+        made.meta.events.register("needs-retry.dynamodb.TransactWriteItems", _conflict_delay)
+    if service in EVENTUALLY_VISIBLE:
+        made.meta.events.register(f"needs-retry.{service}.{EVENTUALLY_VISIBLE[service]}", _visibility_delay)
     return made
 
 
 def denial(code: str, message: str, *, action: str) -> AccessDenied | None:
     """Return AccessDenied if the error is a denial, else None. It names the action from the message, else `action`."""
-    if code == NO_ROLE_OF_EC2:
+    if code == MISSING_EC2_ROLE:
         return AccessDenied(
             f"The account lacks a service-linked role that EC2 needs for launches ({message}). The deployment could "
             "not create it (output Prepared of the Training stack), so no host can be launched. An administrator "
             "creates it with aws iam create-service-linked-role --aws-service-name spot.amazonaws.com, and again with "
             "ec2fleet.amazonaws.com"
         )
-    if code not in NO and "is not authorized to perform" not in message:
+    if code not in DENIED and "is not authorized to perform" not in message:
         return None
     named = ACTION.search(message)
     action = named.group(1) if named else ACTIONS.get(action, action)
@@ -135,37 +137,37 @@ def _raise_known(http_response: Any, parsed: dict[str, Any], model: Any, **_: An
     denied = denial(code, message, action=f"{PREFIXES.get(service, service)}:{model.name}")
     if denied:
         raise denied
-    if code in TROUBLE or http_response.status_code >= 500 or _cancelled_for_now(parsed):
+    if code in FAILURES or http_response.status_code >= 500 or _is_transient_cancellation(parsed):
         raise ServiceUnavailable(f"{service} does not do {model.name} now ({code}: {message})", code)
 
 
 def _raise_network(exception: Exception, **_: Any) -> None:
     if isinstance(exception, NO_ANSWER):
-        raise unanswered(exception) from exception
+        raise as_unavailable(exception) from exception
 
 
-def unanswered(error: Exception) -> ServiceUnavailable:
+def as_unavailable(error: Exception) -> ServiceUnavailable:
     """Return the error for one of NO_ANSWER. AWS may have carried out the request."""
     return ServiceUnavailable(f"AWS could not be asked: {error}", type(error).__name__)
 
 
-def _cancelled_for_now(parsed: Mapping[str, Any]) -> bool:
+def _is_transient_cancellation(parsed: Mapping[str, Any]) -> bool:
     """Return True if a transaction failed only for transient reasons."""
     codes = {str(reason.get("Code")) for reason in parsed.get("CancellationReasons", [])} - {"None"}
-    return bool(codes) and codes <= NOT_NOW
+    return bool(codes) and codes <= TRANSIENT_CANCELLATIONS
 
 
-def _wait_for_others(response: tuple[Any, Mapping[str, Any]] | None, attempts: int, **_: Any) -> float | None:
+def _conflict_delay(response: tuple[Any, Mapping[str, Any]] | None, attempts: int, **_: Any) -> float | None:
     """Return the seconds until botocore retries a conflicting transaction; None leaves the decision to botocore."""
-    if response is None or not _cancelled_for_now(response[1]) or attempts >= CONFLICT_TRIES:
+    if response is None or not _is_transient_cancellation(response[1]) or attempts >= CONFLICT_TRIES:
         return None
     return random.uniform(0.5, 1.0) * CONFLICT_SECONDS * (1 << attempts)
 
 
-def _wait_until_shown(
+def _visibility_delay(
     response: tuple[Any, Mapping[str, Any]] | None, attempts: int, **_: Any
 ) -> float | None:
     """Return the seconds until botocore retries a request for an object that AWS does not show yet."""
-    if response is None or response[1].get("Error", {}).get("Code") not in NOT_SHOWN:
+    if response is None or response[1].get("Error", {}).get("Code") not in INVISIBLE:
         return None
-    return float(2 ** (attempts - 1)) if attempts < NOT_SHOWN_TRIES else None
+    return float(2 ** (attempts - 1)) if attempts < INVISIBLE_TRIES else None

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lambdas.aws.calls import listed
+from lambdas.aws.calls import list_items
 from lambdas.core.patrol.usage import Window
 from trainyard.protocol import host_metrics
 from trainyard.values.lazy import dataclass
@@ -49,7 +49,7 @@ Known = dict[Series, dict[datetime, float]]
 """Values of each metric by the start of their period."""
 
 
-def windows(asked: Collection[Series], *, minutes: int, now: datetime) -> dict[Series, Window]:
+def read_windows(asked: Collection[Series], *, minutes: int, now: datetime) -> dict[Series, Window]:
     """Return the last `minutes` of each metric, up to the newest minute that is complete in CloudWatch. All these
     metrics have a period of one minute. One call reads up to 500 of them."""
     end = now.replace(second=0, microsecond=0) - LAG + timedelta(minutes=1)
@@ -59,7 +59,7 @@ def windows(asked: Collection[Series], *, minutes: int, now: datetime) -> dict[S
     return {each: Window(tuple(values.get(at) for at in instants)) for each, values in known.items()}
 
 
-def processors(hosts: Collection[str], *, minutes: int, now: datetime) -> dict[str, Window]:
+def read_processors(hosts: Collection[str], *, minutes: int, now: datetime) -> dict[str, Window]:
     """Return the processor utilization of each host, for the periods in the window. EC2 may deliver the newest period
     late, so that period is included only if CloudWatch has a value."""
     first = PROCESSORS.begin_of(
@@ -88,7 +88,7 @@ def _read(asked: Collection[Series], begin: datetime, end: datetime, *, period: 
 def _gather(asked: list[Series], begin: datetime, end: datetime, found: Known) -> None:
     queries = [_query(n, *each) for n, each in enumerate(asked)]
     request: dict[str, Any] = {"MetricDataQueries": queries, "StartTime": begin, "EndTime": end}
-    for result in listed("cloudwatch", "get_metric_data", "MetricDataResults", **request):
+    for result in list_items("cloudwatch", "get_metric_data", "MetricDataResults", **request):
         series = asked[int(result["Id"][1:])]
         known = found[series]
         # The service omits empty lists.

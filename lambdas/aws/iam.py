@@ -1,6 +1,6 @@
 """Service-linked roles in IAM."""
 
-from lambdas.aws.calls import unless
+from lambdas.aws.calls import call_or_none
 from lambdas.aws.clients import client
 
 TAKEN = ("InvalidInput",)
@@ -9,5 +9,5 @@ TAKEN = ("InvalidInput",)
 
 def make_service_linked_role(service: str) -> bool:
     """Create the service-linked role of a service such as `spot.amazonaws.com`; return False if the account has it."""
-    made = unless(TAKEN, client("iam").create_service_linked_role, AWSServiceName=service)
+    made = call_or_none(TAKEN, client("iam").create_service_linked_role, AWSServiceName=service)
     return made is not None

@@ -22,7 +22,7 @@ def grant_volumes(key: str, role: str) -> None:
     client("kms").create_grant(KeyId=key, GranteePrincipal=role, Operations=list(OF_VOLUMES), Name=name)
 
 
-def command(key: str, role: str) -> str:
+def grant_command(key: str, role: str) -> str:
     """Return the CLI command that creates this grant."""
     return (
         f"aws kms create-grant --key-id {key} --grantee-principal {role} --operations {' '.join(OF_VOLUMES)}"

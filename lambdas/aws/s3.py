@@ -6,8 +6,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from lambdas.aws.calls import unless
-from lambdas.aws.clients import NO_ANSWER, client, unanswered
+from lambdas.aws.calls import call_or_none
+from lambdas.aws.clients import NO_ANSWER, as_unavailable, client
 from trainyard.core.model.errors import AccessDenied
 from trainyard.values.lazy import dataclass
 
@@ -57,7 +57,7 @@ def get_start(bucket: str, key: str, *, most: int, version: str | None = None) -
 def get(bucket: str, key: str) -> bytes | None:
     """Return the whole object; None if it is missing. Raises ValueError if it is larger than LARGEST_DOCUMENT: a host
     may have written it."""
-    answer = unless(GONE, client("s3").get_object, Bucket=bucket, Key=key)
+    answer = call_or_none(GONE, client("s3").get_object, Bucket=bucket, Key=key)
     if answer is None:
         return None
     if answer["ContentLength"] > LARGEST_DOCUMENT:
@@ -69,7 +69,7 @@ def get(bucket: str, key: str) -> bytes | None:
 
 def get_tagged(bucket: str, key: str) -> Tagged | None:
     """Return the whole object with its ETag; None if it is missing."""
-    answer = unless(GONE, client("s3").get_object, Bucket=bucket, Key=key)
+    answer = call_or_none(GONE, client("s3").get_object, Bucket=bucket, Key=key)
     return Tagged(_content(answer), answer["ETag"]) if answer else None
 
 
@@ -78,7 +78,7 @@ def _content(answer: Mapping[str, Any]) -> bytes:
     try:
         content: bytes = answer["Body"].read()
     except NO_ANSWER as error:
-        raise unanswered(error) from error
+        raise as_unavailable(error) from error
     return content
 
 
@@ -109,7 +109,7 @@ def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: s
     """Write the document if the key is unused, or, with `over`, only if the object still has that ETag. Return False
     otherwise. If two calls write at once, exactly one succeeds."""
     condition = {"IfNoneMatch": "*"} if over is None else {"IfMatch": over}
-    written = unless(
+    written = call_or_none(
         (*TAKEN, *GONE),
         client("s3").put_object,
         Bucket=bucket,
@@ -121,30 +121,30 @@ def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: s
     return written is not None
 
 
-def first_page(bucket: str, prefix: str) -> tuple[tuple[str, int], ...]:
+def list_first_page(bucket: str, prefix: str) -> tuple[tuple[str, int], ...]:
     """Return (key, size) of up to 1,000 objects under a prefix."""
-    return sizes(bucket, prefix, most=1000)
+    return list_sizes(bucket, prefix, most=1000)
 
 
-def sizes(bucket: str, prefix: str, *, most: int) -> tuple[tuple[str, int], ...]:
+def list_sizes(bucket: str, prefix: str, *, most: int) -> tuple[tuple[str, int], ...]:
     """Return (key, size) of the first `most` objects under a prefix."""
     pages = client("s3").get_paginator("list_objects_v2")
     found = pages.paginate(Bucket=bucket, Prefix=prefix, PaginationConfig={"MaxItems": most})
     return tuple((each["Key"], each["Size"]) for page in found for each in page.get("Contents", []))
 
 
-def unreadable(bucket: str, prefix: str) -> str | None:
+def explain_unreadable(bucket: str, prefix: str) -> str | None:
     """Return the reason why objects under the prefix of a data bucket cannot be read; None if they can, or if there are
     none."""
     s3 = client("s3")
     try:
-        answer = unless(NO_BUCKET, s3.head_bucket, Bucket=bucket)
+        answer = call_or_none(NO_BUCKET, s3.head_bucket, Bucket=bucket)
         if answer is None:
             return f"the bucket {bucket} does not exist; check its name"
         here, there = s3.meta.region_name, answer.get("BucketRegion") or s3.meta.region_name
         if there != here:
             return f"the bucket is in {there} and the yard in {here}; copy the data to a bucket in {here}: aws s3 sync"
-        first = next((key for key, size in first_page(bucket, prefix) if size), None)
+        first = next((key for key, size in list_first_page(bucket, prefix) if size), None)
         if first:
             get_start(bucket, first, most=1)
     except AccessDenied as error:
@@ -155,7 +155,7 @@ def unreadable(bucket: str, prefix: str) -> str | None:
     return None
 
 
-def keys(bucket: str, prefix: str) -> tuple[str, ...]:
+def list_keys(bucket: str, prefix: str) -> tuple[str, ...]:
     pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     return tuple(found["Key"] for page in pages for found in page.get("Contents", []))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from lambdas.aws.calls import listed, unless
+from lambdas.aws.calls import call_or_none, list_items
 from lambdas.aws.clients import client
 from trainyard.core.model.errors import StartFailed
 from trainyard.values.lazy import dataclass
@@ -21,13 +21,13 @@ NEVER_TOLD = ("DeliveryTimedOut", "Undeliverable")
 statuses"). A command that the agent killed for its time limit has ExecutionTimedOut instead."""
 
 
-def online(ids: Collection[str]) -> frozenset[str]:
+def find_online(ids: Collection[str]) -> frozenset[str]:
     """Return the instances whose agent is registered and answers."""
     found: set[str] = set()
     ordered = sorted(ids)
     for first in range(0, len(ordered), MOST_IDS):
         chosen = [{"Key": "InstanceIds", "Values": ordered[first : first + MOST_IDS]}]
-        known = listed("ssm", "describe_instance_information", "InstanceInformationList", Filters=chosen)
+        known = list_items("ssm", "describe_instance_information", "InstanceInformationList", Filters=chosen)
         found |= {host["InstanceId"] for host in known if host["PingStatus"] == "Online"}
     return frozenset(found)
 
@@ -70,7 +70,7 @@ def send_to_known(
         send(document, ids, parameters, comment=comment)
         return ()
     except StartFailed:
-        known = online(ids)
+        known = find_online(ids)
     unknown = tuple(host for host in ids if host not in known)
     try:
         if known:
@@ -91,13 +91,13 @@ class CommandResult:
     """The end of the output, with errors last."""
 
 
-def status(command: str, instance: str) -> str:
+def read_status(command: str, instance: str) -> str:
     """Return the status of the command on that host; Pending while Systems Manager does not list it yet."""
     answer = client("ssm").list_command_invocations(CommandId=command, InstanceId=instance)
     return str(answer["CommandInvocations"][0]["Status"]) if answer["CommandInvocations"] else "Pending"
 
 
-def silent(command: str) -> frozenset[str]:
+def find_silent_hosts(command: str) -> frozenset[str]:
     """Return the hosts that never reported the end of this command before Systems Manager stopped waiting."""
     return frozenset(
         str(invocation["InstanceId"])
@@ -106,7 +106,7 @@ def silent(command: str) -> frozenset[str]:
     )
 
 
-def result(command: str, instance: str) -> CommandResult:
+def read_result(command: str, instance: str) -> CommandResult:
     """Return the result of the command on that host, with the output of the step that failed."""
     answer = client("ssm").list_command_invocations(CommandId=command, InstanceId=instance, Details=True)
     if not answer["CommandInvocations"]:
@@ -125,17 +125,17 @@ def result(command: str, instance: str) -> CommandResult:
     )
 
 
-def sessions() -> dict[str, frozenset[str]]:
+def list_sessions() -> dict[str, frozenset[str]]:
     """Return the instances with open sessions, and the SSM documents of these sessions."""
     size = {"PageSize": SESSIONS_A_PAGE}
     found: dict[str, set[str]] = {}
-    for session in listed("ssm", "describe_sessions", "Sessions", State="Active", PaginationConfig=size):
+    for session in list_items("ssm", "describe_sessions", "Sessions", State="Active", PaginationConfig=size):
         if session.get("Target"):
             found.setdefault(str(session["Target"]), set()).add(str(session.get("DocumentName", "")))
     return {host: frozenset(documents) for host, documents in found.items()}
 
 
-def commanded() -> frozenset[str]:
+def list_commanded_hosts() -> frozenset[str]:
     """Return the instances on which a command runs."""
     return frozenset(
         str(invocation["InstanceId"])
@@ -144,18 +144,18 @@ def commanded() -> frozenset[str]:
     )
 
 
-def parameter(name: str) -> str | None:
+def read_parameter(name: str) -> str | None:
     """Return the value of the parameter; None if it is missing."""
-    answer = unless(["ParameterNotFound"], client("ssm").get_parameter, Name=name)
+    answer = call_or_none(["ParameterNotFound"], client("ssm").get_parameter, Name=name)
     return str(answer["Parameter"]["Value"]) if answer else None
 
 
-def parameter_types(names: Collection[str]) -> dict[str, str]:
+def read_parameter_types(names: Collection[str]) -> dict[str, str]:
     """Return the type of each existing parameter (String, StringList, SecureString). Values are not read."""
     if not names:
         return {}
     chosen = [{"Key": "Name", "Option": "Equals", "Values": sorted(names)}]
-    found = listed("ssm", "describe_parameters", "Parameters", ParameterFilters=chosen)
+    found = list_items("ssm", "describe_parameters", "Parameters", ParameterFilters=chosen)
     return {str(parameter["Name"]): str(parameter["Type"]) for parameter in found}
 
 
@@ -164,4 +164,4 @@ def set_parameter(name: str, value: str) -> None:
 
 
 def _invocations(**chosen: Any) -> Iterator[Any]:
-    return listed("ssm", "list_command_invocations", "CommandInvocations", **chosen)
+    return list_items("ssm", "list_command_invocations", "CommandInvocations", **chosen)

@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from lambdas.aws.calls import listed, unless
+from lambdas.aws.calls import call_or_none, list_items
 from lambdas.aws.clients import client
 from lambdas.core.run.recovery import Trouble
 
@@ -22,7 +22,7 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
     """Start an execution of that name; return False if it exists, because the same event arrived twice."""
     ask, given = client("stepfunctions").start_execution, json.dumps(execution_input)
-    started = unless(["ExecutionAlreadyExists"], ask, stateMachineArn=machine, name=name, input=given)
+    started = call_or_none(["ExecutionAlreadyExists"], ask, stateMachineArn=machine, name=name, input=given)
     return started is not None
 
 
@@ -41,19 +41,21 @@ def stop(arn: str, trouble: Trouble) -> bool:
 
 def is_over(arn: str) -> bool:
     """Return True if this execution has ended with any status."""
-    return over_since(arn) is not None
+    return read_end(arn) is not None
 
 
-def over_since(arn: str) -> datetime | None:
+def read_end(arn: str) -> datetime | None:
     """Return the end of this execution; None while it runs. An execution that Step Functions no longer lists ended long
     ago."""
-    found = unless(["ExecutionDoesNotExist"], client("stepfunctions").describe_execution, executionArn=arn)
+    found = call_or_none(
+        ["ExecutionDoesNotExist"], client("stepfunctions").describe_execution, executionArn=arn
+    )
     if found is None:
         return LONG_AGO
     return None if found["status"] in GOES_ON else found.get("stopDate", LONG_AGO)
 
 
-def running(machines: Iterable[str]) -> frozenset[str]:
+def list_running(machines: Iterable[str]) -> frozenset[str]:
     """Return the names of all running executions of these state machines. A state machine that is not deployed has
     none."""
     return frozenset(name for machine in machines for name in _running(machine))
@@ -61,24 +63,28 @@ def running(machines: Iterable[str]) -> frozenset[str]:
 
 def _running(machine: str) -> Iterable[str]:
     which = {"stateMachineArn": machine, "statusFilter": "RUNNING"}
-    found = listed("stepfunctions", "list_executions", "executions", **which)
-    return unless(["StateMachineDoesNotExist"], lambda: [execution["name"] for execution in found]) or []
+    found = list_items("stepfunctions", "list_executions", "executions", **which)
+    return (
+        call_or_none(["StateMachineDoesNotExist"], lambda: [execution["name"] for execution in found]) or []
+    )
 
 
-def succeed(token: str, output: Mapping[str, Any]) -> bool:
+def succeed(task_token: str, output: Mapping[str, Any]) -> bool:
     """Answer the task token; return False if it was answered before."""
-    return _answer("send_task_success", taskToken=token, output=json.dumps(output))
+    return _answer("send_task_success", taskToken=task_token, output=json.dumps(output))
 
 
-def fail(token: str, trouble: Trouble) -> bool:
+def fail(task_token: str, trouble: Trouble) -> bool:
     """Fail the task of this token; return False if it was answered before."""
-    return _answer("send_task_failure", taskToken=token, error=trouble.error[:256], cause=trouble.to_cause())
+    return _answer(
+        "send_task_failure", taskToken=task_token, error=trouble.error[:256], cause=trouble.to_cause()
+    )
 
 
-def heartbeat(token: str) -> bool:
+def heartbeat(task_token: str) -> bool:
     """Send a heartbeat for the task; return False if the task is over."""
-    return _answer("send_task_heartbeat", taskToken=token)
+    return _answer("send_task_heartbeat", taskToken=task_token)
 
 
 def _answer(operation: str, **request: str) -> bool:
-    return unless(OVER, getattr(client("stepfunctions"), operation), **request) is not None
+    return call_or_none(OVER, getattr(client("stepfunctions"), operation), **request) is not None

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lambdas.aws.calls import unless
+from lambdas.aws.calls import call_or_none
 from lambdas.aws.clients import client
 
 TOO_LARGE = ("PackedPolicyTooLarge", "PackedPolicyTooLargeException")
@@ -13,7 +13,7 @@ def assume(role: str, session: str, policy: str, *, seconds: int) -> dict[str, A
     """Return credentials in the format of a credential process
     (docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html). Return None if the policy is too large
     for the token."""
-    answer = unless(
+    answer = call_or_none(
         TOO_LARGE,
         client("sts").assume_role,
         RoleArn=role,

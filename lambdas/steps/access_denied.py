@@ -25,23 +25,23 @@ def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now
     trouble = _trouble(denied)
     tokens = _tokens(ledger, run, attempt)
     for number in sorted({token.attempt for token in tokens}) or [attempt]:
-        _note(ledger, run, number, denied, now)
+        _record(ledger, run, number, denied, now)
     for token in tokens:
         try:
             states.fail(token.token, trouble)
         except AccessDenied as also:
             logger.error("the task could not be failed either: %s", also.reason)
-            _go_on_to_fail(ledger, run, token, also, now)
+            _end_by_answer(ledger, run, token, also, now)
 
 
-def _note(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
+def _record(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
     try:
         attempts.end_once(ledger, run, attempt, ended_badly(_trouble(denied), now))
     except AccessDenied as also:
         logger.error("the ledger could not be written either: %s", also.reason)
 
 
-def _go_on_to_fail(ledger: Ledger, run: str, token: TokenRow, denied: AccessDenied, now: datetime) -> None:
+def _end_by_answer(ledger: Ledger, run: str, token: TokenRow, denied: AccessDenied, now: datetime) -> None:
     """End a task that the role may not fail. The next state finds the denial in the answer or in the ledger."""
     trouble = _trouble(denied)
     try:

@@ -23,7 +23,7 @@ from trainyard.values.validation import InputFaults
 MOST_SAID = 512
 
 
-class Decided(Protocol):
+class Decision(Protocol):
     """The answer of an Admit."""
 
     @property
@@ -43,7 +43,7 @@ def raise_denied(given: AdmitInput) -> None:
         raise AccessDenied(str(given.input["denied"]))
 
 
-def told_refusal(given: AdmitInput) -> str | None:
+def forwarded_refusal(given: AdmitInput) -> str | None:
     """Return the reason for which signal refused the request of a user, from the input of the execution that reports
     it."""
     said = given.input.get("refused") if isinstance(given.input, Mapping) else None
@@ -62,29 +62,36 @@ class Admission:
     def refused(self, faults: InputFaults) -> Refused:
         return Refused(self.refusal.__name__, faults.reason)
 
+    def refuse(self, fault: InputFaults | str, values: RunUpdate) -> Refused:
+        """Write the run as refused; return the refusal."""
+        refused = (
+            self.refused(fault) if isinstance(fault, InputFaults) else Refused(self.refusal.__name__, fault)
+        )
+        return self.write(refused, values) or refused
+
     def misnamed(self) -> InputFaults | None:
         return names.name_fault(self.given.run)
 
-    def taken(self) -> Refused | None:
+    def refuse_taken_name(self) -> Refused | None:
         """Return the refusal if another execution has the run of this name, else None."""
         row = self.ledger.run(self.given.run)
         if row is None or is_its_own(row, self.given):
             return None
         return Refused(self.refusal.__name__, names.name_taken(row.run, row.execution_arn))
 
-    def write(self, decided: Decided, values: RunUpdate, *rows: Write) -> Refused | None:
+    def write(self, decided: Decision, values: RunUpdate, *rows: Write) -> Refused | None:
         """Write the rows of the run, which stays open until it is concluded, and the decision. Return the refusal if
         another execution claimed the name first."""
         try:
             is_open = open_row(self.given.run, values["kind"], self.given.execution)
-            self.ledger.write(self._begun(values), is_open, *rows, self._told(decided))
+            self.ledger.write(self._first_row(values), is_open, *rows, self._decision_event(decided))
         except AlreadyWrittenError:
             logger.info("%s is in the ledger already", self.given.run)
-            return self.taken()
+            return self.refuse_taken_name()
         return None
 
     def write_claim(
-        self, decided: Decided, claim: Claim, values: RunUpdate, given_before: int, *, again: bool
+        self, decided: Decision, claim: Claim, values: RunUpdate, given_before: int, *, again: bool
     ) -> None:
         """Write a run that needs a slot, with its claim and the decision. `again` means that the run itself is written
         already.
@@ -93,13 +100,13 @@ class Admission:
         has_it = isinstance(decided, Admitted)
         mine = None if isinstance(decided, Refused) else replace(claim, waits=not has_it)
         rows = [
-            run_row(self.given.run, values, waits=not has_it) if again else self._begun(values),
-            *self._open(values, mine),
+            run_row(self.given.run, values, waits=not has_it) if again else self._first_row(values),
+            *self._open_rows(values, mine),
             *((slot_given(given_before),) if has_it else ()),
         ]
-        self.ledger.write(*rows, self._told(decided))
+        self.ledger.write(*rows, self._decision_event(decided))
 
-    def _open(self, values: RunUpdate, mine: Claim | None) -> list[Write]:
+    def _open_rows(self, values: RunUpdate, mine: Claim | None) -> list[Write]:
         """Return the rows of an open run. The claim of a dev host has its own row, because the host outlives the
         run."""
         run, execution = self.given.run, self.given.execution
@@ -107,7 +114,7 @@ class Admission:
             return [open_row(run, values["kind"], execution), held_row(mine)]
         return [open_row(run, values["kind"], execution, mine)]
 
-    def _begun(self, values: RunUpdate) -> Write:
+    def _first_row(self, values: RunUpdate) -> Write:
         begun: RunUpdate = {
             "state": "Admit",
             "attempt": 1,
@@ -118,7 +125,7 @@ class Admission:
         }
         return run_row(self.given.run, begun, unless="created")
 
-    def _told(self, decided: Decided) -> Write:
+    def _decision_event(self, decided: Decision) -> Write:
         return event_row(self.given.run, note(decided.kind, decided.reason, at=clock()))
 
 

@@ -65,18 +65,18 @@ class Finished(Answer):
 TokenAnswer = GangReady | Finished | Done | Available
 
 
-def await_news(
-    ledger: Ledger, run: str, attempt: int, wait: str, token: str, now: datetime, *, state: str
+def begin_wait(
+    ledger: Ledger, run: str, attempt: int, wait: str, task_token: str, now: datetime, *, state: str
 ) -> Records:
     """Store the task token of a new wait; return the records after that."""
     try:
         ledger.write(
-            token_row(run, attempt, wait, token, now),
+            token_row(run, attempt, wait, task_token, now),
             run_row(run, {"state": state, "attempt": attempt}),
         )
     except AlreadyWrittenError:
-        logger.info("%s: another call has stored this token of %s", run, wait)
-    return ledger.known(run)
+        logger.info("%s: another call stored this task token of %s", run, wait)
+    return ledger.require(run)
 
 
 def end_once(ledger: Ledger, run: str, attempt: int, values: AttemptUpdate, *also: Write) -> bool:
@@ -89,7 +89,7 @@ def end_once(ledger: Ledger, run: str, attempt: int, values: AttemptUpdate, *als
     return True
 
 
-def could_not_start(row: HostRow, host: Instance) -> str | None:
+def explain_failed_start(row: HostRow, host: Instance) -> str | None:
     """Return why a replacement host could not start either; None for a host that EC2 started."""
     if row.ready or not host.never_ran:
         return None
@@ -143,7 +143,7 @@ def end(
         values["resumed"] = known(resumed)
     if not end_once(ledger, run, attempt, values, event_row(run, entry)):
         logger.info("%s changes nothing", entry.event)
-    settle(ledger, ledger.known(run), attempt, now)
+    settle(ledger, ledger.require(run), attempt, now)
 
 
 def gather(
@@ -198,11 +198,11 @@ def give_up(ledger: Ledger, run: str, lost: Misconfigured, now: datetime) -> int
 
 def succeed(ledger: Ledger, run: str, token: TokenRow, answer: TokenAnswer, now: datetime) -> None:
     if not states.succeed(token.token, serialization.to_json(answer)):
-        logger.info("the token %s of %s was answered before", token.wait, run)
+        logger.info("the task token %s of %s was answered before", token.wait, run)
     ledger.write(answered_row(run, token, now))
 
 
 def fail(ledger: Ledger, run: str, token: TokenRow, trouble: Trouble, now: datetime) -> None:
     if not states.fail(token.token, trouble):
-        logger.info("the token %s of %s was answered before", token.wait, run)
+        logger.info("the task token %s of %s was answered before", token.wait, run)
     ledger.write(answered_row(run, token, now))

@@ -87,7 +87,7 @@ class RunEnd(EndedRun):
             added["dollars"] = values.pop("dollars") or 0.0
         return run_row(self.run, values, unless=unless, waits=False, add=added)
 
-    def agreed(self, summary: Summary) -> tuple["RunEnd", Summary]:
+    def write_summary(self, summary: Summary) -> tuple["RunEnd", Summary]:
         """Write summary.json; return the end with its summary. If another call wrote it first, that summary counts, and
         this call ends the run accordingly."""
         key = keys.summary(self.run)
@@ -143,7 +143,7 @@ class RunEnd(EndedRun):
 
 
 def has_summary(bucket: str, run: str) -> bool:
-    return bool(s3.first_page(bucket, keys.summary(run)))
+    return bool(s3.list_first_page(bucket, keys.summary(run)))
 
 
 def end_of(
@@ -169,7 +169,7 @@ def end_of(
         records=records,
         conclusion=how,
         now=clock(),
-        warnings=_beside(given),
+        warnings=_image_warnings(given),
         ledger=ledger,
     )
     if records and not admission.is_its_own(records.run, given):
@@ -186,12 +186,12 @@ def end_of(
                 reason=f"a launch request for hosts of {run} is under way; patrol concludes the run later"
             )
         end = replace(end, records=records)
-    for wrong in (_unnoticed(how, records), _unreleased(given, records), _not_undone(given)):
+    for wrong in (_find_unreported_denial(how, records), _release_error(given, records), _undo_error(given)):
         end = end.spoiled(wrong) if wrong else end
-    return _with_attempt_ended(end)
+    return _end_attempt(end)
 
 
-def _with_attempt_ended(end: RunEnd) -> RunEnd:
+def _end_attempt(end: RunEnd) -> RunEnd:
     """End the attempt of an execution that was stopped or failed in a state of its own."""
     number = end.records.run.attempt if end.records else None
     row = end.records.attempts.get(number) if end.records and number else None
@@ -203,27 +203,27 @@ def _with_attempt_ended(end: RunEnd) -> RunEnd:
     return replace(end, records=end.ledger.read(end.run))
 
 
-def _unnoticed(how: Conclusion, records: Records | None) -> AccessDenied | None:
+def _find_unreported_denial(how: Conclusion, records: Records | None) -> AccessDenied | None:
     """Return a denial that signal recorded but could not report: it may not fail tasks, so the workflow continued."""
     row = records.attempts.get(records.run.attempt) if records else None
     trouble = trouble_of(row) if row and how.outcome is Outcome.SUCCEEDED else None
     return AccessDenied(trouble.reason) if trouble and trouble.error == AccessDenied.__name__ else None
 
 
-def _unreleased(given: ConcludeInput, records: Records | None) -> TrainyardError | None:
+def _release_error(given: ConcludeInput, records: Records | None) -> TrainyardError | None:
     if not given.unreleased.error:
         return None
     hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
     return outcome.unreleased(given.run, hosts, given.unreleased.trouble)
 
 
-def _not_undone(given: ConcludeInput) -> TrainyardError | None:
+def _undo_error(given: ConcludeInput) -> TrainyardError | None:
     """Return the error of an image that could not be removed, if the image was the purpose of the run."""
     undone = given.undone.error and not given.unimaged.error
     return outcome.not_undone(given.run, given.undone.trouble) if undone else None
 
 
-def _beside(given: ConcludeInput) -> tuple[str, ...]:
+def _image_warnings(given: ConcludeInput) -> tuple[str, ...]:
     """Return the warnings about the image of a training run that failed or could not be removed."""
     if not given.unimaged.error:
         return ()

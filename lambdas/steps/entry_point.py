@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from lambdas import environment
-from lambdas.steps.observability import is_about, logger, measure
+from lambdas.steps.observability import logger, measure, set_log_context
 from trainyard import command_line
 from trainyard.core.model import errors
 from trainyard.core.model.errors import Misconfigured
@@ -32,7 +32,7 @@ def entry_point(function: Callable[..., object]) -> Callable[[Mapping[str, Any],
             given = [parse(model, event, of=name) for model in models]
             for each in given:
                 if hasattr(each, "run"):
-                    is_about(each.run, getattr(each, "attempt", None))
+                    set_log_context(each.run, getattr(each, "attempt", None))
             with command_line.repeat_options(command_line.yard_options(environment.name_of_yard())):
                 answer: dict[str, Any] = serialization.to_json(function(*given))
         except Exception as error:

@@ -27,8 +27,8 @@ class AttemptInput(RunInput):
 class WaitInput(AttemptInput):
     """The input of a state that waits."""
 
-    token: str
-    """The task token. The function that detects the end of the wait answers it."""
+    task_token: str
+    """The function that detects the end of the wait answers it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-def is_about(run: str, attempt: int | None = None) -> None:
+def set_log_context(run: str, attempt: int | None = None) -> None:
     """Add the run to every later log line of this invocation."""
     logger.append_keys(run=run, attempt=attempt)
 

@@ -29,16 +29,16 @@ def give(order: Order, *, bucket: str, document: str) -> tuple[str, ...] | None:
         return order.hosts
 
 
-def started(bucket: str, run: str) -> int:
+def find_started_attempt(bucket: str, run: str) -> int:
     """Return the attempt that the run's last order starts; 0 if that order is a stop, or if there is none."""
     there = s3.get_tagged(bucket, keys.order(run))
     order = _read(there.content) if there else None
     return order.attempt if order and order.word is OrderKind.START else 0
 
 
-def taken(bucket: str, run: str, attempt: int) -> Collection[str]:
+def list_confirmations(bucket: str, run: str, attempt: int) -> Collection[str]:
     """Return the hosts whose agents have recorded the stop order of that attempt in the bucket."""
-    found = s3.keys(bucket, keys.leaving(run, attempt))
+    found = s3.list_keys(bucket, keys.leaving(run, attempt))
     return frozenset(sources.writer_of(key) for key in found)
 
 

@@ -34,7 +34,7 @@ class Decide(Protocol):
     ) -> Retry | EndRun: ...
 
 
-def decided(given: RecoverInput, decide: Decide) -> Retry | EndRun:
+def decide_and_log(given: RecoverInput, decide: Decide) -> Retry | EndRun:
     """Decide about the failure of the attempt, and log the decision."""
     trouble, deadline = given.failure.trouble, given.plan.deadline
     decision = decide(trouble, attempt=given.attempt, now=given.now, deadline=deadline)

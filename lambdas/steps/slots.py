@@ -62,7 +62,7 @@ def admit(
         try:
             admitting.write_claim(decided, mine, values, number, again=is_written or before is not None)
         except AlreadyWrittenError:
-            if taken := admitting.taken():
+            if taken := admitting.refuse_taken_name():
                 return taken
             is_written = ledger.run(run) is not None
         else:

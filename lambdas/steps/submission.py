@@ -2,7 +2,7 @@
 events."""
 
 from lambdas.aws import s3, states
-from lambdas.steps.observability import is_about, logger
+from lambdas.steps.observability import logger, set_log_context
 from trainyard.core.jobfile import check, document
 from trainyard.core.model import tokens
 from trainyard.core.model.errors import AccessDenied
@@ -22,7 +22,7 @@ def start(
         found, denied = None, error.reason
     name = check.name_of(found.start if found else b"", key=key)
     run = tokens.run_id(name, key=key, version=version or etag)
-    is_about(run)
+    set_log_context(run)
     where = "recipe_key" if key.startswith(keys.IMAGES) else "job_key"
     execution_input = {where: key, "version_id": version, "etag": etag, "denied": denied}
     given = {name: value for name, value in (execution_input | {"requester": requester}).items() if value}

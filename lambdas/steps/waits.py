@@ -79,15 +79,15 @@ class Entered:
         return event_row(self.run, note(event, reason, at=self.now, attempt=self.attempt, **detail))
 
 
-def enter(ledger: Ledger, run: str, attempt: int, wait: str, token: str, now: datetime) -> Entered:
+def enter(ledger: Ledger, run: str, attempt: int, wait: str, task_token: str, now: datetime) -> Entered:
     """Store the task token of a wait. The name of the state is the capitalized name of the wait."""
-    records = attempts.await_news(ledger, run, attempt, wait, token, now, state=wait.capitalize())
+    records = attempts.begin_wait(ledger, run, attempt, wait, task_token, now, state=wait.capitalize())
     return Entered(ledger, records, attempt, wait, now)
 
 
 def gone(host: str) -> str | None:
     """Return EC2's reason if the host ends or has ended; None if it runs."""
-    found = [each for each in instances.of_ids([host]) if each.gone]
+    found = [each for each in instances.find_by_id([host]) if each.gone]
     return f"EC2 says {host} is {found[0].state_and_why}" if found else None
 
 
@@ -100,7 +100,7 @@ def raise_if_over(entered: Entered, host: str) -> None:
     why = gone(host)
     if why:
         warned = entered.records.hosts[host].warned
-        raise _noted(entered, Interrupted(why) if warned else HostLost(why))
+        raise _record(entered, Interrupted(why) if warned else HostLost(why))
 
 
 def for_command(
@@ -111,7 +111,7 @@ def for_command(
 
     Raises NotRegistered before sending if Systems Manager does not list the host, HostLost if it no longer does, and
     the error of the wait if the command failed or is overdue. `doing` is the event in the timeline."""
-    here = host in ssm.online([host])
+    here = host in ssm.find_online([host])
     row = entered.row
     if row is None:
         if not here:
@@ -121,11 +121,11 @@ def for_command(
             )
         row = _send(entered, host, document, parameters, doing)
     assert row.command is not None, "a wait for a command holds one"
-    status = ssm.status(row.command, host)
+    status = ssm.read_status(row.command, host)
     if wrong := answer_command(entered, status):
         raise wrong
     if status != "Success" and not here:
-        raise _noted(
+        raise _record(
             entered,
             HostLost(
                 f"{host} has not answered Systems Manager for minutes: it hangs, or has lost its network"
@@ -147,7 +147,7 @@ def for_image(
     """Wait for the image of this host. The image is requested once.
 
     Raises ImageFailed (HostLost if the host was ending) if EC2 cannot make the image or it is overdue."""
-    row = entered.row or _ask(entered, host, name, description, tags, reboot)
+    row = entered.row or _request_image(entered, host, name, description, tags, reboot)
     assert row.image is not None, "a wait for an image holds one"
     found = images.find(row.image)
     if wrong := answer_image(entered, found):
@@ -159,7 +159,7 @@ def for_image(
 def retire_if_over(entered: Entered) -> None:
     """Retire the image of a run that ended before EC2 answered the request for it, since the cleanup could not see it.
     The image of a successful run stays."""
-    row = entered.ledger.known(entered.run).run
+    row = entered.ledger.require(entered.run).run
     if row.ended is not None and row.outcome is not Outcome.SUCCEEDED and row.image:
         images.retire(row.image)
         entered.ledger.write(run_row(entered.run, {"image": ""}))
@@ -173,16 +173,16 @@ def answer_command(entered: Entered, status: str) -> TrainyardError | None:
     if status == "Success":
         attempts.succeed(entered.ledger, entered.run, entered.token, Done(), entered.now)
     elif status in ENDED_BADLY:
-        return _noted(entered, _why_badly(entered, status))
+        return _record(entered, _explain_failure(entered, status))
     return None
 
 
-def _why_badly(entered: Entered, status: str) -> TrainyardError:
+def _explain_failure(entered: Entered, status: str) -> TrainyardError:
     """Return the error of a failed command. If the host reported no end, the host counts as lost."""
     row = entered.row
     assert row is not None, "what ended had begun"
     assert row.command is not None, "a wait for a command holds one"
-    if silent := ssm.silent(row.command):
+    if silent := ssm.find_silent_hosts(row.command):
         hosts = ", ".join(sorted(silent))
         return HostLost(
             f"{hosts} did not report the end of the {entered.wait} SSM document ({status}): the host hangs, or has "
@@ -206,7 +206,7 @@ def answer_image(entered: Entered, image: Image | None) -> TrainyardError | None
     members = entered.records.members(entered.attempt)
     going = [f"{host.instance}: {host.going}" for host in members if host.going]
     wrong = HostLost(f"{reason}; its host was ending ({'; '.join(going)})") if going else ImageFailed(reason)
-    return _noted(entered, wrong, "image failed")
+    return _record(entered, wrong, "image failed")
 
 
 def _send(entered: Entered, host: str, document: str, parameters: Mapping[str, str], doing: str) -> WaitRow:
@@ -221,7 +221,7 @@ def _send(entered: Entered, host: str, document: str, parameters: Mapping[str, s
     return row
 
 
-def _ask(
+def _request_image(
     entered: Entered, host: str, name: str, description: str, tags: Mapping[str, str], reboot: bool
 ) -> WaitRow:
     image = images.create(host, name, description=description, tags=tags, reboot=reboot)
@@ -240,12 +240,12 @@ def _raise_overdue(entered: Entered, row: WaitRow, what: str) -> None:
     most = deadlines.PATIENCE[entered.wait]
     if entered.now - row.since > most:
         error = FAILS_WITH.get(entered.wait, ImageFailed)
-        raise _noted(
+        raise _record(
             entered, error(f"{what} within {most.total_seconds() / 3600:g} hours, which is the limit")
         )
 
 
-def _noted(entered: Entered, wrong: TrainyardError, event: str = "") -> TrainyardError:
+def _record(entered: Entered, wrong: TrainyardError, event: str = "") -> TrainyardError:
     """Record the error in the timeline, and as the end of the attempt unless it has ended before."""
     entered.ledger.write(entered.event(event or f"{entered.wait} failed", wrong.reason))
     if entered.attempt in entered.records.attempts:

@@ -28,7 +28,7 @@ from lambdas.steps import notification
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, measure
 from lambdas.steps.patrol import missed_events
-from lambdas.steps.patrol.act import Acted, act
+from lambdas.steps.patrol.act import ActionResults, act
 from lambdas.steps.patrol.observe import Observation, PatrolSettings, observe, price_of
 from trainyard.core.model import names
 from trainyard.core.model.yard.metrics import Metric
@@ -75,11 +75,11 @@ def handler() -> dict[str, Any]:
     yard, now = environment.read(PatrolSettings), clock()
     book = Logbook(yard.table_name)
     troubles: list[Exception] = []
-    if _tried(lambda: book.begin(now, apart=TWO_LOOKS), troubles) is False:
+    if _run_part(lambda: book.begin(now, apart=TWO_LOOKS), troubles) is False:
         return {"patrol": "another pass began less than half a minute ago"}
-    known = _tried(book.known, troubles)
+    known = _run_part(book.known, troubles)
     regions = Prices(yard.aws_region, known.prices if known else None)
-    opened = _tried(book.opened, troubles)
+    opened = _run_part(book.opened, troubles)
     seen = observe(yard, regions, book, now, opened=opened, money=known.money if known else None)
     allowed = guard.passed(
         seen.verdicts,
@@ -92,23 +92,29 @@ def handler() -> dict[str, Any]:
     acted = act(allowed.acts, seen.hosts, yard, now)
     troubles += [trouble for trouble in (seen.trouble, acted.trouble) if trouble]
     entries = _entries(seen, allowed, acted, now)
-    _tried(lambda: _write_claims(yard, seen), troubles)
-    _tried(lambda: instances.keep_disks(_restarted(seen)), troubles)
-    _tried(lambda: instances.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), Tag.VERDICT), troubles)
-    _tried(lambda: instances.tag(guard.policy_changes(seen.hosts), Tag.JUDGED_BY), troubles)
-    _tried(lambda: book.write(entries, now), troubles)
-    money = _tried(lambda: _count(book, yard, seen, regions, known.money, now), troubles) if known else None
-    _tried(
-        lambda: _notify(book, yard, _worth_a_notice(entries, seen), [*allowed.warnings, *seen.problems], now),
+    _run_part(lambda: _write_claims(yard, seen), troubles)
+    _run_part(lambda: instances.keep_disks(_find_restarted(seen)), troubles)
+    _run_part(
+        lambda: instances.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), Tag.VERDICT), troubles
+    )
+    _run_part(lambda: instances.tag(guard.policy_changes(seen.hosts), Tag.JUDGED_BY), troubles)
+    _run_part(lambda: book.write(entries, now), troubles)
+    money = (
+        _run_part(lambda: _count(book, yard, seen, regions, known.money, now), troubles) if known else None
+    )
+    _run_part(
+        lambda: _notify(
+            book, yard, _select_for_notification(entries, seen), [*allowed.warnings, *seen.problems], now
+        ),
         troubles,
     )
-    runs = _tried(lambda: book.runs(seen.live), troubles)
+    runs = _run_part(lambda: book.runs(seen.live), troubles)
     if runs is not None:
         _log_open(runs, now)
-        _tried(lambda: missed_events.send(seen, runs, book, opened, yard, now), troubles)
-    _tried(lambda: _sum_up_yesterday(book, yard, money, now), troubles)
+        _run_part(lambda: missed_events.send(seen, runs, book, opened, yard, now), troubles)
+    _run_part(lambda: _sum_up_yesterday(book, yard, money, now), troubles)
     if known:
-        _tried(lambda: _read_prices(book, yard, known.prices, now), troubles)
+        _run_part(lambda: _read_prices(book, yard, known.prices, now), troubles)
     figures = report.figures(
         seen.hosts.values(),
         entries,
@@ -123,7 +129,7 @@ def handler() -> dict[str, Any]:
     return figures
 
 
-def _tried(do: Callable[[], Any], troubles: list[Exception]) -> Any:
+def _run_part(do: Callable[[], Any], troubles: list[Exception]) -> Any:
     """Run one part of the pass. An error does not prevent the other parts; the first one is raised at the end."""
     try:
         return do()
@@ -148,7 +154,7 @@ def _log_open(runs: Mapping[str, RunRow], now: datetime) -> None:
         logger.info("open run", extra=known)
 
 
-def _restarted(seen: Observation) -> list[str]:
+def _find_restarted(seen: Observation) -> list[str]:
     """Return the hosts that the last pass saw stopped. They were started again, so their first lease is over, and they
     must keep their disk."""
     return [
@@ -158,7 +164,7 @@ def _restarted(seen: Observation) -> list[str]:
     ]
 
 
-def _entries(seen: Observation, allowed: Passed, acted: Acted, now: datetime) -> list[VerdictRow]:
+def _entries(seen: Observation, allowed: Passed, acted: ActionResults, now: datetime) -> list[VerdictRow]:
     """Return the verdicts to record: the changed ones, and those with an action that was taken or deferred."""
     meant = {**allowed.acts, **allowed.deferred}
     changed = guard.changed(seen.verdicts, seen.earlier, acts=meant)
@@ -182,7 +188,7 @@ def _entries(seen: Observation, allowed: Passed, acted: Acted, now: datetime) ->
     ]
 
 
-def _outcome(name: str, allowed: Passed, acted: Acted) -> str | None:
+def _outcome(name: str, allowed: Passed, acted: ActionResults) -> str | None:
     if name in acted.done:
         return "done"
     if name in acted.refused:
@@ -190,7 +196,7 @@ def _outcome(name: str, allowed: Passed, acted: Acted) -> str | None:
     return "deferred" if name in allowed.deferred else None
 
 
-def _worth_a_notice(entries: list[VerdictRow], seen: Observation) -> list[VerdictRow]:
+def _select_for_notification(entries: list[VerdictRow], seen: Observation) -> list[VerdictRow]:
     """Return the verdicts to notify about. An action that AWS refuses each minute is reported once."""
     return [
         each

@@ -119,16 +119,16 @@ def _prepare(asked: ResourceRequest, yard: PrepareSettings) -> Iterator[str]:
     wanted = asked.properties
     for service, name in SERVICE_LINKED_ROLES.items():
         by_hand = f"aws iam create-service-linked-role --aws-service-name {service}"
-        yield from _tried(partial(_role, service), by_hand)
+        yield from _run_step(partial(_role, service), by_hand)
         if wanted.key:
             role = asked.role_arn(f"aws-service-role/{service}/{name}")
-            yield from _tried(partial(_grant, wanted.key, role), kms.command(wanted.key, role))
+            yield from _run_step(partial(_grant, wanted.key, role), kms.grant_command(wanted.key, role))
     if wanted.recipe:
         place = f"s3://{yard.bucket_name}/{yard.recipe_key}"
-        yield from _tried(partial(_bake, yard, wanted.recipe), f"aws s3 cp {yard.recipe_key} {place}")
+        yield from _run_step(partial(_bake, yard, wanted.recipe), f"aws s3 cp {yard.recipe_key} {place}")
 
 
-def _tried(act: Callable[[], str | None], by_hand: str) -> Iterator[str]:
+def _run_step(act: Callable[[], str | None], by_hand: str) -> Iterator[str]:
     try:
         said = act()
     except Exception as error:  # noqa: BLE001 - without an answer, CloudFormation would time out and roll back

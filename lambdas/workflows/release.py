@@ -71,22 +71,22 @@ def handler(given: ReleaseInput) -> Released:
     run, run_is_over = given.run, given.scope is Scope.RUN
     yard, now = environment.read(ReleaseSettings), clock()
     ledger = Ledger(yard.table_name)
-    records, trouble = _records(ledger, run)
+    records, trouble = _read_records(ledger, run)
     if records and not records.run.is_of(given.execution):
         return Released(hosts=(), reason=f"{run} belongs to another execution: {records.run.execution_arn}")
-    there = instances.of_run(run)
+    there = instances.find_by_run(run)
     if records and given.scope is not Scope.LOST:
-        records, trouble = _with_unknown(ledger, records, there, now)
+        records, trouble = _add_unknown(ledger, records, there, now)
     found = [(host.id, host.market) for host in there]
     hosts = records.hosts.values() if records else ()
     new, untagged = release.unseen(hosts, dict(found), now), release.missed(hosts, dict(found))
     found = list(dict.fromkeys((*found, *new, *untagged)))
     job = records.job if records else None
-    pooled, not_kept = _pooled(ledger, records, there, given, yard.most_pool_hosts, now)
+    pooled, not_kept = _choose_warm_hosts(ledger, records, there, given, yard.most_pool_hosts, now)
     disposals = release.dispose(
         found,
         after=job.after.hosts if job else Hosts.TERMINATE,
-        keep=_kept(records, given, found) if records and not run_is_over else (),
+        keep=_choose_remaining(records, given, found) if records and not run_is_over else (),
         run_is_over=run_is_over,
         pooled=pooled,
     )
@@ -107,7 +107,7 @@ def handler(given: ReleaseInput) -> Released:
     return Released(hosts=done[:MOST_HOSTS])
 
 
-def _records(ledger: Ledger, run: str) -> tuple[Records | None, Exception | None]:
+def _read_records(ledger: Ledger, run: str) -> tuple[Records | None, Exception | None]:
     """Read the ledger; return its error, which is raised after the hosts are ended."""
     try:
         return ledger.read(run), None
@@ -116,7 +116,7 @@ def _records(ledger: Ledger, run: str) -> tuple[Records | None, Exception | None
         return None, error
 
 
-def _with_unknown(
+def _add_unknown(
     ledger: Ledger, records: Records, there: Collection[Instance], now: datetime
 ) -> tuple[Records, Exception | None]:
     """Add hosts that EC2 shows and the ledger lacks, because Launch died before it recorded them. They are billed to
@@ -126,18 +126,18 @@ def _with_unknown(
         return records, None
     run = records.run.run
     rows = [
-        launched_row(run, _billed(host, records.plan), attempt=_attempt(host), gang=host.gang, releasing=now)
+        launched_row(run, _bill(host, records.plan), attempt=_attempt(host), gang=host.gang, releasing=now)
         for host in unknown
     ]
     try:
         ledger.write(*rows)
-        return ledger.known(run), None
+        return ledger.require(run), None
     except Exception as error:  # noqa: BLE001 - as above: raised once no host runs
         logger.error("hosts cannot be billed; they are ended anyway: %s", error)
         return records, error
 
 
-def _billed(host: Instance, plan: Plan | None) -> BilledHost:
+def _bill(host: Instance, plan: Plan | None) -> BilledHost:
     """Return the bill of the host: with the plan's price, or the price in its tag."""
     priced = plan.price_of(host.type, host.zone, host.market, host.gang) if plan else None
     return BilledHost(
@@ -160,7 +160,7 @@ def _attempt(host: Instance) -> int:
     return int(tag) if tag.isdecimal() else 1
 
 
-def _pooled(
+def _choose_warm_hosts(
     ledger: Ledger,
     records: Records | None,
     there: Collection[Instance],
@@ -236,7 +236,9 @@ def _announce(
     return None
 
 
-def _kept(records: Records, given: ReleaseInput, found: Collection[tuple[str, Market]]) -> frozenset[str]:
+def _choose_remaining(
+    records: Records, given: ReleaseInput, found: Collection[tuple[str, Market]]
+) -> frozenset[str]:
     """Return the hosts that stay: for the next attempt, the remaining hosts if it keeps any; during an attempt, all
     hosts that are not lost."""
     if given.scope is Scope.LOST:

@@ -98,11 +98,11 @@ def handler(given: RetireInput) -> RetireAnswer:
 
 def _retire(*, report_only: bool) -> Retired | SomeLeft:
     yard, now = environment.read(RetireSettings), clock()
-    policy, inputs = RetentionPolicy(yard.keep_images, yard.keep_days), _inputs(yard)
+    policy, inputs = RetentionPolicy(yard.keep_images, yard.keep_days), _read_inputs(yard)
     decided, loose = retention.of_images(inputs, policy, now=now), retention.of_snapshots(inputs)
     if not report_only:
-        decided = tuple(_gone(images.retire, each) for each in decided)
-        loose = tuple(_gone(images.delete_snapshot, each) for each in loose)
+        decided = tuple(_retire_one(images.retire, each) for each in decided)
+        loose = tuple(_retire_one(images.delete_snapshot, each) for each in loose)
     return _report(yard, retention.report(decided, loose, policy, inputs=inputs, now=now))
 
 
@@ -110,40 +110,40 @@ def _retire_chosen(request: RetireRequest) -> RetireAnswer:
     """Retire exactly the images that a user named, or none. The report of all images stays as it is."""
     yard, now = environment.read(RetireSettings), clock()
     policy = RetentionPolicy(yard.keep_images, yard.keep_days)
-    decided = retention.of_chosen(_inputs(yard), request.images, policy, now=now)
+    decided = retention.of_chosen(_read_inputs(yard), request.images, policy, now=now)
     if isinstance(decided, InputFaults):
         return Refused("RetireRefused", decided.reason)
     if not request.report_only:
-        decided = tuple(_gone(images.retire, each) for each in decided)
+        decided = tuple(_retire_one(images.retire, each) for each in decided)
     said = retention.summary(decided, ())
     if any(each.fate is Fate.LEFT for each in decided):
         return SomeLeft(error="RetireIncomplete", reason=said)
     return Retired(reason=said, report="")
 
 
-def _inputs(yard: RetireSettings) -> RetentionInputs:
+def _read_inputs(yard: RetireSettings) -> RetentionInputs:
     """Read snapshots, images, their users and runs, in this order: an object made in between counts as used."""
-    snapshots, every = images.snapshots_of_yard(yard.yard), images.of_account()
+    snapshots, every = images.snapshots_of_yard(yard.yard), images.find_in_account()
     mine = tuple(each for each in every if each.is_of(yard.yard))
     ledger = Ledger(yard.table_name)
-    in_use, open_runs = instances.images_in_use(), states.running(yard.state_machine_arns)
+    in_use, open_runs = instances.images_in_use(), states.list_running(yard.state_machine_arns)
     return RetentionInputs(
         yard=yard.yard,
         prices=Prices(yard.aws_region, ledger.prices()),
         images=mine,
         others={each.id: each for each in every if not each.is_of(yard.yard)},
         snapshots=snapshots,
-        current=_pointer(yard.image_parameter),
-        previous=_pointer(yard.previous_image_parameter),
+        current=_read_pointer(yard.image_parameter),
+        previous=_read_pointer(yard.previous_image_parameter),
         in_use=in_use,
         open_runs=open_runs,
-        named=_named(ledger, open_runs, mine),
+        named=_find_used_by_runs(ledger, open_runs, mine),
     )
 
 
-def _pointer(parameter: str) -> str:
+def _read_pointer(parameter: str) -> str:
     """Return the image in the parameter. Raises Misconfigured if it is missing: no image is safe to retire then."""
-    value = ssm.parameter(parameter)
+    value = ssm.read_parameter(parameter)
     if value is None:
         raise Misconfigured(
             f"The parameter {parameter} does not exist, so no image was retired. Deploy again."
@@ -151,7 +151,7 @@ def _pointer(parameter: str) -> str:
     return value
 
 
-def _named(ledger: Ledger, runs: frozenset[str], mine: tuple[Image, ...]) -> dict[str, str]:
+def _find_used_by_runs(ledger: Ledger, runs: frozenset[str], mine: tuple[Image, ...]) -> dict[str, str]:
     """Return the images that open runs start from, by the plan, or by the job before there is a plan."""
     found = {}
     for run in sorted(runs):
@@ -167,7 +167,7 @@ def _named(ledger: Ledger, runs: frozenset[str], mine: tuple[Image, ...]) -> dic
     return found
 
 
-def _gone(retire: Callable[[str], None], disposition: Disposition) -> Disposition:
+def _retire_one(retire: Callable[[str], None], disposition: Disposition) -> Disposition:
     if disposition.stays:
         return disposition
     try:

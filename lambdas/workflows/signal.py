@@ -13,7 +13,7 @@ from lambdas.needs import Needs, may
 from lambdas.steps import attempts
 from lambdas.steps.access_denied import end_denied
 from lambdas.steps.entry_point import entry_point, parse
-from lambdas.steps.observability import clock, is_about, logger, measure
+from lambdas.steps.observability import clock, logger, measure, set_log_context
 from lambdas.steps.signals import (
     credentials,
     dev_hosts,
@@ -21,7 +21,7 @@ from lambdas.steps.signals import (
     from_hosts,
     from_patrol,
     from_people,
-    pooled,
+    warm_hosts,
 )
 from lambdas.steps.signals.context import SignalContext, SignalSettings
 from lambdas.steps.signals.events import (
@@ -93,12 +93,12 @@ def handler(event: Event) -> Handled:
     ledger, now = Ledger(yard.table_name), clock()
     claimed, attempt = _named(event)
     if claimed:
-        is_about(claimed, attempt)
+        set_log_context(claimed, attempt)
     news, context = _read(event), None
     if news is None:
         return NOT_OURS
     if isinstance(news, DevHost):  # the request comes before its run
-        is_about(news.run)
+        set_log_context(news.run)
         return Handled(result=dev_hosts.handle(yard, ledger, news, _person(event), now))
     if isinstance(news, Sent) and isinstance(news.signal, DevCredentials):  # its run may be over
         return Handled(result=credentials.give_to_dev_host(yard, news))
@@ -169,15 +169,15 @@ def _context(news: NewsOfRuns, yard: SignalSettings, ledger: Ledger) -> SignalCo
     rows. A host may name the run that it was launched for; a request for a hold names the run in the host's tag."""
     match news:
         case Sent():
-            is_about(news.run, news.attempt)
+            set_log_context(news.run, news.attempt)
             if not isinstance(news.signal, Hold) and not _is_of_its_run(news, ledger):
                 return None
             return SignalContext(yard, ledger, news.run, news.attempt)
         case AtCap() | StillStopping() | MayGrow() | Forgotten():
-            is_about(news.run, news.attempt)
+            set_log_context(news.run, news.attempt)
             return SignalContext(yard, ledger, news.run, news.attempt)
         case Stop() | Cool():
-            is_about(news.run)
+            set_log_context(news.run)
             return SignalContext(yard, ledger, news.run, 1)
         case SpotWarning() | InstanceState() | ImageState() | CommandStatus():
             kind, name = from_aws.about(news)
@@ -185,7 +185,7 @@ def _context(news: NewsOfRuns, yard: SignalSettings, ledger: Ledger) -> SignalCo
             if owner is None:
                 logger.info("%s %s: not of this yard", kind, name)
                 return None
-            is_about(owner.run, owner.attempt)
+            set_log_context(owner.run, owner.attempt)
             return SignalContext(yard, ledger, owner.run, owner.attempt, owner.wait)
     assert_never(news)
 
@@ -212,7 +212,7 @@ def _handle(context: SignalContext, news: NewsOfRuns, event: Event, now: datetim
         case Stop():
             return from_people.stop(context, _person(event), now)
         case Cool():
-            return pooled.cool(context, _person(event), now)
+            return warm_hosts.cool(context, _person(event), now)
         case SpotWarning() | InstanceState() | ImageState() | CommandStatus():
             return from_aws.handle(context, news, event.time or now, now)
     assert_never(news)

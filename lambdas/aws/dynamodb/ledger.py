@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
-from lambdas.aws.calls import listed
+from lambdas.aws.calls import list_items
 from lambdas.aws.clients import client
 from lambdas.aws.dynamodb.rows import (
     DEV,
@@ -88,7 +88,7 @@ class Table:
         try:
             self.dynamodb.transact_write_items(TransactItems=[only])
         except ClientError as error:
-            if _did_not_hold(error):
+            if _is_failed_condition(error):
                 return False
             raise
         return True
@@ -106,7 +106,7 @@ class Table:
         """Yield the items whose keys meet the condition, in the format of DynamoDB's API."""
         words = {f":{name}": {"S": value} for name, value in values.items()}
         asked = {"KeyConditionExpression": condition, "ExpressionAttributeValues": words, **more}
-        return listed("dynamodb", "query", "Items", TableName=self.table, **asked)
+        return list_items("dynamodb", "query", "Items", TableName=self.table, **asked)
 
 
 class Ledger(Table):
@@ -130,9 +130,9 @@ class Ledger(Table):
                 TransactItems=[request_of(self.table, write) for write in writes]
             )
         except ClientError as error:
-            if not _did_not_hold(error):
+            if not _is_failed_condition(error):
                 raise
-            raise AlreadyWrittenError(str(error), numbers=_of_failed_conditions(error)) from error
+            raise AlreadyWrittenError(str(error), numbers=_failed_conditions(error)) from error
 
     def read(self, run: str) -> Records | None:
         """Return all rows of a run; None if the ledger has no such run."""
@@ -140,7 +140,7 @@ class Ledger(Table):
         # A Query may show half of a concurrent transaction, so rows that look torn are read again.
         return self._read(run) if found and found.torn else found
 
-    def known(self, run: str) -> Records:
+    def require(self, run: str) -> Records:
         """Return all rows of a run. Raises Misconfigured if rows are missing."""
         found = self.read(run)
         if found is None:
@@ -254,12 +254,12 @@ class Ledger(Table):
         return self._only_if("#run = :mine", "Delete", {"mine": run}, Key=key_of(*BAKE_LOCK))
 
 
-def _did_not_hold(error: ClientError) -> bool:
+def _is_failed_condition(error: ClientError) -> bool:
     """Return True if a condition of the transaction failed."""
-    return bool(_of_failed_conditions(error))
+    return bool(_failed_conditions(error))
 
 
-def _of_failed_conditions(error: ClientError) -> list[int]:
+def _failed_conditions(error: ClientError) -> list[int]:
     """Return the indexes of the writes whose conditions failed; none for another error."""
     if error.response["Error"]["Code"] != "TransactionCanceledException":
         return []

@@ -167,7 +167,7 @@ def wiped_row(instance: str, ready: datetime, until: datetime) -> Write:
     return Write(POOL, instance, {"ready": ready, "until": until}, only="run", unless="ready")
 
 
-def cooled_rows(hosts: Iterable[WarmHost], at: datetime) -> list[Write]:
+def pool_exit_rows(hosts: Iterable[WarmHost], at: datetime) -> list[Write]:
     """Remove these hosts from the warm pool and bill their time to their runs. Raises AlreadyWrittenError if one of
     them left before."""
     writes: list[Write] = []
@@ -182,7 +182,7 @@ def cooled_rows(hosts: Iterable[WarmHost], at: datetime) -> list[Write]:
     return writes
 
 
-def no_warm_row(instance: str) -> Write:
+def delete_warm_row(instance: str) -> Write:
     """Remove a host of a deleted run from the warm pool."""
     return Write(POOL, instance, delete=True)
 
@@ -214,15 +214,15 @@ def host_row(
     return Write(f"run#{run}", f"host#{instance}", values, only="launched", rising=rising)
 
 
-def token_row(run: str, attempt: int, wait: str, token: str, now: datetime) -> Write:
+def token_row(run: str, attempt: int, wait: str, task_token: str, now: datetime) -> Write:
     """Store the task token of a new wait as unanswered. Raises AlreadyWrittenError if it is stored: AWS called the
     function twice, and the other call may have answered it."""
     return Write(
         f"run#{run}",
         f"token#{attempt:04d}#{wait}",
-        {"token": token, "stored": now},
+        {"token": task_token, "stored": now},
         without=("answered",),
-        other=("token", token),
+        other=("token", task_token),
     )
 
 

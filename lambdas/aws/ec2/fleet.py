@@ -79,7 +79,7 @@ def launch(
     template: Template,
     *,
     image: str,
-    token: str,
+    client_token: str,
     tags: Mapping[str, str],
     root_gib: int | None = None,
     key: str = "",
@@ -103,7 +103,7 @@ def launch(
     options = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": part.least}
     request: dict[str, Any] = {
         "Type": "instant",
-        "ClientToken": token,
+        "ClientToken": client_token,
         "LaunchTemplateConfigs": [
             {
                 "LaunchTemplateSpecification": {"LaunchTemplateId": template.id, "Version": template.version},

@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from lambdas.aws.calls import listed, unless
+from lambdas.aws.calls import call_or_none, list_items
 from lambdas.aws.clients import client
 from trainyard.core.model.errors import Misconfigured, ServiceUnavailable
 from trainyard.core.model.images.image import AMI, Image, Snapshot, Stored
@@ -22,27 +22,27 @@ MADE_FOR = re.compile(AMI)
 
 def find(image: str) -> Image | None:
     """Return the image; None if EC2 does not list it."""
-    answer = unless(UNKNOWN, client("ec2").describe_images, ImageIds=[image], IncludeDisabled=True)
+    answer = call_or_none(UNKNOWN, client("ec2").describe_images, ImageIds=[image], IncludeDisabled=True)
     return next((_image(data) for data in answer["Images"]), None) if answer else None
 
 
-def of_yard(yard: str) -> tuple[Image, ...]:
+def find_in_yard(yard: str) -> tuple[Image, ...]:
     """Return every image that this yard made."""
     return _own(Filters=_made_by(yard))
 
 
-def of_dev(yard: str, name: str) -> tuple[Image, ...]:
+def find_dev_images(yard: str, name: str) -> tuple[Image, ...]:
     """Return every image of the dev host of that name."""
     return _own(Filters=[*_made_by(yard), {"Name": f"tag:{Tag.DEV}", "Values": [name]}])
 
 
-def of_account() -> tuple[Image, ...]:
+def find_in_account() -> tuple[Image, ...]:
     """Return every image of the account in this region, from any source."""
     return _own()
 
 
 def _own(**more: Any) -> tuple[Image, ...]:
-    found = listed("ec2", "describe_images", "Images", Owners=["self"], IncludeDisabled=True, **more)
+    found = list_items("ec2", "describe_images", "Images", Owners=["self"], IncludeDisabled=True, **more)
     return tuple(_image(data) for data in found)
 
 
@@ -81,7 +81,7 @@ def retire(image: str) -> None:
     Raises AccessDenied, or Misconfigured for any other refusal. EC2 reports snapshots that it could not delete in a 200
     answer."""
     deregister = partial(client("ec2").deregister_image, ImageId=image, DeleteAssociatedSnapshots=True)
-    answer = _ended(deregister, UNKNOWN, f"deregister {image}")
+    answer = _call_unless_gone(deregister, UNKNOWN, f"deregister {image}")
     failed = [
         f"{result.get('SnapshotId')}: {result.get('ReturnCode')}"
         for result in answer.get("DeleteSnapshotResults", [])
@@ -98,13 +98,13 @@ def retire(image: str) -> None:
 def delete_snapshot(snapshot: str) -> None:
     """Delete a snapshot that belongs to no image. A missing snapshot is skipped. Raises AccessDenied, or Misconfigured
     for any other refusal."""
-    _ended(partial(client("ec2").delete_snapshot, SnapshotId=snapshot), GONE, f"delete {snapshot}")
+    _call_unless_gone(partial(client("ec2").delete_snapshot, SnapshotId=snapshot), GONE, f"delete {snapshot}")
 
 
-def _ended(call: Callable[[], Any], gone: Collection[str], what: str) -> dict[str, Any]:
+def _call_unless_gone(call: Callable[[], Any], gone: Collection[str], what: str) -> dict[str, Any]:
     """Return the answer of EC2, or an empty one if the object is gone."""
     try:
-        return unless(gone, call) or {}
+        return call_or_none(gone, call) or {}
     except ClientError as error:
         answer = error.response["Error"]
         raise Misconfigured(f"EC2 does not {what}: {answer['Code']}: {answer.get('Message', '')}") from error
@@ -112,7 +112,7 @@ def _ended(call: Callable[[], Any], gone: Collection[str], what: str) -> dict[st
 
 def snapshots_of_yard(yard: str) -> tuple[Stored, ...]:
     """Return every snapshot with the yard's tag, including snapshots without an image."""
-    found = listed("ec2", "describe_snapshots", "Snapshots", OwnerIds=["self"], Filters=_made_by(yard))
+    found = list_items("ec2", "describe_snapshots", "Snapshots", OwnerIds=["self"], Filters=_made_by(yard))
     return tuple(_stored(data) for data in found)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from lambdas.aws.calls import listed
+from lambdas.aws.calls import list_items
 from lambdas.aws.clients import client
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from trainyard.protocol.cluster import Gang
@@ -104,7 +104,9 @@ class Instance:
         return self.state in ("shutting-down", "terminated", "stopping", "stopped")
 
 
-def of_run(run: str, *, attempt: int | None = None, states: Iterable[str] = LIVE) -> tuple[Instance, ...]:
+def find_by_run(
+    run: str, *, attempt: int | None = None, states: Iterable[str] = LIVE
+) -> tuple[Instance, ...]:
     """Return every instance with the tag of this run. A crash cannot hide one, because the ledger is not consulted."""
     filters = [
         {"Name": f"tag:{Tag.RUN}", "Values": [run]},
@@ -115,7 +117,7 @@ def of_run(run: str, *, attempt: int | None = None, states: Iterable[str] = LIVE
     return _describe(Filters=filters)
 
 
-def of_ids(ids: Collection[str]) -> tuple[Instance, ...]:
+def find_by_id(ids: Collection[str]) -> tuple[Instance, ...]:
     """Return the instances that EC2 lists. The query is a filter, so an instance that is not visible yet
     raises no error."""
     asked = sorted(ids)
@@ -125,7 +127,7 @@ def of_ids(ids: Collection[str]) -> tuple[Instance, ...]:
     )
 
 
-def of_dev(yard: str, name: str) -> tuple[Instance, ...]:
+def find_dev_hosts(yard: str, name: str) -> tuple[Instance, ...]:
     """Return the running and stopped instances of the dev host of that name."""
     filters = [
         {"Name": f"tag:{Tag.YARD}", "Values": [yard]},
@@ -135,7 +137,7 @@ def of_dev(yard: str, name: str) -> tuple[Instance, ...]:
     return _describe(Filters=filters)
 
 
-def of_yard(yard: str) -> tuple[Instance, ...]:
+def find_in_yard(yard: str) -> tuple[Instance, ...]:
     """Return every instance of the yard, including those that ended within the last hour. One call reads 1,000."""
     chosen = [{"Name": f"tag:{Tag.YARD}", "Values": [yard]}]
     return _describe(Filters=chosen, PaginationConfig={"PageSize": PAGE})
@@ -148,12 +150,12 @@ def images_in_use() -> frozenset[str]:
 
 def stop(ids: Collection[str], *, new: Collection[str] = ()) -> dict[str, Refusal]:
     """Stop these on-demand hosts; return the refusals. EC2 may not show the hosts in `new` yet."""
-    return _remembered(_each(client("ec2").stop_instances, sorted(ids), new=new))
+    return _drop_forgotten(_each(client("ec2").stop_instances, sorted(ids), new=new))
 
 
 def terminate(ids: Collection[str], *, new: Collection[str] = ()) -> dict[str, Refusal]:
     """Terminate these hosts; return the refusals. The call may be repeated. EC2 may not show the hosts in `new` yet."""
-    return _remembered(_each(client("ec2").terminate_instances, sorted(ids), new=new))
+    return _drop_forgotten(_each(client("ec2").terminate_instances, sorted(ids), new=new))
 
 
 def start(ids: Collection[str]) -> dict[str, Refusal]:
@@ -174,7 +176,7 @@ def all_done(refused: Mapping[str, Refusal]) -> None:
 def keep_disks(ids: Collection[str]) -> None:
     """Make these hosts stop, not terminate, when they shut themselves down. EC2 takes one host a call. A host that is
     gone is no error; any other refusal raises Infrastructure."""
-    all_done(_there(_each(_stop_at_shutdown, sorted(ids), chunk=1)))
+    all_done(_drop_gone(_each(_stop_at_shutdown, sorted(ids), chunk=1)))
 
 
 def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
@@ -183,7 +185,7 @@ def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
     refused: dict[str, Refusal] = {}
     for value, ids in hosts.items():
         refused |= _each(_tagger(key, value), ids, chunk=MOST_TAGGED)
-    all_done(_there(refused))
+    all_done(_drop_gone(refused))
 
 
 def retag(ids: Collection[str], tags: Mapping[str, str]) -> None:
@@ -194,7 +196,7 @@ def retag(ids: Collection[str], tags: Mapping[str, str]) -> None:
     def write(InstanceIds: Sequence[str]) -> Any:  # noqa: N803 - as the other calls name it
         return client("ec2").create_tags(Resources=list(InstanceIds), Tags=written)
 
-    all_done(_there(_each(write, sorted(ids), chunk=MOST_TAGGED)))
+    all_done(_drop_gone(_each(write, sorted(ids), chunk=MOST_TAGGED)))
 
 
 def subnets(ids: Iterable[str]) -> dict[str, str]:
@@ -203,12 +205,12 @@ def subnets(ids: Iterable[str]) -> dict[str, str]:
     return {subnet["AvailabilityZone"]: subnet["SubnetId"] for subnet in reversed(answer["Subnets"])}
 
 
-def _there(refused: Mapping[str, Refusal]) -> dict[str, Refusal]:
+def _drop_gone(refused: Mapping[str, Refusal]) -> dict[str, Refusal]:
     """Drop the refusals of hosts that are gone."""
     return {host: why for host, why in refused.items() if why.code != GONE}
 
 
-def _remembered(refused: Mapping[str, Refusal]) -> dict[str, Refusal]:
+def _drop_forgotten(refused: Mapping[str, Refusal]) -> dict[str, Refusal]:
     """Drop the refusals of hosts that ended long ago."""
     return {host: why for host, why in refused.items() if why != FORGOTTEN}
 
@@ -245,7 +247,7 @@ def _each(
         except ServiceUnavailable as error:
             refused |= dict.fromkeys(some, Refusal(error.code, error.reason, passing=True))
         except AccessDenied:
-            unseen = _unseen(some)
+            unseen = _find_invisible(some)
             if not unseen:
                 raise
             refused |= {host: NOT_SHOWN if host in new else FORGOTTEN for host in unseen}
@@ -263,18 +265,18 @@ def _refusal(Code: str, Message: str = "", **_: Any) -> Refusal:  # noqa: N803 -
     return Refusal(Code, Message, passing=Code == GONE)
 
 
-def _unseen(ids: Collection[str]) -> frozenset[str]:
+def _find_invisible(ids: Collection[str]) -> frozenset[str]:
     """Return the instances that EC2 no longer lists, or lists without tags because they were terminated. Return none if
     the caller lacks ec2:DescribeInstances."""
     try:
-        known = {host.id for host in of_ids(ids) if host.state != "terminated"}
+        known = {host.id for host in find_by_id(ids) if host.state != "terminated"}
     except AccessDenied:
         return frozenset()
     return frozenset(ids) - known
 
 
 def _describe(**request: Any) -> tuple[Instance, ...]:
-    found = listed("ec2", "describe_instances", "Reservations", **request)
+    found = list_items("ec2", "describe_instances", "Reservations", **request)
     return tuple(_instance(instance) for reservation in found for instance in reservation["Instances"])
 
 
@@ -290,7 +292,7 @@ def _instance(data: Mapping[str, Any]) -> Instance:
         launched=data["LaunchTime"],
         image=data["ImageId"],
         tags={tag["Key"]: tag["Value"] for tag in data.get("Tags", [])},
-        changed=_changed(str(data.get("StateTransitionReason", ""))),
+        changed=_parse_change(str(data.get("StateTransitionReason", ""))),
         attached=next((_attached(disk) for disk in data.get("BlockDeviceMappings", [])), None),
     )
 
@@ -300,6 +302,6 @@ def _attached(disk: Mapping[str, Any]) -> datetime | None:
     return when
 
 
-def _changed(reason: str) -> datetime | None:
+def _parse_change(reason: str) -> datetime | None:
     found = WHEN.search(reason)
     return datetime.strptime(found.group(1), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC) if found else None

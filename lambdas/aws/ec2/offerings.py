@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from lambdas.aws.calls import listed, unless
+from lambdas.aws.calls import call_or_none, list_items
 from lambdas.aws.clients import client
 from trainyard.core.model.errors import ServiceUnavailable
 
 
 def offered(types: Sequence[str]) -> frozenset[tuple[str, str]]:
     """Return the (type, zone) pairs of these types that EC2 offers in this region."""
-    found = listed(
+    found = list_items(
         "ec2",
         "describe_instance_type_offerings",
         "InstanceTypeOfferings",
@@ -22,7 +22,7 @@ def offered(types: Sequence[str]) -> frozenset[tuple[str, str]]:
 
 def spot_prices(types: Sequence[str], *, now: datetime) -> dict[tuple[str, str], float]:
     """Return dollars per hour by (type, zone). For StartTime = now, EC2 returns the last change before it."""
-    prices = listed(
+    prices = list_items(
         "ec2",
         "describe_spot_price_history",
         "SpotPriceHistory",
@@ -46,7 +46,7 @@ def vcpu_quota(code: str) -> float | None:
     quotas = client("service-quotas")
     for ask in (quotas.get_service_quota, quotas.get_aws_default_service_quota):
         try:
-            answer = unless(["NoSuchResourceException"], ask, ServiceCode="ec2", QuotaCode=code)
+            answer = call_or_none(["NoSuchResourceException"], ask, ServiceCode="ec2", QuotaCode=code)
         except ServiceUnavailable:
             return None
         if answer:

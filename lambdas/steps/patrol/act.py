@@ -19,7 +19,7 @@ from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True)
-class Acted:
+class ActionResults:
     """The results of the actions of a pass."""
 
     done: Mapping[str, Verdict] = field(default_factory=dict)
@@ -31,12 +31,12 @@ class Acted:
 
 def act(
     acts: Mapping[str, Verdict], hosts: Mapping[str, ObservedHost], yard: PatrolSettings, now: datetime
-) -> Acted:
+) -> ActionResults:
     """Carry out the verdicts. An error does not prevent the other actions; the caller raises it afterwards."""
-    acts = _without_late_runs(acts, hosts, yard)
+    acts = _drop_late_runs(acts, hosts, yard)
     refused: dict[str, str] = {}
     trouble: Exception | None = None
-    for word, ids in _together(acts):
+    for word, ids in _batch(acts):
         try:
             refused |= _do(word, ids, hosts, yard, now)
         except Exception as error:  # noqa: BLE001 - whatever it is: patrol raises it once all is done
@@ -44,10 +44,10 @@ def act(
             trouble = trouble or error
             refused |= dict.fromkeys(ids, str(error))
     done = {host: verdict for host, verdict in acts.items() if host not in refused}
-    return Acted(done, refused, trouble)
+    return ActionResults(done, refused, trouble)
 
 
-def _together(acts: Mapping[str, Verdict]) -> Iterator[tuple[str, list[str]]]:
+def _batch(acts: Mapping[str, Verdict]) -> Iterator[tuple[str, list[str]]]:
     """Yield each kind of action with its hosts. EC2 stops and terminates many at once; the snapshot workflow archives
     one."""
     for word in (Stop.kind, Terminate.kind):
@@ -63,25 +63,25 @@ def _do(
     """Carry out an action; return the refused hosts with the reasons."""
     match word:
         case Stop.kind:
-            return _in_words(instances.stop(ids))
+            return _to_texts(instances.stop(ids))
         case Terminate.kind:
-            return _in_words(instances.terminate(ids))
+            return _to_texts(instances.terminate(ids))
         case _:
             (host,) = ids
             return _archive(hosts[host], yard, now)
 
 
-def _in_words(refused: Mapping[str, instances.Refusal]) -> dict[str, str]:
+def _to_texts(refused: Mapping[str, instances.Refusal]) -> dict[str, str]:
     return {host: str(why) for host, why in refused.items()}
 
 
-def _without_late_runs(
+def _drop_late_runs(
     acts: Mapping[str, Verdict], hosts: Mapping[str, ObservedHost], yard: PatrolSettings
 ) -> dict[str, Verdict]:
     """Drop the orphans whose run has begun, or was redriven, since the pass began."""
     if not any(verdict.cause is Cause.ORPHAN for verdict in acts.values()):
         return dict(acts)
-    live = states.running(sorted(set(yard.state_machine_arns)))
+    live = states.list_running(sorted(set(yard.state_machine_arns)))
     late = {host for host in acts if hosts[host].run in live}
     for host in late:
         run = hosts[host].run

@@ -67,21 +67,21 @@ def send(
     their cap, stopped runs, runs that may grow, and runs that the ledger lost. Then conclude the runs that were cut
     short. `runs` are the open runs."""
     missed = [
-        *_gone(seen, now),
-        *_imaged(runs, book, yard, now),
-        *_left_signals(runs, yard, now),
-        *_capped(runs, now),
-        *_stopped(runs, now),
-        *_growing(runs, now),
-        *_forgotten(seen, runs, now),
-        *_left_the_pool(seen, book, now),
+        *_find_lost_hosts(seen, now),
+        *_find_images(runs, book, yard, now),
+        *_find_left_signals(runs, yard, now),
+        *_find_at_cap(runs, now),
+        *_find_stopped(runs, now),
+        *_find_growing(runs, now),
+        *_find_forgotten(seen, runs, now),
+        *_find_lost_warm_hosts(seen, book, now),
     ]
     for run, event in missed:
         logger.info(
             "patrol sends what no event brought: %s %s", event.detail_type, event.detail, extra={"run": run}
         )
         _invoke(f"{yard.yard}-signal", event)
-    for kind, conclusion in _cut_short(seen, book, opened, now):
+    for kind, conclusion in _find_cut_short(seen, book, opened, now):
         logger.info("patrol concludes %s", conclusion.run, extra={"run": conclusion.run})
         _invoke(f"{yard.yard}-{names.CONCLUDES[kind]}", conclusion)
 
@@ -90,7 +90,7 @@ def _invoke(function: str, given: Event | ConcludeInput) -> None:
     messages.invoke(function, json.dumps(serialization.to_json(given)).encode())
 
 
-def _gone(seen: Observation, now: datetime) -> Iterator[Missed]:
+def _find_lost_hosts(seen: Observation, now: datetime) -> Iterator[Missed]:
     """Yield the hosts of live runs that EC2 has ended or stopped."""
     went = [(host.id, host.state, host.changed, host.tags.get(Tag.RUN)) for host in seen.ended]
     went += [
@@ -103,20 +103,20 @@ def _gone(seen: Observation, now: datetime) -> Iterator[Missed]:
             yield run, _from_ec2(InstanceState(instance=instance, state=state), changed or now)
 
 
-def _imaged(
+def _find_images(
     runs: Mapping[str, RunRow], book: Logbook, yard: PatrolSettings, now: datetime
 ) -> Iterator[Missed]:
     """Yield the awaited images that EC2 has made or given up."""
     waiting = {run: row.attempt for run, row in runs.items() if row.state == CAPTURE}
     whose = {image: run for run, image in book.awaited(waiting, CAPTURE.lower()).items()}
-    made = images.of_yard(yard.yard) if whose else ()
+    made = images.find_in_yard(yard.yard) if whose else ()
     for image in made:
         if image.id in whose and image.state != "pending":
             state = ImageState(image=image.id, state=image.state, error=image.reason)
             yield whose[image.id], _from_ec2(state, now)
 
 
-def _left_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: datetime) -> Iterator[Missed]:
+def _find_left_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: datetime) -> Iterator[Missed]:
     """Yield the ends that hosts of silent runs left in the bucket."""
     for run, row in runs.items():
         if row.state != "Train" or not _is_silent(row, now):
@@ -134,7 +134,7 @@ def _is_silent(row: RunRow, now: datetime) -> bool:
     return last is None or now - serialization.parse_timestamp(str(last)) >= SILENT_FOR
 
 
-def _capped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
+def _find_at_cap(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     """Yield the runs whose hours or dollars are used up. The deadline in the ledger moves with the cost of the
     hosts."""
     for run, row in runs.items():
@@ -142,27 +142,27 @@ def _capped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
             yield run, _from_patrol(AtCap(run=run, attempt=row.attempt), now)
 
 
-def _stopped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
+def _find_stopped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     """Yield the stopped runs that still continue."""
     for run, row in runs.items():
         if row.stopping is not None and now - row.stopping >= PATIENCE:
             yield run, _from_patrol(StillStopping(run=run, attempt=row.attempt), now)
 
 
-def _growing(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
+def _find_growing(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     """Yield the runs that train with fewer hosts than allowed, once they may request more."""
     for run, row in runs.items():
         if row.state == "Train" and row.stopping is None and row.grows is not None and now >= row.grows:
             yield run, _from_patrol(MayGrow(run=run, attempt=row.attempt), now)
 
 
-def _forgotten(seen: Observation, runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
+def _find_forgotten(seen: Observation, runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     """Yield the live runs with hosts whose rows are missing in the ledger."""
     for run in sorted({host.run for host in seen.hosts.values() if host.run and host.live} - set(runs)):
         yield run, _from_patrol(Forgotten(run=run), now)
 
 
-def _left_the_pool(seen: Observation, book: Logbook, now: datetime) -> Iterator[Missed]:
+def _find_lost_warm_hosts(seen: Observation, book: Logbook, now: datetime) -> Iterator[Missed]:
     """Yield the hosts of the warm pool that EC2 has ended."""
     ended = {host.id: host.changed for host in seen.ended}
     for host in book.pool():
@@ -182,19 +182,19 @@ def _from_ec2(news: InstanceState | ImageState, at: datetime) -> Event:
     return Event(source="aws.ec2", detail_type=news.word, time=at, detail=news)
 
 
-def _cut_short(
+def _find_cut_short(
     seen: Observation, book: Logbook, opened: Opened | None, now: datetime
 ) -> Iterator[tuple[str, ConcludeInput]]:
     """Yield the kind and conclusion of each open run whose execution has ended. A run whose hosts are about to be
     terminated comes in a later pass."""
     goes_on = seen.live | {
-        host.run for name, host in seen.hosts.items() if _ends_next(seen.verdicts.get(name))
+        host.run for name, host in seen.hosts.items() if _is_about_to_end(seen.verdicts.get(name))
     }
     turn = f"{now:%Y-%m-%dT%H}:{now.minute // TRIES_MINUTES * TRIES_MINUTES:02d}"
     runs = opened.runs if opened else ()
     left = [each for each in runs if each.run not in goes_on and each.kind in names.CONCLUDES]
     for each in left[:MOST_ASKED_ABOUT]:
-        over = states.over_since(each.execution_arn)
+        over = states.read_end(each.execution_arn)
         if over is None or now - over < PATIENCE or not book.once(f"{turn}#cut#{each.run}", now):
             continue
         yield (
@@ -208,6 +208,6 @@ def _cut_short(
         )
 
 
-def _ends_next(verdict: Verdict | None) -> bool:
+def _is_about_to_end(verdict: Verdict | None) -> bool:
     """Return True if the next pass terminates the host as an orphan unless something changes."""
     return isinstance(verdict, Warn) and verdict.cause is Cause.ORPHAN

@@ -99,19 +99,19 @@ def observe(
     money: Money | None,
 ) -> Observation:
     """Observe the hosts, then the executions: a run that begins in between has no host in this observation."""
-    found = instances.of_yard(yard.yard)
-    running = {machine: states.running([machine]) for machine in sorted(set(yard.state_machine_arns))}
+    found = instances.find_in_yard(yard.yard)
+    running = {machine: states.list_running([machine]) for machine in sorted(set(yard.state_machine_arns))}
     live = frozenset().union(*running.values())
-    hosts, problems = _hosts(found, live, policy_of(yard), prices, now)
+    hosts, problems = _observe_hosts(found, live, policy_of(yard), prices, now)
     if any(host.run not in live for host in hosts.values()):
-        hosts = _with_imaging(
+        hosts = _add_imaging(
             hosts, images.being_made(yard.yard), running[yard.snapshot_state_machine_arn], book
         )
-    settled = _settled(yard, hosts, opened, money, now)
+    settled = _settle_claims(yard, hosts, opened, money, now)
     hosts = {name: settled.of(host) for name, host in hosts.items()}
     first = {name: judgement.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
     by_use = {name: hosts[name] for name, answer in first.items() if isinstance(answer, Ask)}
-    used, trouble = _used(by_use, now)
+    used, trouble = _add_use(by_use, now)
     windows = {name: host.window for name, host in used.items() if host.window is not None}
     told = {name: host.told for name, host in used.items() if host.told}
     before = [host.earlier.word.cause for host in used.values() if not host.told and host.earlier]
@@ -134,7 +134,7 @@ def observe(
     )
 
 
-def _settled(
+def _settle_claims(
     yard: PatrolSettings,
     hosts: Mapping[str, ObservedHost],
     opened: Opened | None,
@@ -160,7 +160,7 @@ def price_of(host: Instance, prices: Prices) -> float:
     return prices.on_demand(host.type) or 0.0 if host.price is None else host.price
 
 
-def _hosts(
+def _observe_hosts(
     found: tuple[Instance, ...], live: frozenset[str], yard: Policy, prices: Prices, now: datetime
 ) -> tuple[dict[str, ObservedHost], tuple[str, ...]]:
     hosts: dict[str, ObservedHost] = {}
@@ -182,7 +182,7 @@ def _observe_host(
     problems = list(wrong)
     run, kind = tags.get(Tag.RUN), tags.get(Tag.KIND, "train")
     lease, held, cap, ready = (
-        _instant(tags, name, problems) for name in (Tag.LEASE, Tag.HOLD, Tag.CAP, Tag.READY)
+        _parse_time(tags, name, problems) for name in (Tag.LEASE, Tag.HOLD, Tag.CAP, Tag.READY)
     )
     known = catalog().types.get(host.type)
     observed = ObservedHost(
@@ -218,7 +218,7 @@ def _observe_host(
     return observed, problems
 
 
-def _instant(tags: Mapping[str, str], name: str, problems: list[str]) -> datetime | None:
+def _parse_time(tags: Mapping[str, str], name: str, problems: list[str]) -> datetime | None:
     """Return the time in the tag. A malformed tag is ignored and reported."""
     text = tags.get(name)
     try:
@@ -228,7 +228,7 @@ def _instant(tags: Mapping[str, str], name: str, problems: list[str]) -> datetim
         return None
 
 
-def _with_imaging(
+def _add_imaging(
     hosts: dict[str, ObservedHost], imaged: Mapping[str, str], snapshots: frozenset[str], book: Logbook
 ) -> dict[str, ObservedHost]:
     """Add the image or snapshot that is being made of each host: by EC2, by an archive of patrol, or by a snapshot of a
@@ -240,35 +240,35 @@ def _with_imaging(
     return {name: replace(host, imaging=by.get(name)) for name, host in hosts.items()}
 
 
-def _used(
+def _add_use(
     hosts: Mapping[str, ObservedHost], now: datetime
 ) -> tuple[dict[str, ObservedHost], Exception | None]:
     """Return these hosts with their users and, if due, their metrics; none if AWS does not return them."""
     try:
-        seen = _with_people(hosts)
-        due = {name: host for name, host in seen.items() if _asks(host, now) and guard.is_due(host, now)}
-        told = _told(due, now)
+        seen = _add_sessions(hosts)
+        due = {name: host for name, host in seen.items() if _needs_use(host, now) and guard.is_due(host, now)}
+        told = _read_minute_metrics(due, now)
         due = {
             name: replace(host, window=told.get((GPUS, name)), use=told.get((IN_USE, name)))
             for name, host in due.items()
         }
-        quiet = {name: host for name, host in due.items() if _asks(host, now)}
-        processors = _processors(quiet, now)
+        quiet = {name: host for name, host in due.items() if _needs_use(host, now)}
+        processors = _read_processors(quiet, now)
     except Exception as error:  # noqa: BLE001 - orphans must end in spite of it: patrol raises it at the end
         logger.exception("no host is judged by its use in this pass")
         return {}, error
     return seen | {name: replace(host, processors=processors.get(name)) for name, host in due.items()}, None
 
 
-def _asks(host: ObservedHost, now: datetime) -> bool:
+def _needs_use(host: ObservedHost, now: datetime) -> bool:
     return isinstance(judgement.judge(host, now), Ask)
 
 
-def _with_people(hosts: Mapping[str, ObservedHost]) -> dict[str, ObservedHost]:
+def _add_sessions(hosts: Mapping[str, ObservedHost]) -> dict[str, ObservedHost]:
     """Add open sessions and commands. This is called only for hosts whose verdict depends on them."""
     if not hosts:
         return {}
-    sessions, commanded = ssm.sessions(), ssm.commanded()
+    sessions, commanded = ssm.list_sessions(), ssm.list_commanded_hosts()
     return {
         name: replace(
             host,
@@ -280,20 +280,20 @@ def _with_people(hosts: Mapping[str, ObservedHost]) -> dict[str, ObservedHost]:
     }
 
 
-def _told(hosts: Mapping[str, ObservedHost], now: datetime) -> dict[Series, Window]:
+def _read_minute_metrics(hosts: Mapping[str, ObservedHost], now: datetime) -> dict[Series, Window]:
     """Read the metrics with a period of one minute: utilization of GPUs, and use of dev hosts."""
     found: dict[Series, Window] = {}
     for minutes, together in _by_window(hosts).items():
         asked = [(GPUS, name) for name in together if hosts[name].gpus]
         asked += [(IN_USE, name) for name in together if hosts[name].dev]
-        found |= cloudwatch.windows(asked, minutes=minutes, now=now)
+        found |= cloudwatch.read_windows(asked, minutes=minutes, now=now)
     return found
 
 
-def _processors(hosts: Mapping[str, ObservedHost], now: datetime) -> dict[str, Window]:
+def _read_processors(hosts: Mapping[str, ObservedHost], now: datetime) -> dict[str, Window]:
     found: dict[str, Window] = {}
     for minutes, together in _by_window(hosts).items():
-        found |= cloudwatch.processors(together, minutes=minutes, now=now)
+        found |= cloudwatch.read_processors(together, minutes=minutes, now=now)
     return found
 
 

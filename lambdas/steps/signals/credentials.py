@@ -34,7 +34,7 @@ def give(context: SignalContext, sent: Sent) -> str:
 def give_to_dev_host(yard: SignalSettings, sent: Sent) -> str:
     """Give a dev host the credentials of its owner. The owner is in a tag that only functions write, even weeks after
     the launch. Raises Misconfigured if STS accepts no policy for the owner."""
-    found = [host for host in instances.of_ids([sent.instance]) if host.state in instances.LIVE]
+    found = [host for host in instances.find_by_id([sent.instance]) if host.state in instances.LIVE]
     owner = dev.owner(found[0].tags) if found else None
     if owner is None or not dev.can_own(owner) or found[0].tags.get(Tag.YARD) != yard.yard:
         return f"{sent.instance} is not a dev host of this yard"

@@ -19,7 +19,7 @@ from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True)
-class Wish:
+class UserRequest:
     """The request of a user, as authenticated by IAM, with the instances of that name."""
 
     yard: SignalSettings
@@ -36,28 +36,28 @@ def handle(yard: SignalSettings, ledger: Ledger, asked: DevHost, by: str, now: d
         return f"invalid name or run of a dev host: {asked.name!r:.50}, {asked.run!r:.90}"
     if ledger.run(asked.run):
         return "this request was handled before"
-    wish = Wish(yard, ledger, asked, by, instances.of_dev(yard.yard, asked.name), now)
+    request = UserRequest(yard, ledger, asked, by, instances.find_dev_hosts(yard.yard, asked.name), now)
     match asked.want:
         case dev.UP:
-            return _bring_up(wish)
+            return _bring_up(request)
         case dev.IMAGE:
-            return _image(wish)
+            return _image(request)
         case _:
             return f"unknown request: {asked.want!r:.50}"
 
 
-def _bring_up(wish: Wish) -> str:
-    asked, by, machine = wish.asked, wish.by, wish.yard.dev_host_state_machine_arn
-    row, wanted = wish.ledger.dev(asked.name), names.asked(asked.asked)
+def _bring_up(request: UserRequest) -> str:
+    asked, by, machine = request.asked, request.by, request.yard.dev_host_state_machine_arn
+    row, wanted = request.ledger.dev(asked.name), names.asked(asked.asked)
     if wanted is None:
         return "the request is too long"
-    match names.take(asked.name, asked.run, by, _use(wish, row), wish.now):
+    match names.take(asked.name, asked.run, by, _use(request, row), request.now):
         case Refuse(reason=reason):
             states.start(machine, asked.run, {"refused": reason})
             return reason
         case Take():
-            mine = DevRow(name=asked.name, owner=by, run=asked.run, asked=wanted, at=wish.now)
-            if not wish.ledger.take_dev_name(mine, row):
+            mine = DevRow(name=asked.name, owner=by, run=asked.run, asked=wanted, at=request.now)
+            if not request.ledger.take_dev_name(mine, row):
                 raise ServiceUnavailable(
                     f"another request claimed the dev host {asked.name} in the meantime; this one is retried"
                 )
@@ -65,28 +65,28 @@ def _bring_up(wish: Wish) -> str:
             return f"{asked.run} brings up {asked.name}"
 
 
-def _use(wish: Wish, row: DevRow | None) -> NameUse:
-    before = wish.ledger.run(row.run) if row else None
-    is_mine = row is not None and row.owner == wish.by
-    kept = () if is_mine else images.of_dev(wish.yard.yard, wish.asked.name)
+def _use(request: UserRequest, row: DevRow | None) -> NameUse:
+    before = request.ledger.run(row.run) if row else None
+    is_mine = row is not None and row.owner == request.by
+    kept = () if is_mine else images.find_dev_images(request.yard.yard, request.asked.name)
     return NameUse(
         row=row,
         goes_on=before.ended is None if before else None,
-        hosts=tuple(f"{host.id} ({host.state})" for host in wish.hosts),
+        hosts=tuple(f"{host.id} ({host.state})" for host in request.hosts),
         owners=frozenset(owner for image in kept if (owner := dev.owner(image.tags))),
     )
 
 
-def _image(wish: Wish) -> str:
+def _image(request: UserRequest) -> str:
     """Start a snapshot of the newest host of that name. The host ends after it."""
-    asked, by, machine = wish.asked, wish.by, wish.yard.snapshot_state_machine_arn
-    mine = [host for host in wish.hosts if dev.is_of(host.tags, asked.name, by)]
+    asked, by, machine = request.asked, request.by, request.yard.snapshot_state_machine_arn
+    mine = [host for host in request.hosts if dev.is_of(host.tags, asked.name, by)]
     if not mine:
         reason = f"you have no dev host {asked.name} to make an image of"
         states.start(machine, asked.run, {"refused": reason})
         return f"{by}: {reason}"
     host = max(mine, key=lambda each: each.launched)
-    wish.ledger.write(dev_imaging_row(asked.run, host.id, wish.now))
+    request.ledger.write(dev_imaging_row(asked.run, host.id, request.now))
     quiesce = "stop" if host.market.can_stop else "pause"
     states.start(machine, asked.run, {"instance": host.id, "quiesce": quiesce, "then": "terminate"})
     return f"{asked.run} makes an image of {host.id}"

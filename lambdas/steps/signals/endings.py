@@ -11,7 +11,7 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.updates import HostUpdate
 from lambdas.steps import attempts
-from lambdas.steps.signals import from_people, newcomers, progress
+from lambdas.steps.signals import from_people, joining, progress
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.protocol import signals
@@ -60,9 +60,9 @@ def finished(context: SignalContext, sent: Sent, signal: Finished, now: datetime
 def stopped(context: SignalContext, sent: Sent, signal: Stopped, now: datetime) -> str:
     """Record that a host has left, even after the next attempt has begun. End the attempt once the whole gang has
     left."""
-    instance, records = sent.instance, _if_it_takes_part(context, sent.instance)
+    instance, records = sent.instance, _records_of_member(context, sent.instance)
     if records is None:
-        return _newcomer_lost(context, sent, signal, now) or NO_PART
+        return _give_up_joining_host(context, sent, signal, now) or NO_PART
     why, step = signal.why or "", signal.step
     said = f"{why}: {signal.reason}" if signal.reason else why
     entry = context.host_entry(sent, "stopped", now, reason=said, step=step)
@@ -73,7 +73,7 @@ def stopped(context: SignalContext, sent: Sent, signal: Stopped, now: datetime) 
     chief = records.chief(context.attempt)
     if chief and chief.instance == instance and (signal.step is not None or signal.resumed):
         progress.note(context, sent, signal, now)
-    records = context.ledger.known(context.run)
+    records = context.ledger.require(context.run)
     if records.run.attempt != context.attempt:
         return f"{instance} stopped ({why}), reported after the end of attempt {context.attempt}"
     if records.waiting(context.attempt, ("await_hosts",)):
@@ -91,7 +91,7 @@ def stopped(context: SignalContext, sent: Sent, signal: Stopped, now: datetime) 
         from_people.end(context, records, step, now)
         return "the gang has left, because a user stopped the run"
     if leaving.at_its_limit(records, context.attempt):
-        return _limit_reached(context, records, step, now)
+        return _end_at_limit(context, records, step, now)
     trouble = leaving.interruption(records, context.attempt, step)
     over = context.entry(
         OVER.get(trouble.error, "interrupted"),
@@ -106,9 +106,9 @@ def stopped(context: SignalContext, sent: Sent, signal: Stopped, now: datetime) 
 
 def failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime) -> str:
     """End the attempt if the host takes part in it and the chief has not finished."""
-    instance, records = sent.instance, _if_it_takes_part(context, sent.instance)
+    instance, records = sent.instance, _records_of_member(context, sent.instance)
     if records is None or records.run.attempt != context.attempt:
-        return _newcomer_lost(context, sent, signal, now) or NO_PART
+        return _give_up_joining_host(context, sent, signal, now) or NO_PART
     row = records.attempts.get(context.attempt)
     if row is not None and row.ending is Ending.FINISHED:
         return f"{instance} failed after the chief had finished, which is not an error"
@@ -125,7 +125,7 @@ def end_failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime
             context.ledger.write(host_row(context.run, instance, {"lost": reason}))
         except AlreadyWrittenError:
             return f"{instance} is not a host of {context.run}"
-    records = context.ledger.known(context.run)
+    records = context.ledger.require(context.run)
     row = records.attempts.get(context.attempt)
     trouble = Trouble(
         error="ProgramFailed" if by_program else _host_error(signal.kind, reason, signal.exit_code),
@@ -146,7 +146,7 @@ def end_failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime
     return f"{trouble.error}: {reason}"
 
 
-def _if_it_takes_part(context: SignalContext, instance: str) -> Records | None:
+def _records_of_member(context: SignalContext, instance: str) -> Records | None:
     """Return the records if the run is open, this attempt has begun and the host is in it. During a launch every host
     of the run counts. If EC2 takes a host back before that, patrol repeats the signal that the host left."""
     records = context.open_run()
@@ -157,18 +157,20 @@ def _if_it_takes_part(context: SignalContext, instance: str) -> Records | None:
     return records if in_it else None
 
 
-def _newcomer_lost(context: SignalContext, sent: Sent, signal: Stopped | Failed, now: datetime) -> str | None:
+def _give_up_joining_host(
+    context: SignalContext, sent: Sent, signal: Stopped | Failed, now: datetime
+) -> str | None:
     """Give up a joining host that fails or leaves; return the result, or None for every other host. A host that was
     ordered to leave an attempt gets ready again."""
     if isinstance(signal, Failed):
-        return newcomers.lose(context, sent.instance, signal.reason, now)
+        return joining.lose(context, sent.instance, signal.reason, now)
     if signal.why is StopReason.ASKED:
         return None
     reason = signal.reason or f"it left before it could join ({signal.why})"
-    return newcomers.lose(context, sent.instance, reason, now)
+    return joining.lose(context, sent.instance, reason, now)
 
 
-def _limit_reached(context: SignalContext, records: Records, step: int | None, now: datetime) -> str:
+def _end_at_limit(context: SignalContext, records: Records, step: int | None, now: datetime) -> str:
     """End a run whose gang has saved and left because its hours or dollars are used up."""
     reached = step if step is not None else steps.walk(records.attempts.values()).done
     reason = deadlines.at_its_cap(records, now, step=reached)

@@ -8,7 +8,7 @@ from lambdas.aws.ec2 import instances
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import attempts, left_signals, waits
-from lambdas.steps.signals import endings, newcomers, pooled
+from lambdas.steps.signals import endings, joining, warm_hosts
 from lambdas.steps.signals.context import SignalContext
 from lambdas.steps.signals.events import AwsNews, CommandStatus, ImageState, InstanceState, SpotWarning
 from lambdas.steps.waits import Entered
@@ -38,18 +38,18 @@ def handle(context: SignalContext, news: AwsNews, at: datetime, now: datetime) -
     """Handle the event of that time; return the result for the log."""
     match news:
         case SpotWarning():
-            return _warned(context, news, at, now)
+            return _handle_warning(context, news, at, now)
         case InstanceState():
-            return _changed(context, news, at, now)
+            return _handle_state_change(context, news, at, now)
         case ImageState():
-            return _imaged(context, news, now)
+            return _handle_image(context, news, now)
         case CommandStatus():
-            return _commanded(context, news, now)
+            return _handle_command(context, news, now)
         case _:
             assert_never(news)
 
 
-def _member(context: SignalContext, instance: str) -> SignalContext | None:
+def _find_member(context: SignalContext, instance: str) -> SignalContext | None:
     """Return the context of the host's current attempt; its look-up row only contains the first one. During a launch, a
     remaining host may not be recorded in the attempt yet, but belongs to it."""
     records = context.open_run()
@@ -64,25 +64,27 @@ def _member(context: SignalContext, instance: str) -> SignalContext | None:
     return context.about(attempt)
 
 
-def _warned(context: SignalContext, warning: SpotWarning, at: datetime, now: datetime) -> str:
+def _handle_warning(context: SignalContext, warning: SpotWarning, at: datetime, now: datetime) -> str:
     """Handle a spot warning. The host also reads it from its metadata service; this second path reaches the whole
     gang."""
     instance = warning.instance
     reason = f"EC2 takes {instance} back in two minutes ({warning.action})"
-    member = _member(context, instance)
+    member = _find_member(context, instance)
     if member is None:
-        lost = newcomers.lose(context, instance, reason, now) or pooled.leave(context, instance, reason, now)
+        lost = joining.lose(context, instance, reason, now) or warm_hosts.leave(
+            context, instance, reason, now
+        )
         return lost or f"{instance} is in no live attempt"
     entry = member.entry("spot warning", at=at, source=Source.AWS, instance=instance, reason=reason)
     context.ledger.write(
         host_row(context.run, instance, {"warned": serialization.timestamp(at)}),
         event_row(context.run, entry),
     )
-    records = context.ledger.known(context.run)
+    records = context.ledger.require(context.run)
     if member.attempt not in records.attempts:
         return LAUNCHING
     if records.run.kind != "train":
-        return _lone_host_going(member, records, "Interrupted", reason, now)
+        return _end_lone_host(member, records, "Interrupted", reason, now)
     if records.waiting(member.attempt, ("train",)):
         member.ask_to_stop(records, besides=())
         return "the gang is asked to checkpoint"
@@ -94,20 +96,20 @@ def _warned(context: SignalContext, warning: SpotWarning, at: datetime, now: dat
     return "the gang lost a host before it was started"
 
 
-def _changed(context: SignalContext, change: InstanceState, at: datetime, now: datetime) -> str:
+def _handle_state_change(context: SignalContext, change: InstanceState, at: datetime, now: datetime) -> str:
     """Handle the loss of a host that this yard did not end."""
     instance, state = change.instance, change.state
     if state not in ("shutting-down", "terminated", "stopping", "stopped"):
         return f"{instance} is {state}"
-    member = _member(context, instance)
+    member = _find_member(context, instance)
     if member is None:
         reason = f"EC2 says {instance} is {state}"
         ended = None if state in ("stopping", "stopped") else at  # a stopped host must still be terminated
-        lost = newcomers.lose(context, instance, reason, now, ended=ended)
-        lost = lost or pooled.leave(context, instance, reason, at)
+        lost = joining.lose(context, instance, reason, now, ended=ended)
+        lost = lost or warm_hosts.leave(context, instance, reason, at)
         return lost or f"{instance} is {state}, and is in no live attempt"
-    records = context.ledger.known(context.run)
-    error, reason = _loss(records, instance, state)
+    records = context.ledger.require(context.run)
+    error, reason = _explain_loss(records, instance, state)
     entry = member.entry("host lost", at=at, source=Source.AWS, instance=instance, reason=reason)
     context.ledger.write(
         host_row(context.run, instance, {"lost": reason, "ended": at}),
@@ -116,7 +118,7 @@ def _changed(context: SignalContext, change: InstanceState, at: datetime, now: d
     if member.attempt not in records.attempts:
         return LAUNCHING
     if records.run.kind != "train":
-        return _lone_host_going(member, records, error, reason, now)
+        return _end_lone_host(member, records, error, reason, now)
     bucket = context.yard.bucket_name
     if report := left_signals.final_report_of(bucket, context.run, member.attempt, instance):
         return endings.end_failed(member, *report, now)
@@ -127,19 +129,19 @@ def _changed(context: SignalContext, change: InstanceState, at: datetime, now: d
     return f"{error}: {reason}"
 
 
-def _loss(records: Records, instance: str, state: str) -> tuple[str, str]:
+def _explain_loss(records: Records, instance: str, state: str) -> tuple[str, str]:
     """Return the error and the reason of a loss. A host that never sent a signal may be a host that EC2 could not
     start."""
     host = records.hosts[instance]
     if host.warned:
         return "Interrupted", f"EC2 says {instance} is {state}"
-    for found in () if host.ready else instances.of_ids([instance]):
-        if why := attempts.could_not_start(host, found):
+    for found in () if host.ready else instances.find_by_id([instance]):
+        if why := attempts.explain_failed_start(host, found):
             return "Misconfigured", why
     return "HostLost", f"EC2 says {instance} is {state}"
 
 
-def _lone_host_going(member: SignalContext, records: Records, error: str, reason: str, now: datetime) -> str:
+def _end_lone_host(member: SignalContext, records: Records, error: str, reason: str, now: datetime) -> str:
     """End the attempt of a lost builder or of another host without a program."""
     if records.waiting(member.attempt, ("capture",)):
         return IMAGING
@@ -149,7 +151,7 @@ def _lone_host_going(member: SignalContext, records: Records, error: str, reason
     return f"{error}: {reason}"
 
 
-def _imaged(context: SignalContext, change: ImageState, now: datetime) -> str:
+def _handle_image(context: SignalContext, change: ImageState, now: datetime) -> str:
     records, wait = context.live(), context.wait
     if records is None or wait is None:
         return "no run waits for this image"
@@ -167,7 +169,7 @@ def _fail(entered: Entered, wrong: TrainyardError | None) -> None:
         attempts.fail(entered.ledger, entered.run, token, trouble, entered.now)
 
 
-def _commanded(context: SignalContext, ended: CommandStatus, now: datetime) -> str:
+def _handle_command(context: SignalContext, ended: CommandStatus, now: datetime) -> str:
     status, document = ended.status, ended.document
     records, wait = context.live(), context.wait
     if records is None or wait is None:

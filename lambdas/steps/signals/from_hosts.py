@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.steps.signals import credentials, endings, holds, pooled, progress, ready
+from lambdas.steps.signals import credentials, endings, holds, progress, ready, warm_hosts
 from lambdas.steps.signals.context import SignalContext
 from trainyard.protocol.signals import (
     Checkpointed,
@@ -41,6 +41,6 @@ def handle(context: SignalContext, sent: Sent, now: datetime) -> str:
         case Hold() as signal:
             return holds.hold_host(context, sent, signal, now)
         case Wiped() as signal:
-            return pooled.wiped(context, sent, signal, now)
+            return warm_hosts.wiped(context, sent, signal, now)
         case unknown:
             assert_never(unknown)

@@ -11,7 +11,7 @@ from lambdas.core.run.conclusion import steps
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.stopping import TO_LEAVE
 from lambdas.steps.observability import logger
-from lambdas.steps.signals import from_people, newcomers
+from lambdas.steps.signals import from_people, joining
 from lambdas.steps.signals.context import SignalContext
 from lambdas.steps.signals.events import AtCap, Forgotten, MayGrow, PatrolNews, StillStopping
 from trainyard.protocol.timeline import Source
@@ -21,19 +21,19 @@ def handle(context: SignalContext, news: PatrolNews, now: datetime) -> str:
     """Handle the event of patrol; return the result for the log."""
     match news:
         case AtCap():
-            return _capped(context, now)
+            return _handle_cap(context, now)
         case StillStopping():
-            return from_people.go_on(context, now)
+            return from_people.continue_stop(context, now)
         case MayGrow():
-            return newcomers.go_on(context, now)
+            return joining.continue_growth(context, now)
         case Forgotten():
-            context.ledger.known(context.run)  # raises the error that ends the run
+            context.ledger.require(context.run)  # raises the error that ends the run
             return "the run is in the ledger again"
         case unknown:
             assert_never(unknown)
 
 
-def _capped(context: SignalContext, now: datetime) -> str:
+def _handle_cap(context: SignalContext, now: datetime) -> str:
     """Ask the gang to leave the first time. End the attempt if no host can be asked, or if the gang does not leave in
     time."""
     records = context.live()
@@ -68,4 +68,4 @@ def _ask(context: SignalContext, reason: str, now: datetime) -> bool:
     except AlreadyWrittenError:
         logger.info("%s: another pass of patrol asked the gang before", context.run)
         return True
-    return context.ask_to_stop(context.ledger.known(context.run), besides=())
+    return context.ask_to_stop(context.ledger.require(context.run), besides=())

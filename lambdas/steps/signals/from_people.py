@@ -30,10 +30,10 @@ def stop(context: SignalContext, by: str, now: datetime) -> str:
         context.ledger.write(stopped, event_row(context.run, entry))
     except AlreadyWrittenError:
         logger.info("%s: a user stopped it before", context.run)
-    return go_on(context, now)
+    return continue_stop(context, now)
 
 
-def go_on(context: SignalContext, now: datetime) -> str:
+def continue_stop(context: SignalContext, now: datetime) -> str:
     """Take the next step of a stopped run; return the result for the log. Patrol repeats this each minute until the run
     is over."""
     records = context.open_run()
@@ -69,7 +69,7 @@ def _ask(context: SignalContext, now: datetime) -> bool:
         )
     except AlreadyWrittenError:
         return True
-    return context.ask_to_stop(context.ledger.known(context.run), besides=())
+    return context.ask_to_stop(context.ledger.require(context.run), besides=())
 
 
 def _end(context: SignalContext, records: Records, now: datetime) -> str:

@@ -17,7 +17,9 @@ def hold_host(context: SignalContext, sent: Sent, signal: Hold, now: datetime) -
     """Tag the host if it is live and has the run's tag. A denial does not end the run."""
     instance = sent.instance
     try:
-        found = {host.id: host.tags for host in instances.of_ids([instance]) if host.state in instances.LIVE}
+        found = {
+            host.id: host.tags for host in instances.find_by_id([instance]) if host.state in instances.LIVE
+        }
         match hold.grant(instance, context.run, found.get(instance), signal.until, now):
             case hold.Hold(until=held):
                 instances.tag({serialization.timestamp(held): [instance]}, Tag.HOLD)

@@ -12,7 +12,7 @@ from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.updates import HostUpdate
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
-from lambdas.steps.signals import newcomers
+from lambdas.steps.signals import joining
 from lambdas.steps.signals.context import SignalContext
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.orders import Order, OrderKind
@@ -28,7 +28,7 @@ def ready(context: SignalContext, sent: Sent, signal: Ready, now: datetime) -> s
     if records is None or instance not in records.hosts:
         return "not a host of a live run"
     attempt = max(context.attempt, records.run.attempt)
-    joins = newcomers.is_one(records, instance)
+    joins = joining.is_joining(records, instance)
     if joins:
         attempt = max(attempt, records.run.attempt + 1)
     if records.hosts[instance].ready < attempt:
@@ -37,10 +37,10 @@ def ready(context: SignalContext, sent: Sent, signal: Ready, now: datetime) -> s
         entry = context.host_entry(sent, "ready", now, boot_seconds=signal.boot_seconds, reason=reason)
         events = [] if _has_finished(records) else [event_row(context.run, entry)]
         context.move(host_row(context.run, instance, update, rising=(("ready", attempt),)), *events)
-        records = context.ledger.known(context.run)
+        records = context.ledger.require(context.run)
     attempts.gather(context.ledger, records, attempt, now, lost={})
     if joins:
-        return f"{instance} is ready to join: {newcomers.go_on(context, now)}"
+        return f"{instance} is ready to join: {joining.continue_growth(context, now)}"
     if attempt > records.run.attempt:
         _check_silent_hosts(context.about(records.run.attempt), records, now)
     elif behind := silent_hosts.left_behind(records, attempt):
@@ -65,7 +65,7 @@ def _unmanaged(denied: str) -> str:
 def _call_back(context: SignalContext, hosts: tuple[str, ...], attempt: int) -> None:
     """Order hosts out of an attempt that ended at the moment of its start. They could not be asked to leave then, and
     an evaluator, which waits for no peer, would stay in it."""
-    started = orders.started(context.yard.bucket_name, context.run)
+    started = orders.find_started_attempt(context.yard.bucket_name, context.run)
     if 0 < started < attempt:
         order = Order(OrderKind.STOP, context.run, started, hosts)
         orders.give(order, bucket=context.yard.bucket_name, document=context.yard.stop_document)
@@ -81,7 +81,7 @@ def _check_silent_hosts(context: SignalContext, records: Records, now: datetime)
             context.beat(records)
             _ask_the_silent(context, records, hosts, reason, now)
         case silent_hosts.PresumeLost(hosts=hosts, all_of_them=all_of_them):
-            have_it = orders.taken(context.yard.bucket_name, context.run, context.attempt)
+            have_it = orders.list_confirmations(context.yard.bucket_name, context.run, context.attempt)
             lost = tuple(host for host in hosts if all_of_them or host not in have_it)
             if lost:
                 reason = silent_hosts.reason_of(lost, took_orders=all_of_them)

@@ -84,25 +84,25 @@ def handler(given: AdmitInput) -> AdmitAnswer:
     yard, run = environment.read(BakeAdmitSettings), given.run
     ledger = Ledger(yard.table_name)
     admitting = Admission(ledger, given, RecipeRefused)
-    if taken := admitting.taken():
+    if taken := admitting.refuse_taken_name():
         return taken
     admission.raise_denied(given)
     decision = _decide(yard, admitting)
     if isinstance(decision, RollbackPlan | AdmittedRecipe):
         refused = _take_lock(ledger, Lock(run, given.execution, given.started + LONGEST))
-        if refused and _is_the_yards(given, yard):
+        if refused and _is_of_yard_recipe(given, yard):
             logger.info("%s", refused.reason)
             return Waits(reason=refused.reason, seconds=LOOK_SECONDS)
         decision = refused or decision
     if not isinstance(decision, AdmittedRecipe):
         return admitting.write(decision, {"kind": "bake"}) or decision
-    answer = _claimed(yard, admitting, decision)
+    answer = _admit_claim(yard, admitting, decision)
     if isinstance(answer, Admitted):
         s3.put_json(yard.bucket_name, keys.recipe(run), decision.recipe)
     return answer
 
 
-def _claimed(yard: BakeAdmitSettings, admitting: Admission, admitted: AdmittedRecipe) -> AdmitAnswer:
+def _admit_claim(yard: BakeAdmitSettings, admitting: Admission, admitted: AdmittedRecipe) -> AdmitAnswer:
     """Write the run with a claim of its highest possible cost; refuse the bake if the month has too little left."""
     job, known = _job(admitted.recipe), Logbook(yard.table_name).known()
     mine = Claim(
@@ -129,9 +129,9 @@ def _decide(
 
 
 def _rollback(yard: BakeAdmitSettings) -> RollbackPlan | Refused:
-    previous = ssm.parameter(yard.previous_image_parameter)
+    previous = ssm.read_parameter(yard.previous_image_parameter)
     image = images.find(previous) if previous and previous.startswith("ami-") else None
-    current = ssm.parameter(yard.image_parameter)
+    current = ssm.read_parameter(yard.image_parameter)
     return bake.roll_back(previous, image, yard=yard.yard, current=current)
 
 
@@ -186,7 +186,7 @@ def _parameter(yard: BakeAdmitSettings, named: str) -> str | None:
     """Return the AMI in the parameter; None if it contains none, or if this yard may not read it."""
     if not recipe.readable(named, usual=yard.base_image_parameter, yard=yard.yard):
         return None
-    value = ssm.parameter(named)
+    value = ssm.read_parameter(named)
     return value if value and recipe.is_ami(value) else None
 
 
@@ -194,15 +194,15 @@ def _unchanged(yard: BakeAdmitSettings, wanted: Recipe, recipe_hash: str) -> Unc
     """Return the unchanged image if this bake would repeat it: the current image, or the newest of the family if the
     recipe's images do not become current."""
     if wanted.current:
-        current = ssm.parameter(yard.image_parameter)
+        current = ssm.read_parameter(yard.image_parameter)
         before = images.find(current) if current and current.startswith("ami-") else None
     else:
-        family = [image for image in images.of_yard(yard.yard) if image.family == wanted.name]
+        family = [image for image in images.find_in_yard(yard.yard) if image.family == wanted.name]
         before = newest(family) if family else None
     return bake.unchanged(before, yard=yard.yard, recipe_hash=recipe_hash)
 
 
-def _is_the_yards(given: AdmitInput, yard: BakeAdmitSettings) -> bool:
+def _is_of_yard_recipe(given: AdmitInput, yard: BakeAdmitSettings) -> bool:
     """Return True for a bake of the yard's own recipe without `force`. Once it has the lock, it does nothing if the
     other bake made the same image."""
     wanted = recipe.read_input(given.input, usual=yard.recipe_key)

@@ -33,7 +33,7 @@ NEEDS = Needs(
 @entry_point
 def handler(given: WaitInput) -> Nothing:
     yard, run, attempt = environment.read(YardSettings), given.run, given.attempt
-    entered = waits.enter(Ledger(yard.table_name), run, attempt, "capture", given.token, clock())
+    entered = waits.enter(Ledger(yard.table_name), run, attempt, "capture", given.task_token, clock())
     attempts.refuse_denied(entered.records, attempt)
     (builder,) = entered.records.attempts[attempt].hosts
     if entered.row is None:

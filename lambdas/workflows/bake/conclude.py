@@ -64,16 +64,16 @@ def handler(given: ConcludeInput) -> BakeConcluded | Concluded | NotConcluded:
     if isinstance(end, Concluded):
         Ledger(yard.table_name).give_back_bake_lock(run)
         return end
-    end = _ended(end)
+    end = _write_end(end)
     if wrong := _discard(yard, end):
-        end = _ended(end.spoiled(wrong))
+        end = _write_end(end.spoiled(wrong))
     end.ledger.give_back_bake_lock(run)
-    end, summary = end.agreed(_summary(end, given))
+    end, summary = end.write_summary(_summary(end, given))
     end.write(unless=None)  # the end was written above, before the discarding of images
     return serialization.from_json(BakeConcluded, summary)
 
 
-def _ended(end: RunEnd) -> RunEnd:
+def _write_end(end: RunEnd) -> RunEnd:
     """Write the end of the run. Publish checks this row, so that an image is never published after the end. A
     concurrent Conclude may have written the end already."""
     if end.records is None:
@@ -101,11 +101,11 @@ def _discard(yard: ImageSettings, end: RunEnd) -> TrainyardError | None:
     """Retire the images of the bake that are not in use. A failure to retire one fails the bake and names the image."""
     run, records = end.run, end.ledger.read(end.run)
     parameters = (yard.image_parameter, yard.previous_image_parameter)
-    keep = [ssm.parameter(name) or bake.NO_IMAGE for name in parameters]
+    keep = [ssm.read_parameter(name) or bake.NO_IMAGE for name in parameters]
     if records and records.run.published:
         keep.append(records.run.published.image)
     wrong: TrainyardError | None = None
-    for image in bake.discarded(images.of_yard(yard.yard), run=run, keep=keep):
+    for image in bake.discarded(images.find_in_yard(yard.yard), run=run, keep=keep):
         try:
             images.retire(image)
         except TrainyardError as error:
@@ -124,7 +124,7 @@ def _summary(end: RunEnd, given: ConcludeInput) -> BakeSummary:
         replace(end, records=end.ledger.read(end.run)),
         kind=last.kind if how.error is None else how.outcome.value,
         image=last.image if how.error is None else None,
-        objects=s3.keys(end.bucket, keys.run(end.run)),
+        objects=s3.list_keys(end.bucket, keys.run(end.run)),
         results=s3.get_json(end.bucket, keys.tests(end.run)) or {},
         retirement=(unretired.cause or unretired.error) if unretired.error else None,
     )

@@ -35,8 +35,7 @@ class DocumentInput(AttemptInput):
     """Wait for the SSM document of the step, or explain its failure."""
 
     step: Step
-    token: str | None = None
-    """The task token of the wait."""
+    task_token: str | None = None
     explain: Failure | None = None
     """The failure to explain."""
 
@@ -75,9 +74,9 @@ def handler(given: DocumentInput) -> Nothing | Caught:
     yard, run, attempt, step = environment.read(BakeDocumentSettings), given.run, given.attempt, given.step
     ledger, now = Ledger(yard.table_name), clock()
     if given.explain:
-        return _explain(yard, ledger.known(run), attempt, step, given.explain.trouble)
-    assert given.token is not None, "a wait has the token of its task"
-    entered = waits.enter(ledger, run, attempt, step, given.token, now)
+        return _explain(yard, ledger.require(run), attempt, step, given.explain.trouble)
+    assert given.task_token is not None, "a wait has the token of its task"
+    entered = waits.enter(ledger, run, attempt, step, given.task_token, now)
     (builder,) = entered.records.attempts[attempt].hosts
     waits.raise_if_over(entered, builder)
     document, parameters = _document(yard, entered.records.run, step)
@@ -112,7 +111,7 @@ def _explain(
     row = records.waits.get((attempt, step))
     if row is None or row.command is None:
         return Caught.of(trouble)
-    ended = ssm.result(row.command, records.attempts[attempt].hosts[0])
+    ended = ssm.read_result(row.command, records.attempts[attempt].hosts[0])
     results = s3.get_json(yard.bucket_name, keys.tests(records.run.run)) or {}
     failed = bake.tests_failed(results) if step is Step.TEST else None
     status = f"{trouble.reason or trouble.error} ({ended.status}, exit code {ended.exit_code})"

@@ -48,11 +48,11 @@ NEEDS = Needs(
 def handler(given: AttemptInput) -> Baked | RolledBack:
     yard, run, attempt = environment.read(ImageSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
-    records = ledger.known(run)
+    records = ledger.require(run)
     attempts.refuse_denied(records, attempt)
-    moved = records.run.published or _decided(yard, ledger, records, now)
+    moved = records.run.published or _decide_move(yard, ledger, records, now)
     if (records.run.recipe or {}).get("current", True):
-        reason = _moved(yard, moved)
+        reason = _move_parameters(yard, moved)
     else:
         reason = f"{moved.image} is available; {yard.image_parameter} stays {moved.before} (recipe with current: false)"
     ledger.write(event_row(run, note("published", reason, at=now, attempt=attempt)))
@@ -63,24 +63,24 @@ def handler(given: AttemptInput) -> Baked | RolledBack:
     return answer(image=moved.image, reason=reason)
 
 
-def _moved(yard: ImageSettings, moved: Moved) -> str:
+def _move_parameters(yard: ImageSettings, moved: Moved) -> str:
     if moved.before != bake.NO_IMAGE:
         ssm.set_parameter(yard.previous_image_parameter, moved.before)
     ssm.set_parameter(yard.image_parameter, moved.image)
     return f"{yard.image_parameter} is {moved.image}; it was {moved.before}"
 
 
-def _decided(yard: ImageSettings, ledger: Ledger, records: Records, now: datetime) -> Moved:
+def _decide_move(yard: ImageSettings, ledger: Ledger, records: Records, now: datetime) -> Moved:
     """Decide on the move and write it to the ledger for good. Raises ImageFailed if the image may not be published."""
     run = records.run.run
-    image = records.run.image or ssm.parameter(yard.previous_image_parameter) or bake.NO_IMAGE
+    image = records.run.image or ssm.read_parameter(yard.previous_image_parameter) or bake.NO_IMAGE
     found = images.find(image) if image != bake.NO_IMAGE else None
     if found is None or not found.available or not found.is_of(yard.yard):
         state = found.state if found else "gone"
         raise ImageFailed(
             f"the image {image} is {state}, so hosts cannot start from it; the current image stays"
         )
-    moved = Moved(image, ssm.parameter(yard.image_parameter) or bake.NO_IMAGE)
+    moved = Moved(image, ssm.read_parameter(yard.image_parameter) or bake.NO_IMAGE)
     try:
         ledger.write(run_row(run, {"state": "Publish", "published": moved}, unless="ended"))
     except AlreadyWrittenError as over:

@@ -53,15 +53,11 @@ def handler(given: AdmitInput) -> Admitted | Refused:
     yard = environment.read(DevHostAdmitSettings)
     ledger = Ledger(yard.table_name)
     admitting = Admission(ledger, given, DevHostRefused)
-    if taken := admitting.taken():
+    if taken := admitting.refuse_taken_name():
         return taken
-    if said := admission.told_refusal(given):
-        refused = Refused(DevHostRefused.__name__, said)
-        return admitting.write(refused, {"kind": "dev-host"}) or refused
-    found = admitting.misnamed() or _found(yard, ledger, given)
-    if isinstance(found, InputFaults):
-        refused = admitting.refused(found)
-        return admitting.write(refused, {"kind": "dev-host"}) or refused
+    found = admission.forwarded_refusal(given) or admitting.misnamed() or _read_request(yard, ledger, given)
+    if isinstance(found, InputFaults | str):
+        return admitting.refuse(found, {"kind": "dev-host"})
     job, values = found
     named, known = values.get("image_id") or "the current image", Logbook(yard.table_name).known()
     hours = max(job.limits.hours, values.get("hold_hours") or 0.0)
@@ -76,24 +72,23 @@ def handler(given: AdmitInput) -> Admitted | Refused:
     )
     limits = YardLimits(hosts=yard.most_hosts, month=yard.monthly_dollars, waits=False)
     if values.get("dev") and (faults := dev_host.too_much(mine.dollars, hours, yard.most_dollars_per_run)):
-        refused = admitting.refused(faults)
-        return admitting.write(refused, values) or refused
+        return admitting.refuse(faults, values)
     admitted = Admitted(reason=f"{named} as {' or '.join(job.hardware.instance_types)}")
     answer = slots.admit(admitting, job, mine, values, admitted, limits, known.money)
     assert not isinstance(answer, Waits), "a dev host never waits for a slot"
     return answer
 
 
-def _found(
+def _read_request(
     yard: DevHostAdmitSettings, ledger: Ledger, given: AdmitInput
 ) -> tuple[Job, RunUpdate] | InputFaults:
     """Return the job of one host and the values of the run's row, or the faults of the request."""
     if isinstance(given.input, Mapping) and "dev" in given.input:
-        return _dev(yard, ledger, given, str(given.input["dev"]))
+        return _read_dev_request(yard, ledger, given, str(given.input["dev"]))
     request = dev_host.read_input(given.input)
     if isinstance(request, InputFaults):
         return request
-    image = dev_host.meant(request, images.of_yard(yard.yard))
+    image = dev_host.meant(request, images.find_in_yard(yard.yard))
     if isinstance(image, InputFaults):
         return image
     types = request.instance_types or _types(yard, image)
@@ -109,7 +104,7 @@ def _found(
     }
 
 
-def _dev(
+def _read_dev_request(
     yard: DevHostAdmitSettings, ledger: Ledger, given: AdmitInput, name: str
 ) -> tuple[Job, RunUpdate] | InputFaults:
     """Return the job of a user's dev host from the row that signal wrote. The input of the execution is not trusted."""
@@ -119,7 +114,7 @@ def _dev(
     request = dev_host.read_asked(row, most_hours=yard.most_hold_hours)
     if isinstance(request, InputFaults):
         return request
-    image = dev_host.meant_for(row, request, images.of_yard(yard.yard))
+    image = dev_host.meant_for(row, request, images.find_in_yard(yard.yard))
     if isinstance(image, InputFaults):
         return image
     types = request.instance_types or (_types(yard, image) if image else ()) or dev.DEFAULT_TYPES

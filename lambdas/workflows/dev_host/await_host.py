@@ -35,13 +35,13 @@ def handler(given: AttemptInput) -> HostReached:
     once EC2 reports it as gone."""
     run, attempt = given.run, given.attempt
     ledger, now = Ledger(environment.read(YardSettings).table_name), clock()
-    records = ledger.known(run)
+    records = ledger.require(run)
     (host,) = records.attempts[attempt].hosts
-    found = instances.of_ids([host])
+    found = instances.find_by_id([host])
     if found and found[0].gone:
         state = found[0].state_and_why
         raise HostLost(f"EC2 says {host} is {state}, before it could be reached")
-    if not found or host not in ssm.online([host]):  # EC2 shows a new host some seconds late
+    if not found or host not in ssm.find_online([host]):  # EC2 shows a new host some seconds late
         raise NotRegistered(
             f"{host} is not registered in Systems Manager yet: it boots, hangs, or has no route to it"
         )

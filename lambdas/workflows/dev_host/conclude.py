@@ -66,6 +66,6 @@ def handler(given: ConcludeInput) -> DevHostConcluded | Concluded | NotConcluded
         instances.tag({serialization.timestamp(end.now): [answer.instance]}, Tag.READY)
     else:
         end.ledger.write(no_held_row(end.run))
-    end, summary = end.agreed(summary)
+    end, summary = end.write_summary(summary)
     end.write()
     return serialization.from_json(DevHostConcluded, summary)

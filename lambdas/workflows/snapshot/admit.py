@@ -57,18 +57,14 @@ def handler(given: AdmitInput) -> SnapshotAdmitted | Refused:
     yard, run = environment.read(YardSettings), given.run
     ledger = Ledger(yard.table_name)
     admitting = Admission(ledger, given, SnapshotRefused)
-    if taken := admitting.taken():
+    if taken := admitting.refuse_taken_name():
         return taken
     admitted = ledger.run(run)
     if admitted and admitted.imaging:  # a repeated call: the host may be paused or stopped by now
         return _answer(admitted.imaging)
-    if said := admission.told_refusal(given):
-        refused = Refused(SnapshotRefused.__name__, said)
-        return admitting.write(refused, {"kind": "snapshot"}) or refused
-    found = admitting.misnamed() or _found(yard, ledger, given)
-    if isinstance(found, InputFaults):
-        refused = admitting.refused(found)
-        return admitting.write(refused, {"kind": "snapshot"}) or refused
+    found = admission.forwarded_refusal(given) or admitting.misnamed() or _read_request(yard, ledger, given)
+    if isinstance(found, InputFaults | str):
+        return admitting.refuse(found, {"kind": "snapshot"})
     imaging, host = found
     answer, attempt = _answer(imaging), attempt_row(run, 1, _attempt(host))
     return (
@@ -86,7 +82,9 @@ def _attempt(host: Instance) -> AttemptUpdate:
     return {"candidate": {"pool": pool}, "hosts": (host.id,), "launched": host.launched}
 
 
-def _found(yard: YardSettings, ledger: Ledger, given: AdmitInput) -> tuple[Imaging, Instance] | InputFaults:
+def _read_request(
+    yard: YardSettings, ledger: Ledger, given: AdmitInput
+) -> tuple[Imaging, Instance] | InputFaults:
     """Return the planned snapshot and its host, or the faults of the request."""
     request = snapshot.read_input(given.input)
     if isinstance(request, InputFaults):
@@ -94,11 +92,11 @@ def _found(yard: YardSettings, ledger: Ledger, given: AdmitInput) -> tuple[Imagi
     instance = request.instance or _assigned(ledger, request)
     if isinstance(instance, InputFaults):
         return instance
-    known = instances.of_ids([instance])
+    known = instances.find_by_id([instance])
     if not known:
         return snapshot.unknown(request, instance)
     (host,) = known
-    baked = {image.family for image in images.of_yard(yard.yard) if image.tags.get(Tag.KIND) == "baked"}
+    baked = {image.family for image in images.find_in_yard(yard.yard) if image.tags.get(Tag.KIND) == "baked"}
     imaging = snapshot.admit(request, _observe(yard, ledger, host, given.run), baked=baked)
     return imaging if isinstance(imaging, InputFaults) else (imaging, host)
 
@@ -122,7 +120,7 @@ def _observe(yard: YardSettings, ledger: Ledger, host: Instance, run: str) -> Sn
         mine=mine,
         state=host.state,
         market=host.market,
-        online=mine and host.id in ssm.online([host.id]),
+        online=mine and host.id in ssm.find_online([host.id]),
         image=host.image,
         parent=images.find(host.image),
         run=records.run.run if records else None,

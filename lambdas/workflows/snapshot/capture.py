@@ -35,7 +35,7 @@ NEEDS = Needs(
 @entry_point
 def handler(given: WaitInput) -> Nothing:
     yard, run, attempt = environment.read(CaptureSettings), given.run, given.attempt
-    entered = waits.enter(Ledger(yard.table_name), run, attempt, "capture", given.token, clock())
+    entered = waits.enter(Ledger(yard.table_name), run, attempt, "capture", given.task_token, clock())
     attempts.refuse_denied(entered.records, attempt)
     imaging, asks = entered.records.run.imaging, entered.row is None
     assert imaging is not None, "Admit or Generalize has chosen the host"

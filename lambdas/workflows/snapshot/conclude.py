@@ -39,12 +39,12 @@ def handler(given: ConcludeInput) -> SnapshotConcluded | Concluded | NotConclude
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if not isinstance(end, RunEnd):
         return end
-    end, summary = end.agreed(snapshot.summarise(end, image=_made(end.row)))
+    end, summary = end.write_summary(snapshot.summarise(end, image=_find_image(end.row)))
     end.write()
     return serialization.from_json(SnapshotConcluded, summary)
 
 
-def _made(row: RunRow | None) -> str | None:
+def _find_image(row: RunRow | None) -> str | None:
     """Return the image if it is available. Undo retires any other, perhaps at this moment."""
     found = images.find(row.image) if row and row.image else None
     return found.id if found and found.available else None

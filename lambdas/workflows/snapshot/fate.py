@@ -56,7 +56,7 @@ NEEDS = Needs(
 @entry_point
 def handler(given: FateInput) -> Stopped | Imaged:
     ledger, run = Ledger(environment.read(YardSettings).table_name), given.run
-    records = ledger.known(run)
+    records = ledger.require(run)
     imaging = records.run.imaging
     assert imaging is not None, "a snapshot is admitted with its host"
     match given.step:
@@ -91,13 +91,13 @@ def _end(ledger: Ledger, records: Records, imaging: Imaging) -> Imaged:
     if image is None or not image.available:
         state = image.state if image else "gone"
         raise ImageFailed(f"the image {records.run.image} is {state}, so {imaging.instance} stays as it is")
-    done = _done(imaging)
+    done = _carry_out(imaging)
     reason = f"{image.id} is the image of {imaging.instance} ({imaging.family}); {done}"
     ledger.write(run_row(run, {"state": "Fate"}), event_row(run, note("imaged", reason, at=clock())))
     return Imaged(image=image.id, reason=reason)
 
 
-def _done(imaging: Imaging) -> str:
+def _carry_out(imaging: Imaging) -> str:
     host, state = imaging.instance, _state(imaging.instance)
     if state in ("gone", "shutting-down", "terminated"):
         return "the host ended before"
@@ -125,5 +125,5 @@ def _stop_host(host: str) -> None:
 
 
 def _state(host: str) -> str:
-    found = instances.of_ids([host])
+    found = instances.find_by_id([host])
     return found[0].state if found else "gone"

@@ -66,10 +66,10 @@ def handler(given: QuiesceInput) -> Nothing:
     reports it as gone."""
     yard, run, attempt, step = environment.read(QuiesceSettings), given.run, given.attempt, given.step
     ledger, now = Ledger(yard.table_name), clock()
-    entered = waits.enter(ledger, run, attempt, step, given.token, now)
+    entered = waits.enter(ledger, run, attempt, step, given.task_token, now)
     imaging = entered.records.run.imaging
     if step is Quiesce.GENERALIZE and entered.row is None:
-        imaging = _of_run(yard, entered.records, attempt)
+        imaging = _imaging_of_run(yard, entered.records, attempt)
         ledger.write(run_row(run, {"imaging": imaging}))
     assert imaging is not None, "a snapshot is admitted with its host"
     gone = waits.gone(imaging.instance)
@@ -90,9 +90,9 @@ def _document(yard: QuiesceSettings, step: Quiesce) -> tuple[str, Mapping[str, s
             assert_never(step)
 
 
-def _of_run(yard: QuiesceSettings, records: Records, attempt: int) -> Imaging:
+def _imaging_of_run(yard: QuiesceSettings, records: Records, attempt: int) -> Imaging:
     """Return the imaging for `after.image`: the chief becomes an image of the job's family."""
-    run, job, host = records.run.run, records.job, _chief(records, attempt)
+    run, job, host = records.run.run, records.job, _choose_host(records, attempt)
     assert job is not None, "an admitted run has a job"
     parent = records.plan.image if records.plan else str(records.run.image_id)
     latest = s3.get_json(yard.bucket_name, keys.latest_checkpoint(run))
@@ -108,7 +108,7 @@ def _of_run(yard: QuiesceSettings, records: Records, attempt: int) -> Imaging:
     )
 
 
-def _chief(records: Records, attempt: int) -> HostRow:
+def _choose_host(records: Records, attempt: int) -> HostRow:
     """Return the chief, or the first live host by role if the chief is gone."""
     living = (host for _, host in records.assigned(attempt) if host.lives)
     first = next(living, None)

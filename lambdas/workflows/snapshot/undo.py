@@ -70,7 +70,7 @@ def handler(given: UndoInput) -> Undone:
 
 def _discard(yard: UndoSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
     """Retire each image of this execution that is not available, even if EC2 does not list it yet."""
-    run, done, shown = records.run.run, [], images.of_yard(yard.yard)
+    run, done, shown = records.run.run, [], images.find_in_yard(yard.yard)
     asked = [image.id for image in shown if image.execution == run and not image.available]
     if records.run.image and records.run.image not in {image.id for image in shown}:
         asked.append(records.run.image)
@@ -95,7 +95,7 @@ def _wake(yard: UndoSettings, ledger: Ledger, records: Records, imaging: Imaging
 
 def _restart(yard: UndoSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
     """Start a host that was stopped only for the image."""
-    found = instances.of_ids([imaging.instance]) if imaging.stops else ()
+    found = instances.find_by_id([imaging.instance]) if imaging.stops else ()
     state = found[0].state if found else None
     if state == "stopping":
         raise StillStopping(f"{imaging.instance} is still stopping; it is started again once it is stopped")

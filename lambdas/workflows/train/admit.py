@@ -87,24 +87,23 @@ NEEDS = Needs(
 def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refused:
     yard, run = environment.read(TrainAdmitSettings), given.run
     admitting = Admission(Ledger(yard.table_name), given, JobRefused)
-    if taken := admitting.taken():
+    if taken := admitting.refuse_taken_name():
         return taken
     admission.raise_denied(given)
     source = check.read_input(given.input)
     misnamed = admitting.misnamed()
     limits = _limits(yard)
-    job, warnings = (misnamed, ()) if misnamed else _checked(source, yard, limits, given.started)
+    job, warnings = (misnamed, ()) if misnamed else _check(source, yard, limits, given.started)
     if isinstance(source, JobSource) and source.is_to_be_planned:
-        return _to_plan(yard, admitting, job, warnings)
+        return _answer_dry_run(yard, admitting, job, warnings)
     values: RunUpdate = {
         "kind": "train",
         **({} if isinstance(job, InputFaults) else of_job(job)),
-        **_asked_for(source, job, run),
+        **_find_submitter(source, job, run),
         "warnings": warnings,
     }
     if isinstance(job, InputFaults):
-        refused = admitting.refused(job)
-        return admitting.write(refused, values) or refused
+        return admitting.refuse(job, values)
     drains = resuming.drains(admitting, job, values)
     if drains:
         return drains
@@ -121,11 +120,11 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     if isinstance(answer, Admitted):
         s3.put_json(yard.bucket_name, keys.job(run), serialization.to_json(job))
         if job.checkpoints.resume:
-            _go_on_from(job.checkpoints.resume, run, yard.bucket_name)
+            _copy_checkpoint(job.checkpoints.resume, run, yard.bucket_name)
     return answer
 
 
-def _to_plan(
+def _answer_dry_run(
     yard: TrainAdmitSettings, admitting: Admission, job: Job | InputFaults, warnings: tuple[str, ...]
 ) -> ToPlan | NotPlanned:
     """Answer a dry run, which writes nothing and takes no slot."""
@@ -145,7 +144,7 @@ def _most_dollars(yard: TrainAdmitSettings, job: Job, known: Known) -> float:
     return promise.most_dollars(job, Prices(yard.aws_region, known.prices))
 
 
-def _asked_for(source: JobSource | InputFaults, job: Job | InputFaults, run: str) -> RunUpdate:
+def _find_submitter(source: JobSource | InputFaults, job: Job | InputFaults, run: str) -> RunUpdate:
     """Return the submitter, as far as IAM authenticates them, and the job file.
 
     The upload of a file version starts one run with a name derived from it, which Step Functions and the ledger accept
@@ -175,14 +174,14 @@ def _limits(yard: TrainAdmitSettings) -> YardLimits:
     )
 
 
-def _checked(
+def _check(
     source: JobSource | InputFaults, yard: TrainAdmitSettings, limits: YardLimits, asked: datetime
 ) -> tuple[Job | InputFaults, tuple[str, ...]]:
     """Return the job, or its faults, including those that only the bucket, Parameter Store or the limits of the yard
     reveal; and warnings about parts that will probably fail."""
     if isinstance(source, InputFaults):
         return source, ()
-    parsed = _parsed(source, yard.bucket_name)
+    parsed = _parse(source, yard.bucket_name)
     if isinstance(parsed, InputFaults):
         return parsed, ()
     if faults := _faults_elsewhere(parsed, yard):
@@ -209,13 +208,13 @@ def _faults_elsewhere(job: Job, yard: TrainAdmitSettings) -> tuple[Fault, ...]:
     buckets = [DataBucket.of(each) for each in yard.data_buckets]
     if unlisted := references.unlisted(others, buckets, yard.yard):
         return unlisted
-    why = {uri: s3.unreadable(*references.split_uri(uri)) for uri in set(others.values())}
+    why = {uri: s3.explain_unreadable(*references.split_uri(uri)) for uri in set(others.values())}
     return references.unreadable(others, why)
 
 
 def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:
     names = {secret_parameter(yard, secret) for secret in job.program.secrets.values()}
-    return references.secret_faults(job, yard, ssm.parameter_types(names))
+    return references.secret_faults(job, yard, ssm.read_parameter_types(names))
 
 
 def _owner_of_work(run: str, new: Job, yard_bucket: str) -> tuple[str | Fault, Collection[str]]:
@@ -223,7 +222,7 @@ def _owner_of_work(run: str, new: Job, yard_bucket: str) -> tuple[str | Fault, C
     (bucket_access.py), and all runs in question that have outputs."""
     latest, job = (_document(yard_bucket, key) for key in (keys.latest_checkpoint(run), keys.job(run)))
     runs = references.lineage(run, job)
-    kept = {each for each in runs if s3.first_page(yard_bucket, keys.outputs(each))}
+    kept = {each for each in runs if s3.list_first_page(yard_bucket, keys.outputs(each))}
     return references.owner_of_work(runs, latest, kept=kept, restores=new.outputs.are_restored()), kept
 
 
@@ -235,14 +234,14 @@ def _document(yard_bucket: str, key: str) -> Mapping[str, Any] | None:
         return None
 
 
-def _go_on_from(earlier: str, run: str, yard_bucket: str) -> None:
+def _copy_checkpoint(earlier: str, run: str, yard_bucket: str) -> None:
     """Make the last checkpoint of the earlier run the first of this one. Its files stay where they are."""
     latest = _document(yard_bucket, keys.latest_checkpoint(earlier))
     if latest:
         s3.put_json_once(yard_bucket, keys.latest_checkpoint(run), {**latest, "before": []})
 
 
-def _parsed(source: JobSource, yard_bucket: str) -> Job | InputFaults:
+def _parse(source: JobSource, yard_bucket: str) -> Job | InputFaults:
     if source.job_key is None:
         return check.check(source.job, source=source.name, bucket=yard_bucket)
     text = uploads.read(yard_bucket, source.job_key, source.version_id, what="a job file")
@@ -263,7 +262,7 @@ def _source_facts(admitted: Job) -> SourceObject | None:
 def _data_facts(admitted: Job) -> dict[str, DataObjects]:
     facts = {}
     for name, entry in admitted.data.items():
-        listed = dict(s3.sizes(*references.split_uri(entry.source), most=references.MOST_LISTED))
+        listed = dict(s3.list_sizes(*references.split_uri(entry.source), most=references.MOST_LISTED))
         sizes = [size for size in listed.values() if size]
         try:
             data_files.files_of(entry.source, (key for key in listed if not key.endswith("/")))

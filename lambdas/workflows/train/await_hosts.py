@@ -42,8 +42,7 @@ class Overdue(StrEnum):
 class AwaitHostsInput(AttemptInput):
     """Wait for the gang, or explain an overdue state."""
 
-    token: str | None = None
-    """The task token of the wait."""
+    task_token: str | None = None
     overdue: Overdue | None = None
     """The state to explain."""
 
@@ -77,15 +76,15 @@ def handler(given: AwaitHostsInput) -> Nothing | Caught | Finished | Alive:
     yard, now = environment.read(YardSettings), clock()
     ledger = Ledger(yard.table_name)
     if given.overdue:
-        return _overdue(yard, ledger, given.run, given.attempt, given.overdue, now)
-    assert given.token is not None, "a wait has the token of its task"
-    records = attempts.await_news(
-        ledger, given.run, given.attempt, "await_hosts", given.token, now, state="AwaitHosts"
+        return _explain(yard, ledger, given.run, given.attempt, given.overdue, now)
+    assert given.task_token is not None, "a wait has the token of its task"
+    records = attempts.begin_wait(
+        ledger, given.run, given.attempt, "await_hosts", given.task_token, now, state="AwaitHosts"
     )
     if attempts.settle(ledger, records, given.attempt, now):
         return Nothing()
-    gone = _gone(records, given.attempt)
-    barred = _barred(records, gone)
+    gone = _find_gone(records, given.attempt)
+    barred = _explain_failed_start(records, gone)
     if barred:
         entry = note("host lost", barred.reason, at=now, attempt=given.attempt, lost=list(barred.lost))
         attempts.end(ledger, given.run, given.attempt, entry, now, trouble=barred, step=None)
@@ -94,20 +93,24 @@ def handler(given: AwaitHostsInput) -> Nothing | Caught | Finished | Alive:
     return Nothing()
 
 
-def _overdue(
+def _explain(
     yard: YardSettings, ledger: Ledger, run: str, attempt: int, state: Overdue, now: datetime
 ) -> Caught | Finished | Alive:
     """Explain an overdue state from EC2, the bucket and the ledger, because a timeout names no host. Return Finished if
     the attempt has ended and only its event was lost, Alive if it continues."""
-    records = ledger.known(run)
+    records = ledger.require(run)
     known = records.attempts[attempt].ending is not None
     if state is Overdue.TRAIN and not known:
-        records = _hear_what_was_left(yard, ledger, records, attempt, now)
+        records = _handle_left_signals(yard, ledger, records, attempt, now)
     row = records.attempts[attempt]
     if row.ending is Ending.FINISHED:
         return Finished(reason=row.reason or "the program finished", step=row.to_step)
     trouble = trouble_of(row)
-    if state is Overdue.TRAIN and trouble is None and (sign := _sign_of_life(yard, records, attempt, now)):
+    if (
+        state is Overdue.TRAIN
+        and trouble is None
+        and (sign := _find_sign_of_life(yard, records, attempt, now))
+    ):
         reason = (
             f"no event of a host arrived for {deadlines.HEARTBEAT.total_seconds():g} s, but the chief's host "
         )
@@ -118,18 +121,18 @@ def _overdue(
     if trouble is None:
         match state:
             case Overdue.AWAIT_HOSTS:
-                trouble = _late_gang(records, attempt, now)
+                trouble = _explain_late_gang(records, attempt, now)
             case Overdue.TRAIN:
-                trouble = _silent_gang(records, attempt, now)
+                trouble = _explain_silent_gang(records, attempt, now)
             case _:
                 assert_never(state)
     entry = note("overdue", trouble.reason, at=now, attempt=attempt, lost=list(trouble.lost))
     if not attempts.end_once(ledger, run, attempt, ended_badly(trouble, now), event_row(run, entry)):
         ledger.write(event_row(run, entry))
-    return Caught.of(trouble if known else _as_nobody_was_asked(trouble, records, attempt))
+    return Caught.of(trouble if known else _with_lost_gang(trouble, records, attempt))
 
 
-def _hear_what_was_left(
+def _handle_left_signals(
     yard: YardSettings, ledger: Ledger, records: Records, attempt: int, now: datetime
 ) -> Records:
     """Handle the signals in the bucket as signal would have done; return the records after that.
@@ -144,10 +147,10 @@ def _hear_what_was_left(
         signal = left.sent.signal
         if isinstance(signal, signals.Ending) and (left.sent.run, left.sent.attempt) == (run, attempt):
             logger.info("%s in the bucket: %s", signal.word, endings.handle(heard, left.sent, signal, now))
-    return ledger.known(run)
+    return ledger.require(run)
 
 
-def _sign_of_life(yard: YardSettings, records: Records, attempt: int, now: datetime) -> datetime | None:
+def _find_sign_of_life(yard: YardSettings, records: Records, attempt: int, now: datetime) -> datetime | None:
     """Return the time of the last sign of life if it is so recent that only events can be missing, because the bus or
     the ledger was down. Return None if a host has left or is gone, or if the time of the run is used up."""
     left = list(left_signals.of_attempt(yard.bucket_name, records.run.run, attempt))
@@ -158,12 +161,12 @@ def _sign_of_life(yard: YardSettings, records: Records, attempt: int, now: datet
     has_left = any(each.is_ending for each in left)
     if newest is None or now - newest >= FRESH or has_left:
         return None
-    if _gone(records, attempt) or deadlines.used_up(records, attempt, now, step=None):
+    if _find_gone(records, attempt) or deadlines.used_up(records, attempt, now, step=None):
         return None
     return newest
 
 
-def _as_nobody_was_asked(trouble: Trouble, records: Records, attempt: int) -> Trouble:
+def _with_lost_gang(trouble: Trouble, records: Records, attempt: int) -> Trouble:
     """Return the trouble of an attempt whose hosts were not asked to leave. Hosts that are still in it cannot join the
     next attempt, so a whole gang is launched."""
     staying = set(silent_hosts.those_within(records, attempt)) - set(trouble.lost)
@@ -171,12 +174,12 @@ def _as_nobody_was_asked(trouble: Trouble, records: Records, attempt: int) -> Tr
     return replace(trouble, lost=(), all_well=False) if trained and staying else trouble
 
 
-def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
+def _explain_late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     members = records.members(attempt)
     ids = [host.instance for host in members]
     ready = records.ready(attempt)
-    gone = _gone(records, attempt)
-    barred = _barred(records, gone)
+    gone = _find_gone(records, attempt)
+    barred = _explain_failed_start(records, gone)
     if barred:
         return barred
     lost = _reasons(gone)
@@ -186,9 +189,9 @@ def _late_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     return Trouble(error="HostsNotReady", reason=f"{verdict.reason}, but its event did not arrive in time")
 
 
-def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
+def _explain_silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     step = records.attempts[attempt].reached
-    lost = _reasons(_gone(records, attempt))
+    lost = _reasons(_find_gone(records, attempt))
     if lost:
         each = "; ".join(f"{host}: {why}" for host, why in lost.items())
         reason = f"hosts are gone and their events were lost ({each})"
@@ -201,20 +204,20 @@ def _silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
     return Trouble(error="HostLost", reason=reason, step=step)
 
 
-def _gone(records: Records, attempt: int) -> tuple[Instance, ...]:
+def _find_gone(records: Records, attempt: int) -> tuple[Instance, ...]:
     """Return the members of the gang that EC2 reports as ending or gone."""
     members = {host.instance for host in records.members(attempt)}
-    return tuple(host for host in instances.of_ids(members) if host.gone)
+    return tuple(host for host in instances.find_by_id(members) if host.gone)
 
 
 def _reasons(gone: Collection[Instance]) -> dict[str, str]:
     return {host.id: f"EC2 says {host.state_and_why}" for host in gone}
 
 
-def _barred(records: Records, gone: Collection[Instance]) -> Trouble | None:
+def _explain_failed_start(records: Records, gone: Collection[Instance]) -> Trouble | None:
     """Return the trouble of hosts that EC2 could not start because of a wrong launch request. Signal decides the same
     way."""
-    why = {host.id: attempts.could_not_start(records.hosts[host.id], host) for host in gone}
+    why = {host.id: attempts.explain_failed_start(records.hosts[host.id], host) for host in gone}
     lost = {host: reason for host, reason in why.items() if reason}
     if not lost:
         return None

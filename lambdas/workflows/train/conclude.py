@@ -53,16 +53,16 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
         end_notification.send_late(yard.table_name, yard.bucket_name, given.run, yard.topic_arn)
     if not isinstance(end, RunEnd):
         return end
-    objects = s3.keys(end.bucket, keys.run(end.run))
-    end = _resumable(_doubted(_blamed(end)), objects)
+    objects = s3.list_keys(end.bucket, keys.run(end.run))
+    end = _add_resume_hint(_add_caveats(_choose_failure(end)), objects)
     metrics, kept = _metrics(end, objects), _outputs(end, objects)
-    end, agreed = end.agreed(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
+    end, agreed = end.write_summary(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
     if end.write(notifies=True):
         end_notification.send(end, yard.topic_arn, run_texts.ended(agreed))
     return end.answer
 
 
-def _blamed(end: RunEnd) -> RunEnd:
+def _choose_failure(end: RunEnd) -> RunEnd:
     """Choose the most telling failure if the program failed on several hosts, and list the failures of the others."""
     records, how = end.records, end.conclusion
     row = records.attempts.get(records.run.attempt) if records else None
@@ -76,7 +76,7 @@ def _blamed(end: RunEnd) -> RunEnd:
     return replace(end, conclusion=replace(how, reason=reason))
 
 
-def _doubted(end: RunEnd) -> RunEnd:
+def _add_caveats(end: RunEnd) -> RunEnd:
     """Return the end with its caveats in the reason, which every list shows."""
     if not end.but:
         return end
@@ -103,7 +103,7 @@ def _failures(end: RunEnd, records: Records, attempt: int) -> list[Failure]:
     ]
 
 
-def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:
+def _add_resume_hint(end: RunEnd, objects: Collection[str]) -> RunEnd:
     """Add to the reason of a failed run how to continue from its checkpoint or outputs."""
     job, prefix = end.records.job if end.records else None, keys.outputs(end.run)
     conclusion = outcome.resumable(
@@ -134,7 +134,7 @@ def _has_checkpoint(end: RunEnd, objects: Collection[str]) -> bool:
         logger.warning("%s is not a valid checkpoint: %s", latest, error)
         return False
     own = folder.startswith(keys.run(end.run))
-    return needed <= set(objects if own else s3.keys(end.bucket, folder))
+    return needed <= set(objects if own else s3.list_keys(end.bucket, folder))
 
 
 def _outputs(end: RunEnd, objects: Collection[str]) -> list[dict[str, Any]]:

@@ -93,13 +93,13 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
     ledger, now = Ledger(yard.table_name), clock()
     if given.job is not None:
         return _outlook(serialization.from_json(Job, given.job), given.warnings, yard, ledger, now)
-    records = ledger.known(run)
+    records = ledger.require(run)
     job = records.job
     assert job is not None, "an admitted run has a job"
     if records.plan is not None:
-        return _planned(yard.bucket_name, records.run, job, records.plan)
+        return _answer(yard.bucket_name, records.run, job, records.plan)
     prices = Prices(yard.aws_region, ledger.prices())
-    inputs = _inputs(records.run.image_id, job, yard, prices, now, records.run.submitter)
+    inputs = _read_inputs(records.run.image_id, job, yard, prices, now, records.run.submitter)
     made = candidates.make_plan(job, inputs, now=now)
     if isinstance(made, candidates.NoPlan):
         s3.put_json_once(yard.bucket_name, keys.plan(run), serialization.to_json(made))
@@ -121,11 +121,11 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
         )
     except AlreadyWrittenError:
         logger.info("another call planned %s in the meantime", run)
-        made = ledger.known(run).plan or made
-    return _planned(yard.bucket_name, records.run, job, made)
+        made = ledger.require(run).plan or made
+    return _answer(yard.bucket_name, records.run, job, made)
 
 
-def _planned(bucket: str, run: RunRow, job: Job, plan: Plan) -> Planned:
+def _answer(bucket: str, run: RunRow, job: Job, plan: Plan) -> Planned:
     """Return the plan in the ledger, and write plan.json once. A late call does not replace the longer plan.json of
     Conclude."""
     s3.put_json_once(bucket, keys.plan(run.run), serialization.to_json(plan))
@@ -146,7 +146,7 @@ def _outlook(
     job: Job, warnings: tuple[str, ...], yard: PlanSettings, ledger: Ledger, now: datetime
 ) -> Outlook | Refused:
     """Answer a dry run. Nothing is written."""
-    inputs = _inputs(None, job, yard, Prices(yard.aws_region, ledger.prices()), now)
+    inputs = _read_inputs(None, job, yard, Prices(yard.aws_region, ledger.prices()), now)
     made = candidates.make_plan(job, inputs, now=now)
     if isinstance(made, candidates.NoPlan):
         return Refused(made.error, made.reason)
@@ -159,7 +159,7 @@ def _outlook(
     )
 
 
-def _inputs(
+def _read_inputs(
     image_id: str | None,
     job: Job,
     yard: PlanSettings,
@@ -179,12 +179,14 @@ def _inputs(
         else {},
         prices=prices,
         quotas={code: limit for code, limit in limits.items() if limit is not None},
-        image=_image(image_id, job, yard, submitter),
+        image=_choose_image(image_id, job, yard, submitter),
         initialization_rate=yard.volume_initialization_rate,
     )
 
 
-def _image(image_id: str | None, job: Job, yard: PlanSettings, submitter: str | None) -> ImageReference:
+def _choose_image(
+    image_id: str | None, job: Job, yard: PlanSettings, submitter: str | None
+) -> ImageReference:
     """Return the image of the run: its own `image_id`, the image that its job names, or the yard's current one."""
     named: str | Mapping[str, str] | None
     others: tuple[Image, ...] = ()
@@ -193,16 +195,16 @@ def _image(image_id: str | None, job: Job, yard: PlanSettings, submitter: str | 
     elif job.hardware.image is not None:
         source, named = ImageSource.JOB, job.hardware.image
         is_id = isinstance(named, str) and named.startswith("ami-")
-        others = () if is_id else images.of_yard(yard.yard)
+        others = () if is_id else images.find_in_yard(yard.yard)
     else:
-        source, named = ImageSource.PARAMETER, ssm.parameter(yard.image_parameter)
+        source, named = ImageSource.PARAMETER, ssm.read_parameter(yard.image_parameter)
     baked = frozenset(each.tensorflow for each in others if each.is_baked and each.available)
     return ImageReference(
-        source, named, _found(named, others), yard.yard, yard.image_parameter, baked - {""}, submitter
+        source, named, _find_image(named, others), yard.yard, yard.image_parameter, baked - {""}, submitter
     )
 
 
-def _found(named: str | Mapping[str, str] | None, others: tuple[Image, ...]) -> Image | None:
+def _find_image(named: str | Mapping[str, str] | None, others: tuple[Image, ...]) -> Image | None:
     """Return the named image; `others` are the yard's images if the job names it."""
     if isinstance(named, str) and named.startswith("ami-"):
         return images.find(named)

@@ -16,4 +16,4 @@ NEEDS = Needs(Settings)
 def handler(given: RecoverInput) -> Retry | EndRun:
     limits = given.plan
     decision = partial(decide, restarts=limits.restarts, resized=given.resized, elastic=limits.elastic)
-    return recovery.decided(given, decision)
+    return recovery.decide_and_log(given, decision)

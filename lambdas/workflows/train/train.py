@@ -44,10 +44,10 @@ NEEDS = Needs(
 def handler(given: WaitInput) -> Nothing:
     yard, run, attempt = environment.read(TrainSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
-    records = attempts.await_news(ledger, run, attempt, "train", given.token, now, state="Train")
+    records = attempts.begin_wait(ledger, run, attempt, "train", given.task_token, now, state="Train")
     if attempts.settle(ledger, records, attempt, now) or records.attempts[attempt].started:
         return Nothing()  # the attempt has ended, or it continues after a long time without an event
-    cluster = _cluster(records, attempt, yard.bucket_name, now)
+    cluster = _write_cluster(records, attempt, yard.bucket_name, now)
     hosts = [assignment.instance for assignment in cluster.assignments]
     checkpoint = cluster.checkpoint
     resumed = (checkpoint.at_step or checkpoint.step) if checkpoint else 0
@@ -59,7 +59,7 @@ def handler(given: WaitInput) -> Nothing:
     where = (
         f"from {checkpoint.in_words}"
         if checkpoint
-        else f"without a checkpoint{_missed(ledger, run, attempt) or _outputs(records, attempt)}"
+        else f"without a checkpoint{_missing_checkpoint(ledger, run, attempt) or _restored_outputs(records, attempt)}"
     )
     reason = f"{'one host starts' if len(hosts) == 1 else f'{len(hosts)} hosts start'} {where}"
     if out_of_reach:
@@ -76,7 +76,7 @@ def handler(given: WaitInput) -> Nothing:
 def _end_unstarted(ledger: Ledger, run: str, attempt: int, now: datetime) -> None:
     """End an attempt whose gang was asked to leave before it was started, because hosts are ending. No program runs
     that could report its end. A request for another reason ends the attempt itself."""
-    records = ledger.known(run)
+    records = ledger.require(run)
     going = {host.instance: host.going for host in records.members(attempt) if host.going}
     if not going or records.attempts[attempt].started:
         return
@@ -89,14 +89,14 @@ def _end_unstarted(ledger: Ledger, run: str, attempt: int, now: datetime) -> Non
     attempts.end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
 
 
-def _outputs(records: Records, attempt: int) -> str:
+def _restored_outputs(records: Records, attempt: int) -> str:
     """Return the note that a later attempt without a checkpoint restores outputs."""
     job = records.job
     restores = attempt > 1 and job is not None and job.outputs.are_restored()
     return ", with the outputs that the previous attempt kept" if restores else ""
 
 
-def _missed(ledger: Ledger, run: str, attempt: int) -> str:
+def _missing_checkpoint(ledger: Ledger, run: str, attempt: int) -> str:
     """Return the note that a checkpoint of an earlier attempt is missing; empty in a first attempt."""
     earlier = ledger.timeline(run) if attempt > 1 else ()
     saved = [entry.detail for entry in earlier if entry.event == "checkpointed"]
@@ -107,7 +107,7 @@ def _missed(ledger: Ledger, run: str, attempt: int) -> str:
     return f": the checkpoint{which} is missing in the bucket ({key}), so its steps are repeated"
 
 
-def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) -> Cluster:
+def _write_cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) -> Cluster:
     """Write cluster.json once; a repeated call returns the first one."""
     run, job = records.run.run, records.job
     assert job is not None, "an admitted run has a job"

@@ -173,7 +173,7 @@ def test_what_a_host_publishes_itself_is_what_patrol_reads(
     metrics = GpuMetrics(service, host, born=now - timedelta(minutes=10))
     for minute in range(-5, 1):
         metrics.turn(now + timedelta(minutes=minute))
-    window = cloudwatch.windows([(GPUS, host)], minutes=4, now=now)[GPUS, host]
+    window = cloudwatch.read_windows([(GPUS, host)], minutes=4, now=now)[GPUS, host]
     assert (window.peak, set(metrics.publishes)) == (97.0, set(UNITS))
     since = now - timedelta(minutes=5)
     found = gpus.arrived(service, host, since=since, now=now + timedelta(minutes=1))

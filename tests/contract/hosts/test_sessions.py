@@ -838,11 +838,11 @@ def test_patrol_sees_on_which_hosts_somebody_is(hosts: Hosts) -> None:
     one, other = hosts.launch(2)
     session = begun(hosts, one)["SessionId"]
     with answering(hosts.cloud, hosts.cloud.acting_as(allow("ssm:DescribeSessions"))):
-        seen = ssm.sessions()
+        seen = ssm.list_sessions()
         assert one in seen
         assert other not in seen
         hosts.ssm.terminate_session(SessionId=session)
-        eventually(lambda: one not in ssm.sessions())
+        eventually(lambda: one not in ssm.list_sessions())
 
 
 # --- time ---

@@ -356,7 +356,7 @@ DEFECTS: tuple[Defect, ...] = (
         "advice-without-checkpoint",
         "the end of a run recommends resuming it although its checkpoint is gone",
         "lambdas/workflows/train/conclude.py",
-        "return needed <= set(objects if own else s3.keys(end.bucket, folder))",
+        "return needed <= set(objects if own else s3.list_keys(end.bucket, folder))",
         "return True",
         f"{UNIT}/test_conclude.py::test_no_end_advises_to_resume_a_run_whose_checkpoint_is_gone",
     ),

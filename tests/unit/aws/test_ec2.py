@@ -92,14 +92,18 @@ def test_a_launch_that_is_throttled_is_no_pools_refusal(account: Recorded) -> No
     account.broken = {"CreateFleet": "RequestLimitExceeded"}
     part = Part(Gang.MAIN, 1, (Priced("g6.xlarge", 0.2, 0.8),), 1)
     with pytest.raises(ServiceUnavailable, match="RequestLimitExceeded"):
-        fleet.launch(part, [candidate()], fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
+        fleet.launch(
+            part, [candidate()], fleet.Template("lt-1", "1"), image="ami-1", client_token="t", tags={}
+        )
 
 
 def test_a_launch_without_ec2s_own_role_says_how_to_make_it(account: Recorded) -> None:
     account.broken = {"CreateFleet": "AuthFailure.ServiceLinkedRoleCreationNotPermitted"}
     part = Part(Gang.MAIN, 1, (Priced("g6.xlarge", 0.2, 0.8),), 1)
     with pytest.raises(AccessDenied, match="aws iam create-service-linked-role --aws-service-name spot"):
-        fleet.launch(part, [candidate()], fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
+        fleet.launch(
+            part, [candidate()], fleet.Template("lt-1", "1"), image="ami-1", client_token="t", tags={}
+        )
 
 
 class Fleets:
@@ -123,7 +127,7 @@ POOLS = (
 def asked_at_once(monkeypatch: pytest.MonkeyPatch, ec2: Fleets) -> fleet.Launched | fleet.Refusals:
     monkeypatch.setattr(fleet, "client", lambda *_, **__: ec2)
     part = Part(Gang.MAIN, 2, tuple(each for pool in POOLS for each in pool.choices(Gang.MAIN)), 2)
-    return fleet.launch(part, POOLS, fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
+    return fleet.launch(part, POOLS, fleet.Template("lt-1", "1"), image="ami-1", client_token="t", tags={})
 
 
 def override(pool: Candidate) -> dict[str, Any]:

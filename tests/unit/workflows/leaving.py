@@ -21,7 +21,7 @@ class Aws:
         self.now = after(0)
         monkeypatch.setattr(states, "heartbeat", self._beat)
         monkeypatch.setattr(states, "fail", lambda _token, trouble: self.failed.append(trouble.error))
-        monkeypatch.setattr(ssm, "online", frozenset)
+        monkeypatch.setattr(ssm, "find_online", frozenset)
         monkeypatch.setattr(ssm, "send", self._send)
         monkeypatch.setattr(signal, "clock", lambda: self.now)
 

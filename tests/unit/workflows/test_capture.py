@@ -40,7 +40,7 @@ def captured_late(
     table = {("run#r", sk): {"pk": "run#r", "sk": sk, **row} for sk, row in ROWS.items()}
     table["run#r", "run"]["outcome"] = outcome
     with answering(Recorded(hosts={}, images={"ami-1": "available"}, table=table)) as account, answer:
-        capture.handler({"run": "r", "attempt": 1, "token": "t"}, CONTEXT)
+        capture.handler({"run": "r", "attempt": 1, "task_token": "t"}, CONTEXT)
     return account
 
 

@@ -90,7 +90,7 @@ def yard(account: None, monkeypatch: pytest.MonkeyPatch) -> Yard:
         "read",
         lambda kind: kind(**given, **more[kind], **(LIMITS if kind is DevHostAdmitSettings else {})),
     )
-    monkeypatch.setattr(ssm, "online", frozenset)  # moto has no Systems Manager's agents
+    monkeypatch.setattr(ssm, "find_online", frozenset)  # moto has no Systems Manager's agents
     return made
 
 

@@ -40,9 +40,9 @@ class Ec2:
         self.asked: list[tuple[list[str], str, Mapping[str, str]]] = []
 
     def launch(
-        self, _part: Any, candidates: Any, *_: Any, token: str, tags: Mapping[str, str], **_more: Any
+        self, _part: Any, candidates: Any, *_: Any, client_token: str, tags: Mapping[str, str], **_more: Any
     ) -> Any:
-        self.asked.append(([each.pool for each in candidates], token, tags))
+        self.asked.append(([each.pool for each in candidates], client_token, tags))
         return self.answers.pop(0)
 
 
@@ -63,9 +63,9 @@ def launched(place: Place, monkeypatch: pytest.MonkeyPatch, ec2: Ec2, **request:
     monkeypatch.setattr(environment, "read", lambda _: yard)
     monkeypatch.setattr(launch, "clock", lambda: NOON)
     monkeypatch.setattr(fleet, "launch", ec2.launch)
-    monkeypatch.setattr(instances, "of_run", lambda *_, **__: ec2.there)
+    monkeypatch.setattr(instances, "find_by_run", lambda *_, **__: ec2.there)
     said: dict[str, Any] = launch.handler({"run": "digits-1", "attempt": 1}, CONTEXT)
-    return said["kind"], place.ledger.known("digits-1")
+    return said["kind"], place.ledger.require("digits-1")
 
 
 def test_hosts_are_billed_as_those_of_the_pool_that_was_taken(

@@ -24,7 +24,7 @@ def test_when_the_chiefs_program_hangs_all_leave_and_the_program_is_the_reason(
     assert (aws.asked, aws.failed) == ([place.worker], [])
     aws.hears(place.worker, "stopped", why="asked", at=95)
     assert aws.failed == ["ProgramHangs"]
-    trouble = trouble_of(place.ledger.known("digits-1").attempts[1])
+    trouble = trouble_of(place.ledger.require("digits-1").attempts[1])
     assert trouble is not None
     assert trouble.all_well
     assert [entry.event for entry in place.ledger.timeline("digits-1")].count("hung") == 1
@@ -37,7 +37,7 @@ def test_the_run_has_come_to_where_the_chief_says_at_its_end(
     """Progress is signalled every ten seconds, so that lists of runs are at most ten seconds old."""
     aws.hears(place.worker, "stopped", step=99, why="asked")
     aws.hears(place.chief, word, step=12, loss=0.25, **more)
-    progress = place.ledger.known("digits-1").run.progress
+    progress = place.ledger.require("digits-1").run.progress
     assert progress is not None
     assert (progress["step"], progress["loss"], progress["attempt"]) == (12, 0.25, 1)
 
@@ -101,7 +101,7 @@ def test_an_attempt_keeps_how_far_it_came_whoever_leaves_last(
     """In most programs only the chief reports steps."""
     aws.hears(place.chief, "stopped", why="peer", step=first)
     aws.hears(place.worker, "stopped", why="interrupted", step=last, at=5)
-    row = place.ledger.known("digits-1").attempts[1]
+    row = place.ledger.require("digits-1").attempts[1]
     trouble = trouble_of(row)
     assert trouble is not None
     assert (row.to_step, trouble.step) == (9, 9)
@@ -112,7 +112,7 @@ def test_a_worker_that_fails_without_a_step_does_not_hide_how_far_the_gang_came(
 ) -> None:
     place.row("attempt#0001", {"reported": 9})
     aws.hears(place.worker, "failed", kind="program", reason="it failed", exit_code=1)
-    row = place.ledger.known("digits-1").attempts[1]
+    row = place.ledger.require("digits-1").attempts[1]
     trouble = trouble_of(row)
     assert trouble is not None
     assert (row.to_step, trouble.step) == (9, 9)
@@ -136,7 +136,7 @@ def test_a_restart_that_is_slow_to_report_still_says_where_it_went_on(place: Pla
     resumed = {"step": 5, "verified": True}
     aws.hears(place.chief, "progress", attempt=2)
     aws.hears(place.chief, "progress", attempt=2, step=6, resumed=resumed, at=60)
-    row = place.ledger.known("digits-1").attempts[2]
+    row = place.ledger.require("digits-1").attempts[2]
     assert (row.resumed, row.reported) == (resumed, 6)
 
 
@@ -152,4 +152,4 @@ def test_news_of_a_host_that_has_no_part_in_an_attempt_ends_nothing_in_it(
     place.row("run", {"attempt": 2, "state": "Train"})
     aws.hears(place.worker, word, attempt=2, **facts)
     assert (aws.asked, aws.failed) == ([], [])
-    assert place.ledger.known("digits-1").attempts[2].ending is None
+    assert place.ledger.require("digits-1").attempts[2].ending is None

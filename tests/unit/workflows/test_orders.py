@@ -25,7 +25,7 @@ class SystemsManager:
         self.knows, self.trouble = frozenset(BOTH), False
         self.told: list[str] = []
         monkeypatch.setattr(ssm, "send", self._send)
-        monkeypatch.setattr(ssm, "online", lambda ids: self.knows & frozenset(ids))
+        monkeypatch.setattr(ssm, "find_online", lambda ids: self.knows & frozenset(ids))
 
     def _send(self, document: str, ids: Any, parameters: Any, *, comment: str) -> tuple[str, ...]:
         if self.trouble:
@@ -125,7 +125,7 @@ def test_a_gang_that_was_asked_to_leave_before_its_start_is_not_waited_for(
     place.row(f"host#{place.worker}", {"warned": AT})
     give("stop", 1, (place.chief,))
     manager.told.clear()
-    train.handler({"run": "digits-1", "attempt": 1, "token": "t"}, CONTEXT)
+    train.handler({"run": "digits-1", "attempt": 1, "task_token": "t"}, CONTEXT)
     assert manager.told == []
     assert place.object(KEY)["word"] == "stop"
     ((error, lost),) = [(trouble.error, trouble.lost) for trouble in failed]

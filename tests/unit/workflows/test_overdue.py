@@ -39,7 +39,7 @@ def test_hosts_that_hang_together_are_all_replaced(place: Place) -> None:
         f"none of the hosts {place.chief}, {place.worker} has sent a signal for 150 s: they hang or are cut off, "
         "though EC2 calls them running"
     )
-    assert place.ledger.known("digits-1").attempts[1].ending == "lost"
+    assert place.ledger.require("digits-1").attempts[1].ending == "lost"
 
 
 SIGNS = [
@@ -59,7 +59,7 @@ def test_a_sign_of_life_in_the_bucket_keeps_an_attempt_whose_events_are_missing(
     assert said["kind"] == ("alive" if goes_on else "error")
     if goes_on:
         assert said["heartbeat_seconds"] == 150
-        assert place.ledger.known("digits-1").attempts[1].ending is None
+        assert place.ledger.require("digits-1").attempts[1].ending is None
 
 
 def test_news_that_reached_the_ledger_while_the_look_was_retried_keep_it_too(place: Place) -> None:

@@ -331,7 +331,7 @@ def test_every_line_about_news_that_are_ignored_names_the_run_that_they_name(
 
 
 def a_look_at_it() -> None:
-    await_hosts.handler({"run": "r", "attempt": 2, "token": "t"}, CONTEXT)
+    await_hosts.handler({"run": "r", "attempt": 2, "task_token": "t"}, CONTEXT)
 
 
 @pytest.mark.parametrize("hears", [news_of_it, a_look_at_it])
@@ -352,7 +352,7 @@ def test_a_host_that_ec2_could_not_start_is_no_loss_that_another_attempt_mends(
     ended = Instance(
         "i-b", "g6.xlarge", "a", Market.SPOT, "terminated", why, None, NOON, "ami-1", {}
     )  # fmt: skip
-    monkeypatch.setattr(instances, "of_ids", lambda _: (ended,))
+    monkeypatch.setattr(instances, "find_by_id", lambda _: (ended,))
     monkeypatch.setattr(SignalContext, "ask_to_stop", lambda *_, **__: True)
     monkeypatch.setattr(s3, "get_json", lambda *_: None)
     hears()

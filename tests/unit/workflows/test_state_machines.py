@@ -295,9 +295,9 @@ WRONG = [
     (
         "an argument of another name",
         "train",
-        '"token": "{%',
-        '"tokn": "{%',
-        "Input has no {'tokn'}",
+        '"task_token": "{%',
+        '"task_tokn": "{%',
+        "Input has no {'task_tokn'}",
     ),
     ("an argument that is forgotten", "train", '"scope": "run"', '"keep": "none"', "scope is missing"),
     ("a word that an enum lacks", "train", '"scope": "run"', '"scope": "runs"', "scope is runs"),

@@ -33,7 +33,7 @@ def test_all_hosts_are_asked_once_and_the_first_to_ask_is_named(place: Place, aw
     aws.hears(place.worker, "stopped", why="asked", step=7)
     aws.hears(place.chief, "stopped", why="asked", step=9)
     assert aws.failed == ["Stopped"]
-    row = place.ledger.known("digits-1").attempts[1]
+    row = place.ledger.require("digits-1").attempts[1]
     trouble = trouble_of(row)
     assert trouble is not None
     assert (row.ending, row.to_step) == ("stopped", 9)
@@ -82,7 +82,7 @@ def test_what_says_nothing_changes_nothing(
     place: Place, aws: Aws, detail: object, word: str, said: str
 ) -> None:
     assert stop(detail, word=word) == said
-    assert place.ledger.known("digits-1").run.stopping is None
+    assert place.ledger.require("digits-1").run.stopping is None
 
 
 def test_only_a_training_saves(place: Place, aws: Aws) -> None:

@@ -56,7 +56,7 @@ NEEDS = Needs(
 def handler(given: LaunchInput) -> LaunchAnswer:
     yard, run, attempt = environment.read(LaunchSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
-    records = ledger.known(run)
+    records = ledger.require(run)
     if given.more:
         return grow(yard, ledger, records, attempt, now)
     if attempt in records.attempts:
@@ -70,7 +70,7 @@ def handler(given: LaunchInput) -> LaunchAnswer:
         )
     if open_request := records.growth():
         repeat(yard, ledger, records, open_request)
-        records = ledger.known(run)
+        records = ledger.require(run)
     step = _next_step(records, attempt, now)
     if isinstance(step, Try):
         request = LaunchRequest(yard, ledger, records, attempt, step)

@@ -37,7 +37,7 @@ def gang_launched(reason: str) -> GangLaunched:
 
 def answer_of_other_call(request: LaunchRequest) -> LaunchAnswer | None:
     """Return the answer if another call of this state was first, or if the execution has ended; else None."""
-    records, attempt = request.ledger.known(request.run), request.attempt
+    records, attempt = request.ledger.require(request.run), request.attempt
     if records.run.cut_short:
         return GiveUp("Aborted", "the execution is over, so no host is launched for it")
     if attempt in records.attempts:

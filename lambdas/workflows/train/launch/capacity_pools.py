@@ -37,7 +37,7 @@ def ask(request: LaunchRequest) -> LaunchAnswer:
     """Record the request, look for hosts that an earlier call launched, ask EC2, record the answer."""
     there: tuple[Instance, ...] = ()
     if request.records.unanswered(request.attempt):
-        there = instances.of_run(request.run, attempt=request.attempt)
+        there = instances.find_by_run(request.run, attempt=request.attempt)
     else:
         try:
             _record_request(request)
@@ -72,8 +72,8 @@ def _record_request(request: LaunchRequest) -> None:
     ]
     reason = "".join([f"{main} x {request.step.reason}", *beside]) if lacking else request.nobody
     values: LaunchRequestUpdate = {
-        "token": request.token(Gang.MAIN, rate),
-        "cpu_token": request.token(Gang.CPU, rate) if request.job.cpu_gang else None,
+        "token": request.client_token(Gang.MAIN, rate),
+        "cpu_token": request.client_token(Gang.CPU, rate) if request.job.cpu_gang else None,
         "capacity_pool": request.pool,
         "at": now,
     }
@@ -125,7 +125,7 @@ def _request_fleet(request: LaunchRequest, part: Part, rate: int) -> Launched | 
         request.candidates,
         fleet.template(request.yard.launch_templates, rate),
         image=request.plan.image,
-        token=request.token(part.gang, rate),
+        client_token=request.client_token(part.gang, rate),
         tags=tags_of(request, part, clock()) | ({Tag.VOLUME_CHARGE: f"{charge:.6f}"} if rate else {}),
         root_gib=request.root_gib,
         key=request.yard.kms_key,

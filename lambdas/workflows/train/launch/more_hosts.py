@@ -52,7 +52,7 @@ def _record_request(request: LaunchRequest, now: datetime) -> None:
     rate, have = request.candidate.initialization_rate, growth.workers_of(request.records, request.attempt)
     reason = f"{request.more} x {request.candidate.pool}, beside the {have} that train{request.sizes}"
     values: LaunchRequestUpdate = {
-        "token": request.token(Gang.MAIN, rate),
+        "token": request.client_token(Gang.MAIN, rate),
         "capacity_pool": request.candidate.pool,
         "at": now,
         "more": request.more,
@@ -68,7 +68,7 @@ def _record_request(request: LaunchRequest, now: datetime) -> None:
 def _ask_for_more(request: LaunchRequest, *, again: bool = False) -> Grown:
     """Ask EC2 and record the answer. `again`: look first for hosts that an earlier call launched."""
     part = Part(Gang.MAIN, request.more, request.candidate.choices(Gang.MAIN), least=1)
-    there = instances.of_run(request.run, attempt=request.attempt) if again else ()
+    there = instances.find_by_run(request.run, attempt=request.attempt) if again else ()
     unknown = [host for host in there if host.id not in request.records.hosts]
     found = find_launched(request, part, unknown)
     if found and len(found.instances) >= request.more:

@@ -125,7 +125,7 @@ class LaunchRequest:
         """Return what the fast initialization of one disk costs, in dollars."""
         return initialization.dollars(self.plan.image_gib, rate, self.plan.gib_month)
 
-    def token(self, which: Gang, rate: int) -> str:
+    def client_token(self, which: Gang, rate: int) -> str:
         """Return the client token. EC2 answers a repeated request with the same hosts."""
         return tokens.client_token(
             self.run,

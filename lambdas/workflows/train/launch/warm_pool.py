@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
-from lambdas.aws.dynamodb.rows import cooled_rows, run_row
+from lambdas.aws.dynamodb.rows import pool_exit_rows, run_row
 from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.fleet import Launched
@@ -57,7 +57,7 @@ def _still_waiting(hosts: Collection[WarmHost], now: datetime) -> tuple[WarmHost
     """Return the hosts that run, belong to the warm pool by their tag, and are not held."""
     tags = {
         host.id: host.tags
-        for host in instances.of_ids([host.instance for host in hosts])
+        for host in instances.find_by_id([host.instance for host in hosts])
         if host.state == "running" and not warm_pool.is_held(host.tags, now)
     }
     until = {name: warm.warm_until(found) for name, found in tags.items()}
@@ -69,7 +69,7 @@ def _claiming_rows(request: LaunchRequest, hosts: Collection[WarmHost], now: dat
     kept = ", ".join(sorted({host.run for host in hosts}))
     reason = f"{len(hosts)} x {request.candidate.pool} from the yard's warm pool, kept by {kept}"
     values: LaunchRequestUpdate = {
-        "token": request.token(Gang.MAIN, 0),
+        "token": request.client_token(Gang.MAIN, 0),
         "capacity_pool": request.candidate.pool,
         "at": now,
         "warm": tuple(sorted(request.warm)),
@@ -78,7 +78,7 @@ def _claiming_rows(request: LaunchRequest, hosts: Collection[WarmHost], now: dat
         *request.new_rows(values),
         run_row(request.run, {"state": "Launch", "attempt": request.attempt}, unless="cut_short"),
         request.event("taking", reason, now),
-        *cooled_rows(hosts, now),
+        *pool_exit_rows(hosts, now),
         *host_rows(request, _as_launched(request), now),
     ]
 

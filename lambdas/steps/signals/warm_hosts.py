@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
-from lambdas.aws.dynamodb.rows import cooled_rows, event_row, no_warm_row, wiped_row
+from lambdas.aws.dynamodb.rows import delete_warm_row, event_row, pool_exit_rows, wiped_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.run.warm_pool import WarmHost
 from lambdas.steps.observability import logger
@@ -22,7 +22,7 @@ def wiped(context: SignalContext, sent: Sent, signal: Wiped, now: datetime) -> s
     if host is None or host.run != context.run:
         return f"{sent.instance} is not in the warm pool for {context.run}"
     if signal.reason:
-        return _cool(context, host, signal.reason, now)
+        return _remove(context, host, signal.reason, now)
     ready, until = host.wiped(now)
     if host.ready is None:
         reason = f"{host.instance} is wiped and waits for a run"
@@ -40,28 +40,28 @@ def leave(context: SignalContext, instance: str, reason: str, at: datetime) -> s
     host = context.ledger.warm_host(instance)
     if host is None:
         return None
-    return _cool(context, host, reason, max(at, host.since))
+    return _remove(context, host, reason, max(at, host.since))
 
 
 def cool(context: SignalContext, by: str, now: datetime) -> str:
     """Remove the hosts of a run from the warm pool for a user. Patrol terminates them."""
     hosts = [host for host in context.ledger.pool() if host.run == context.run]
     for host in hosts:
-        _cool(context, host, f"{by} asked for its end", now)
+        _remove(context, host, f"{by} asked for its end", now)
     instances.tag(
         {warm.tag_of(context.run, now): sorted(host.instance for host in hosts)} if hosts else {}, Tag.POOL
     )
     return f"{counted(len(hosts), 'host')} of {context.run} removed from the warm pool"
 
 
-def _cool(context: SignalContext, host: WarmHost, reason: str, at: datetime) -> str:
+def _remove(context: SignalContext, host: WarmHost, reason: str, at: datetime) -> str:
     said = f"{host.instance} leaves the warm pool after ${host.dollars(at):.4f}: {reason}"
     entry = context.entry("left the pool", at=at, source=Source.WORKFLOW, instance=host.instance, reason=said)
     try:
-        context.ledger.write(*cooled_rows([host], at), event_row(host.run, entry))
+        context.ledger.write(*pool_exit_rows([host], at), event_row(host.run, entry))
     except AlreadyWrittenError:
         logger.info("%s: claimed by a run in the meantime, or the rows of its run are gone", host.instance)
         if context.ledger.run(host.run) is None and context.ledger.warm_host(host.instance) == host:
-            context.ledger.write(no_warm_row(host.instance))
+            context.ledger.write(delete_warm_row(host.instance))
         return f"{host.instance} left the warm pool before"
     return said

@@ -19,7 +19,7 @@ from trainyard.protocol.timeline import Source
 from trainyard.values import serialization
 
 
-def is_one(records: Records, instance: str) -> bool:
+def is_joining(records: Records, instance: str) -> bool:
     """Return True if the host is joining and was not given up."""
     host = _find(records, instance)
     return host is not None and host.lost is None
@@ -29,7 +29,7 @@ def _find(records: Records, instance: str) -> HostRow | None:
     return next((host for host in records.newcomers() if host.instance == instance), None)
 
 
-def go_on(context: SignalContext, now: datetime) -> str:
+def continue_growth(context: SignalContext, now: datetime) -> str:
     """Take the next step of a run that may grow; return the result for the log. Patrol repeats this each minute while
     the run may request hosts."""
     records = context.open_run()
@@ -66,7 +66,7 @@ def lose(
     if ended is not None:
         over["ended"] = ended
     context.ledger.write(host_row(context.run, instance, over), event_row(context.run, entry))
-    return f"{instance} does not join: {go_on(context, now)}"
+    return f"{instance} does not join: {continue_growth(context, now)}"
 
 
 def _join(
@@ -91,7 +91,7 @@ def _give_up(
     context: SignalContext, records: Records, hosts: tuple[str, ...], reason: str, now: datetime
 ) -> str:
     """Release joining hosts that were given up, because this attempt never includes them."""
-    alive = [host for host in hosts if is_one(records, host)]
+    alive = [host for host in hosts if is_joining(records, host)]
     entry = context.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=alive)
     if alive:
         rows = [host_row(context.run, host, {"lost": reason}) for host in alive]
