@@ -256,7 +256,7 @@ def test_where_an_attempt_went_on_is_known_though_its_last_word_is_heard_before_
 
 def test_how_a_host_left_is_told_though_the_next_attempt_has_begun(run: Run) -> None:
     """Two events are two invocations: the next attempt's may be the first that is handled."""
-    assert "was over" in run.says("i-a", "stopped", attempt=1, step=30, why="asked")
+    assert "after the end of attempt 1" in run.says("i-a", "stopped", attempt=1, step=30, why="asked")
     assert (run.row("host#i-a")["stopped"], run.row("host#i-a")["why"]) == (1, "asked")
     (told,) = [row for (pk, _), row in run.account.table.items() if pk.startswith("timeline#")]
     assert (told["event"], told["attempt"], told["instance"]) == ("stopped", 1, "i-a")
