@@ -1,1 +1,1 @@
-"""What is deployed: a file for each stack. `workflows` holds what runs, `constructs` what all of it is made of."""
+"""Everything that is deployed: a file for each stack, workflows in `workflows`, and shared parts in `constructs`."""

@@ -1,4 +1,4 @@
-"""How the yard makes the image that its hosts start from, and retires what is old."""
+"""The image that hosts start from: its bakes, and the retirement of old images."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
@@ -14,11 +14,11 @@ from stacks.workflows.release import Release
 from stacks.workflows.retire import Retire
 
 NOT_BAKED = "none"
-"""The image parameters' value until the first bake, and of the previous one until the second."""
+"""The value of the image parameters before the first bake, and of the previous one before the second."""
 
 
 class ImagesStack(cdk.Stack):
-    """The workflows bake and retire, and what the workflows of the next stack share with them."""
+    """The workflows bake and retire, and what they share with the workflows of the next stack."""
 
     def __init__(
         self,
@@ -38,14 +38,14 @@ class ImagesStack(cdk.Stack):
             "Image",
             parameter_name=settings.image_parameter,
             string_value=NOT_BAKED,
-            description="The image that hosts start from; the bake workflow points it at what it made",
+            description="The image that hosts start from; the bake workflow writes it",
         )
         ssm.StringParameter(
             self,
             "PreviousImage",
             parameter_name=settings.previous_image_parameter,
             string_value=NOT_BAKED,
-            description="The image that hosts started from before; a bake that rolls back makes it the current one",
+            description="The image that hosts started from before; a rollback makes it the current one",
         )
         factory = FunctionFactory(self, settings, storage.bucket, storage.table)
         self.release = Release(self, factory)

@@ -1,4 +1,4 @@
-"""Where hosts live: every zone that the account has in the region, no way in from outside."""
+"""The network of hosts: every zone that the account has in the region, without access from outside."""
 
 import os
 import re
@@ -12,10 +12,10 @@ from stacks.constructs.acknowledge import acknowledge
 from stacks.settings import YardSettings
 
 TENSORFLOW_PORTS = ec2.Port.tcp_range(1024, 65535)
-"""Between members of a gang: TensorFlow's own server listens on 2222, NCCL picks its ports."""
+"""Ports between members of a gang: TensorFlow's server listens on 2222, NCCL picks its ports."""
 
 OF_REGION = r"[a-z]+(-[a-z]+)+-\d+[a-z]"
-"""A zone of the region itself (us-east-1a), and no Local or Wavelength Zone (us-east-1-bos-1a), which has few types."""
+"""A zone of the region itself (us-east-1a). Local and Wavelength Zones (us-east-1-bos-1a) have few types."""
 
 HOST_SERVICES = {
     "Ssm": ec2.InterfaceVpcEndpointAwsService.SSM,
@@ -29,7 +29,7 @@ HOST_SERVICES = {
 
 
 class NetworkStack(cdk.Stack):
-    """A network whose hosts reach AWS and each other, and that nothing else can reach."""
+    """A network whose hosts reach AWS and each other, and that is unreachable from outside."""
 
     def __init__(self, scope: Construct, settings: YardSettings) -> None:
         super().__init__(
@@ -41,24 +41,24 @@ class NetworkStack(cdk.Stack):
         vpc = self._vpc_of_the_user(settings) if settings.vpc else self._vpc(settings)
         self.hosts = self._hosts_security_group(vpc)
         self.s3_vpc = vpc.vpc_id if settings.s3_endpoint or not settings.vpc else None
-        """The VPC whose endpoint for S3 hosts use; None where nobody knows of one."""
+        """The VPC whose S3 endpoint hosts use; None without a known endpoint."""
         if settings.private:
             self._interface_endpoints(vpc)
 
     @property
     def subnet_ids(self) -> str:
-        """As functions read them: one after the other, by commas."""
+        """Return the subnets as functions read them, separated by commas."""
         return cdk.Fn.join(",", self._subnets)
 
     @property
     def launch_arns(self) -> list[str]:
-        """The subnets and the security group that a host may be launched into."""
+        """Return the ARNs of the subnets and the security group for launches."""
         named = [("subnet", subnet) for subnet in self._subnets]
         named.append(("security-group", self.hosts.security_group_id))
         return [self.format_arn(service="ec2", resource=kind, resource_name=name) for kind, name in named]
 
     def _vpc_of_the_user(self, settings: YardSettings) -> ec2.IVpc:
-        """The yard adds a security group to it, and nothing else. Its zones are asked for at run time."""
+        """Return the user's VPC. The yard only adds a security group to it. Functions read its zones at run time."""
         self._subnets = list(settings.subnets)
         return ec2.Vpc.from_vpc_attributes(
             self, "Vpc", vpc_id=settings.vpc, availability_zones=self.availability_zones
@@ -84,8 +84,8 @@ class NetworkStack(cdk.Stack):
         return vpc
 
     def _zones_of_account(self) -> list[str]:
-        """Asked of EC2 by the command `cdk`, which keeps the answer in cdk.context.json and begins anew. Where nobody
-        says which account it will be, two, which every region has."""
+        """Return the zones of the account. The command `cdk` requests them from EC2, caches the answer in
+        cdk.context.json, and starts again. Without a known account, return two zones, which every region has."""
         account = _known(self.account) or os.environ.get("CDK_DEFAULT_ACCOUNT")
         region = _known(self.region) or os.environ.get("CDK_DEFAULT_REGION")
         if account and region:
@@ -101,12 +101,12 @@ class NetworkStack(cdk.Stack):
         return [cdk.Fn.select(index, cdk.Fn.get_azs()) for index in range(2)]
 
     def _hosts_security_group(self, vpc: ec2.IVpc) -> ec2.SecurityGroup:
-        """No way in, but for the members of a gang to each other: they compute together."""
+        """Return the security group. Only members of the gang may connect to each other."""
         hosts = ec2.SecurityGroup(
             self,
             "Hosts",
             vpc=vpc,
-            description="Hosts of the yard: no way in from outside",
+            description="Hosts of the yard: no access from outside",
             allow_all_outbound=False,
         )
         hosts.add_ingress_rule(hosts, TENSORFLOW_PORTS, "a gang trains together")
@@ -128,7 +128,7 @@ class NetworkStack(cdk.Stack):
 
 
 def _tell_linter(subnets: list[ec2.ISubnet]) -> None:
-    """Zones are named on purpose: Fn::GetAZs leaves those out that have no default subnet."""
+    """Accept named zones: Fn::GetAZs omits zones without a default subnet."""
     for subnet in subnets:
         plain = subnet.node.default_child
         assert isinstance(plain, ec2.CfnSubnet)

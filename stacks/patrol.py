@@ -1,4 +1,4 @@
-"""Patrol: one function, every minute, beside every workflow and event; and what it sees, on a dashboard."""
+"""Patrol: one function, every minute, independent of workflows and events, and a dashboard of its passes."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -26,9 +26,13 @@ GRAPHS = (
     ),
     ("Busiest GPU of the hosts without a run, percent", LINE, "avg(patrol.busy_percent) as busy"),
     ("Dollars an hour now", LINE, "max(patrol.dollars_per_hour) as dollars"),
-    ("Dollars an hour saved by stopping and ending", LINE, "sum(patrol.dollars_per_hour_saved) as saved"),
     (
-        "Verdicts that were acted on",
+        "Dollars an hour saved by stopping and terminating",
+        LINE,
+        "sum(patrol.dollars_per_hour_saved) as saved",
+    ),
+    (
+        "Verdicts carried out",
         STACKED,
         (
             "sum(patrol.stops) as stopped, "
@@ -36,9 +40,9 @@ GRAPHS = (
             "sum(patrol.refused) as refused, sum(patrol.deferred) as deferred"
         ),
     ),
-    ("Dollars of instance hours this month", LINE, "max(patrol.dollars_this_month) as dollars"),
+    ("Dollars for instances this month", LINE, "max(patrol.dollars_this_month) as dollars"),
 )
-"""Of the dashboard, two a row."""
+"""Widgets of the dashboard, two in a row."""
 
 
 class PatrolStack(cdk.Stack):
@@ -52,7 +56,7 @@ class PatrolStack(cdk.Stack):
             scope,
             "Patrol",
             stack_name=f"{settings.prefix}-Patrol",
-            description="Trainyard: nothing runs for nothing",
+            description="Trainyard: patrol of idle and orphaned hosts",
         )
         self.settings, self.storage = settings, storage
         self.patrol = self._patrol()
@@ -71,20 +75,22 @@ class PatrolStack(cdk.Stack):
         alarms.on(
             "patrol-absent",
             measured(self.settings.yard, Metric.DOLLARS, statistic="SampleCount"),
-            "No pass of patrol has come as far as counting the money for five minutes: idle and lost hosts run on. Its "
-            f"log {self.patrol.log_name} says why; where that is empty, look whether its rule is enabled.",
+            "For five minutes no pass of patrol has counted the money, so idle and lost hosts keep running. Its log "
+            f"{self.patrol.log_name} contains the reason; if it is empty, check that its rule is enabled.",
             below=True,
         )
 
     def _patrol(self) -> Function:
-        """A pass that fails is not tried again: the next one is a minute away, and looks at newer facts."""
+        """Return the function. A failed pass is not repeated, because the next one follows within a minute with
+        newer data."""
         factory = FunctionFactory(self, self.settings, self.storage.bucket, self.storage.table)
         function = factory.make(self, patrol)
         function.configure_async_invoke(retry_attempts=0, max_event_age=cdk.Duration.minutes(1))
         return function
 
     def _dashboard(self) -> None:
-        """From the one line that each pass logs: numbers of its own in CloudWatch would cost more than the looking."""
+        """Add the dashboard, from the line that each pass logs: custom metrics in CloudWatch would cost more than
+        patrol itself."""
         board = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=f"{self.settings.yard}-patrol")
         graphs = [self._graph(*each) for each in GRAPHS]
         for first in range(0, len(graphs), 2):

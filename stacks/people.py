@@ -1,5 +1,5 @@
-"""What people may do with a yard: four policies for users, groups or permission sets (docs/permissions.md); and the
-parameter by which they find it."""
+"""Permissions of users: four policies for users, groups or permission sets (docs/permissions.md), and the parameter
+by which the client finds the yard."""
 
 from collections.abc import Mapping
 
@@ -28,15 +28,15 @@ from trainyard.protocol import keys, sources
 from trainyard.protocol.tags import Tag
 
 KNOWN_BY = ("aws:username", "aws:userid")
-"""What IAM knows users of the account and sessions of roles by."""
+"""The keys by which IAM identifies users of the account and sessions of roles."""
 OWN_JOBS = tuple(f"{submitter.FOLDER}${{{key}}}/" for key in KNOWN_BY)
-"""Where IAM holds users of the account and sessions of roles to their own names: by it the yard knows who asked."""
+"""Folders that IAM limits to the caller's own name, so that the yard has proof of the submitter."""
 
 
 class PeopleStack(cdk.Stack):
-    """Viewers look, users look and run jobs, and sit at dev hosts by a policy beside that. Operators see to images and
-    hosts, and are users besides: one policy with all of it would be longer than IAM takes where the yard has a key of
-    the customer's."""
+    """The policies. Viewers read; users also run jobs, and may get a second policy for dev hosts; operators manage
+    images and hosts, and also need the policy of users, because one policy with everything would exceed IAM's limit
+    with a customer's key."""
 
     def __init__(
         self, scope: Construct, settings: YardSettings, storage: StorageStack, *, software: str
@@ -45,13 +45,15 @@ class PeopleStack(cdk.Stack):
             scope,
             "People",
             stack_name=f"{settings.prefix}-People",
-            description="Trainyard: what people may do",
+            description="Trainyard: policies of users",
         )
         self._settings, self._storage, self._software = settings, storage, software
-        viewer = self._policy("viewer", "Looks at runs, hosts, logs and figures of the yard")
-        user = self._policy("user", "Runs jobs on the yard, and launches and images hosts")
-        dev = self._policy("dev", "For users: sits at their own dev hosts")
-        operator = self._policy("operator", "For users: bakes the yard's images, ends and enters its hosts")
+        viewer = self._policy("viewer", "View runs, hosts, logs and figures of the yard")
+        user = self._policy("user", "Run jobs on the yard, launch hosts and make images of them")
+        dev = self._policy("dev", "For users: work on their own dev hosts")
+        operator = self._policy(
+            "operator", "For users: bake the yard's images, end its hosts, open sessions on them"
+        )
         for policy in (viewer, user):
             look(policy, settings, storage.bucket, storage.table)
         self._run(user)
@@ -67,7 +69,7 @@ class PeopleStack(cdk.Stack):
         self._tell(arns)
 
     def _tell(self, policies: Mapping[str, str]) -> None:
-        """Where the yard is, once all of it is there: docs/contracts/README.md says what stands in it."""
+        """Write the parameter with the yard's resources, last of all (docs/contracts/README.md)."""
         settings, storage = self._settings, self._storage
         known = {
             "version": __version__,
@@ -91,11 +93,11 @@ class PeopleStack(cdk.Stack):
             "Yard",
             parameter_name=settings.yard_parameter,
             string_value=self.to_json_string(known),
-            description="Where the yard is, and of which version; its history says since when",
+            description="Resources and version of the yard; its history has the dates",
         )
 
     def _policy(self, word: str, description: str) -> PeoplesPolicy:
-        """IAM has no regions: a yard of the same name in another has policies of its own."""
+        """Return a policy. IAM is global, so a yard of the same name in another region has its own policies."""
         name = f"{self._settings.yard}-{word}-{self.region}"
         policy = PeoplesPolicy(self, word.capitalize(), managed_policy_name=name, description=description)
         cdk.CfnOutput(self, f"{word.capitalize()}PolicyArn", value=policy.managed_policy_arn)
@@ -124,7 +126,8 @@ class PeopleStack(cdk.Stack):
         permissions.allow(policy, read, [letters])
 
     def _start(self, policy: PeoplesPolicy, *words: str) -> None:
-        """Whoever starts an execution of train by hand has no name that IAM vouches for."""
+        """Allow starting executions. An execution of train that a user starts by hand has no submitter that IAM
+        vouches for."""
         permissions.allow(policy, ["states:StartExecution"], [self._machine(word) for word in words])
 
     def _machine(self, word: str) -> str:

@@ -1,4 +1,5 @@
-"""What the other stacks share: the bucket and the ledger, which outlive everything else, notices and dead letters."""
+"""Shared by the other stacks: the bucket and the ledger, which outlive everything else, notifications and dead
+letters."""
 
 import json
 
@@ -19,22 +20,21 @@ from stacks.settings import YardSettings
 from trainyard.core.model.names import BY_MONTH, LISTED
 from trainyard.protocol import keys
 
-WHO_READ = "CloudTrail data events tell who read what; a second bucket of logs would not."
-ENCRYPTED = "By AWS's own key, unless the yard is given one (kms_key)."
+WHO_READ = "CloudTrail data events show who read what; a second bucket of logs would not."
+ENCRYPTED = "AWS's own key, unless the yard has one (kms_key)."
 
 
 class StorageStack(cdk.Stack):
-    """The bucket (jobs, programs, data, runs), the ledger (what the yard knows about its runs), the topic that tells
-    people, the queue of what could not be delivered, and the settings of the yard.
-
-    A bucket and a ledger that settings name exist already: the deployment imports them (ImportExistingResources)."""
+    """The bucket (jobs, programs, data, runs), the ledger (rows of runs), the topic of notifications, the queue of
+    undeliverable events, and the yard's settings. A bucket and a ledger that the settings name exist already, and
+    the deployment imports them (ImportExistingResources)."""
 
     def __init__(self, scope: Construct, settings: YardSettings) -> None:
         super().__init__(
             scope,
             "Storage",
             stack_name=f"{settings.prefix}-Storage",
-            description="Trainyard: bucket, ledger, notices, dead letters",
+            description="Trainyard: bucket, ledger, notifications, dead letters",
         )
         keep = cdk.RemovalPolicy.DESTROY if settings.disposable else cdk.RemovalPolicy.RETAIN
         self._key = key_of(self, settings.kms_key)
@@ -47,17 +47,22 @@ class StorageStack(cdk.Stack):
             "Settings",
             parameter_name=settings.settings_parameter,
             string_value=json.dumps(settings.remembered, sort_keys=True),
-            description="The settings that differ from the defaults; a deployment that does not name them keeps them",
+            description="The settings that differ from the defaults; later deployments keep them",
         )
         cdk.CfnOutput(self, "BucketName", value=self.bucket.bucket_name)
         cdk.CfnOutput(self, "TableName", value=self.table.table_name)
 
     def _topic(self, settings: YardSettings) -> str:
-        """Gets word of every concluded run and of every alarm. Its ARN, for any stack."""
+        """Return the ARN of the topic for ended runs and alarms, for any stack."""
         topic = sns.Topic(
             self, "Notices", topic_name=f"{settings.yard}-notices", enforce_ssl=True, master_key=self._key
         )
-        skip(topic, {"CKV_AWS_26": "Notices say what summaries say; with kms_key they are encrypted, too."})
+        skip(
+            topic,
+            {
+                "CKV_AWS_26": "Notifications contain what summaries contain; with kms_key they are encrypted, too."
+            },
+        )
         topic.grant_publish(of_account("cloudwatch.amazonaws.com"))
         if settings.notify:
             topic.add_subscription(subscriptions.EmailSubscription(settings.notify))
@@ -132,10 +137,8 @@ class StorageStack(cdk.Stack):
 
 
 def _announce_objects(bucket: s3.Bucket) -> None:
-    """Send the bucket's events to EventBridge.
-
-    By the plain property: `event_bridge_enabled=True` would deploy a function with rights on every bucket for it.
-    """
+    """Send the bucket's events to EventBridge. `event_bridge_enabled=True` would deploy a function with permissions
+    on every bucket for that."""
     plain = bucket.node.default_child
     assert isinstance(plain, s3.CfnBucket)
     plain.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(

@@ -1,4 +1,4 @@
-"""From an uploaded job file to a trained model; and images of hosts, and hosts from images."""
+"""From an uploaded job file to a trained model, and images of hosts, and dev hosts."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
@@ -20,7 +20,7 @@ from stacks.workflows.train.host import TrainingHost
 
 
 class TrainingStack(cdk.Stack):
-    """The workflows train, snapshot and dev-host; and what events and the clock set off, of every workflow."""
+    """The workflows train, snapshot and dev-host, and the rules for events and schedules of every workflow."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class TrainingStack(cdk.Stack):
             description="Trainyard: from job file to trained model",
         )
         bus = events.EventBus(
-            self, "Bus", event_bus_name=settings.yard, description="What hosts of the yard report"
+            self, "Bus", event_bus_name=settings.yard, description="Reports of the yard's hosts"
         )
         queue = storage.queue
         factory = FunctionFactory(self, settings, storage.bucket, storage.table)

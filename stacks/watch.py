@@ -1,4 +1,4 @@
-"""What an operator must know: alarms, and one dashboard."""
+"""What an operator has to watch: alarms, and one dashboard."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -23,8 +23,8 @@ filter message = "open run"
     latest(hours) as hours_old by run
 | sort seen desc, hours_old desc
 | limit 50"""
-"""Each pass of patrol logs the runs that go on, however long ago they began. One that it has `seen` last some minutes
-before the others is over."""
+"""Each pass of patrol logs the running runs, however old they are. A run that was `seen` some minutes before the
+others has ended."""
 
 LAST_FAILURES = """\
 filter type in ["ExecutionFailed", "ExecutionTimedOut", "ExecutionAborted"]
@@ -47,8 +47,8 @@ filter ispresent({Metric.FUNCTION_FAILURES}.0)
 
 
 class WatchStack(cdk.Stack):
-    """Alarms to the yard's topic, and one dashboard. It shows 50 metrics at most: with more it is not one of the three
-    that AWS gives to an account for nothing."""
+    """Alarms to the yard's topic, and one dashboard. It has at most 50 metrics, because AWS gives each account three
+    such dashboards for free."""
 
     def __init__(
         self,
@@ -75,8 +75,8 @@ class WatchStack(cdk.Stack):
         alarms.on(
             "dead-letters",
             lost,
-            "An event could not be delivered or was failed on again and again. Look into the queue: the run it belongs "
-            "to may wait for it until its own time-out.",
+            "An event could not be delivered, or a function kept failing on it. Read the queue: its run may wait for "
+            "the event until it times out.",
         )
         functions = functions_of(images, training, patrol)
         board = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=yard)
@@ -84,7 +84,7 @@ class WatchStack(cdk.Stack):
             _executions("Runs", training.train.machine),
             _executions("Bakes", images.bake.machine),
             _graph(
-                "Dead letters, runs failed or cut short, signals forged",
+                "Dead letters, failed or stopped runs, forged signals",
                 [
                     lost,
                     measured(yard, Metric.RUNS_FAILED),
@@ -95,7 +95,7 @@ class WatchStack(cdk.Stack):
             ),
         )
         board.add_widgets(
-            _table("Open runs, as patrol has seen them last", [patrol.patrol.log_name], OPEN_RUNS),
+            _table("Open runs, as of the last patrol", [patrol.patrol.log_name], OPEN_RUNS),
             _table("Last failures", [each.machine.log_name for each in workflows], LAST_FAILURES),
         )
         board.add_widgets(
@@ -104,13 +104,11 @@ class WatchStack(cdk.Stack):
                 [measured(yard, Metric.HOSTS_LAUNCHED), measured(yard, Metric.RECOVERIES)],
             ),
             _graph(
-                "Pools that refused, by kind",
+                "Capacity pools that refused, by kind",
                 [measured(yard, Metric.LAUNCHES_REFUSED, kind=kind.value) for kind in RefusalKind],
             ),
             _graph("Dollars spent", [measured(yard, Metric.DOLLARS)]),
-            _graph(
-                "Seconds that recoveries took, of runs that are over", [measured(yard, Metric.SECONDS_LOST)]
-            ),
+            _graph("Seconds of recoveries, for ended runs", [measured(yard, Metric.SECONDS_LOST)]),
         )
         board.add_widgets(
             _table(

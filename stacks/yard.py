@@ -1,4 +1,4 @@
-"""The stacks of one yard, and what each is given by those before it."""
+"""The stacks of one yard, and what each gets from those before it."""
 
 from itertools import pairwise
 
@@ -17,14 +17,13 @@ from stacks.watch import WatchStack
 from trainyard.protocol.tags import Tag
 
 FLAGS = {"@aws-cdk/core:enablePartitionLiterals": True, "@aws-cdk/aws-iam:minimizePolicies": False}
-"""Of the CDK: what the yard's templates are made with, whatever the app around it chooses for its own."""
+"""Flags of the CDK for the yard's templates, whatever the app uses for its own."""
 
 
 class Yard(Construct):
-    """A yard in an app or a stage, in the account and region that the command line names. It reads its settings from
-    the app's context where it is given none, and touches nothing beside its own stacks.
-
-    Raises ValueError naming the context key at fault."""
+    """A yard in an app or a stage, in the account and region of the command line. Without settings it reads them
+    from the app's context. It changes nothing outside its own stacks. Raise ValueError with the context key at
+    fault."""
 
     def __init__(self, scope: Construct, settings: YardSettings | None = None) -> None:
         settings = settings or YardSettings.of(scope)
@@ -38,7 +37,7 @@ class Yard(Construct):
         self.patrol = PatrolStack(self, settings, self.storage)
         self.watch = WatchStack(self, settings, self.storage, self.images, self.training, self.patrol)
         self.people = PeopleStack(self, settings, self.storage, software=self.images.bake.software)
-        for earlier, later in pairwise(self.stacks):  # names between stacks tell CloudFormation no order
+        for earlier, later in pairwise(self.stacks):  # references by name give CloudFormation no order
             later.add_stack_dependency(earlier)
         cdk.Tags.of(self).add(Tag.YARD, settings.yard)
         if settings.permissions_boundary:

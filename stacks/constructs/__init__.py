@@ -1,1 +1,1 @@
-"""What the stacks and workflows are made of, each once."""
+"""Parts that stacks and workflows share."""

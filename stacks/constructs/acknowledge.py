@@ -1,5 +1,5 @@
-"""Findings of checkers that we have looked at and accept, each with its reason: of the AWS Solutions rules, at each
-synth, and of checkov, in the templates themselves."""
+"""Accepted findings of checkers, each with its reason: of the AWS Solutions rules at each synth, and of checkov in
+the templates."""
 
 import aws_cdk as cdk
 from aws_cdk import Acknowledgment, Validations
@@ -7,12 +7,12 @@ from constructs import Construct
 
 
 def acknowledge(construct: Construct, rule: str, reason: str) -> None:
-    """Accept `rule` of the AWS Solutions (for example `S1`) for `construct` and what is under it, for `reason`."""
+    """Accept `rule` of the AWS Solutions (for example `S1`) for `construct` and everything below it, with a reason."""
     Validations.of(construct).acknowledge(Acknowledgment(id=f"AwsSolutions-{rule}", reason=reason))
 
 
 def skip(construct: Construct, reasons: dict[str, str]) -> None:
-    """Accept these checks of checkov for the resource of `construct`: the reason by the check (`CKV_AWS_18`)."""
+    """Accept these checks of checkov for the resource of `construct`, each with its reason (`CKV_AWS_18`)."""
     resource = construct.node.default_child
     assert isinstance(resource, cdk.CfnResource)
     accepted = [{"id": check, "comment": reason} for check, reason in reasons.items()]

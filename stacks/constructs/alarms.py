@@ -1,8 +1,6 @@
-"""Alarms to the operator, each of which says what to do.
-
-Few, since each metric that an alarm watches costs ten cents a month, in metric math too: of what the whole yard tells
-(docs/decisions/0024-few-alarms.md), not of each function.
-"""
+"""Alarms to the operator, each of which names the next step. An alarm costs ten cents a month for each metric that
+it watches, so few alarms watch metrics of the whole yard instead of each function
+(docs/decisions/0024-few-alarms.md)."""
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -15,14 +13,15 @@ from trainyard.protocol import keys
 
 
 class Alarms:
-    """Makes alarms to the yard's topic in `scope`."""
+    """Alarms to the yard's topic in `scope`."""
 
     def __init__(self, scope: Construct, yard: str, topic_arn: str) -> None:
         topic = sns.Topic.from_topic_arn(scope, "Notices", topic_arn)
         self._scope, self._yard, self._action = scope, yard, actions.SnsAction(topic)
 
     def on(self, name: str, metric: cloudwatch.IMetric, description: str, *, below: bool = False) -> None:
-        """One such thing within five minutes is worth a look, or (`below`) none; no data: nothing happened."""
+        """Raise the alarm if the metric reports anything within five minutes, or (`below`) if it reports nothing.
+        Missing data means that nothing happened."""
         at_least, less = (
             cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
@@ -42,13 +41,13 @@ class Alarms:
         alarm.add_alarm_action(self._action)
 
     def on_the_whole_yard(self) -> None:
-        """What any function and any run tells."""
+        """Add the alarms on functions and runs of the whole yard."""
         self.on(
             "function-failed",
             measured(self._yard, Metric.FUNCTION_FAILURES),
             "A function failed through the yard's own fault: a permission, its set-up, or a bug. The dashboard's table "
-            f"of these names it; the reason is in its log, /{self._yard}/functions/<name>. What it did for a run is "
-            "tried again, or ends that run with the same reason.",
+            f"of these names it; the reason is in its log, /{self._yard}/functions/<name>. Work for a run is "
+            "repeated, or ends that run with the same reason.",
         )
         self.on(
             "run-failed",
@@ -60,14 +59,13 @@ class Alarms:
         self.on(
             "signal-forged",
             measured(self._yard, Metric.FORGED_SIGNALS),
-            "A host spoke in the name of another, or of a run that is not its own. Nothing was done for it. "
-            f"Lines with ForgedSignals in /{self._yard}/functions/signal name it: stop its run, and look at what its "
-            "program does.",
+            "A host sent a signal in the name of another host or run. The signal was ignored. Lines with "
+            f"ForgedSignals in /{self._yard}/functions/signal name it: stop its run, and check its program.",
         )
         self.on(
             "run-cut-short",
             measured(self._yard, Metric.RUNS_CUT_SHORT),
-            "An execution was stopped by hand, its time was up, or it failed in its Conclude. Its hosts are ended and "
-            f"{keys.summary('<id>')} is written; the dashboard's last failures name it. Nothing is to be done for one "
-            "that you stopped; any other is a fault of the yard's.",
+            "An execution was stopped by hand, timed out, or failed in its Conclude. Its hosts were terminated and "
+            f"{keys.summary('<id>')} is written; the dashboard's last failures name it. If you did not stop it "
+            "yourself, the yard is at fault.",
         )

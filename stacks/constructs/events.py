@@ -1,4 +1,4 @@
-"""Rules that lose nothing in silence: each tries again for a while, then leaves the event in a queue with an alarm."""
+"""Rules that lose no event silently: each retries for a while, then puts the event into a queue with an alarm."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,13 +20,13 @@ from stacks.constructs.names import by_name
 from stacks.constructs.permissions import of_account
 
 BADLY = ("FAILED", "TIMED_OUT", "ABORTED")
-"""How an execution ends that did not succeed."""
+"""Statuses of a failed execution."""
 STATUS = events.EventField.from_path("$.detail.status")
-"""In an input: which of them it was."""
+"""The status in the input of a target."""
 
 
 class DeadLetterQueue(sqs.Queue):
-    """Where events end up that their target could not be given, or failed on again and again."""
+    """A queue for events that could not be delivered, or on which the target kept failing."""
 
     def __init__(self, scope: Construct, name: str, *, yard: str) -> None:
         self._named = f"{yard}-dead-letters"
@@ -38,8 +38,8 @@ class DeadLetterQueue(sqs.Queue):
             enforce_ssl=True,
             retention_period=cdk.Duration.days(14),
         )
-        skip(self, {"CKV_AWS_27": "It is encrypted, by the key that SQS keeps (SQS_MANAGED)."})
-        acknowledge(self, "SQS3", "This is the dead-letter queue; a person reads it when its alarm goes off.")
+        skip(self, {"CKV_AWS_27": "SQS encrypts it with its own key (SQS_MANAGED)."})
+        acknowledge(self, "SQS3", "This is the dead-letter queue; an operator reads it after its alarm.")
         rules = by_name(self, "events", "rule/*")
         self.add_to_resource_policy(
             iam.PolicyStatement(
@@ -50,10 +50,10 @@ class DeadLetterQueue(sqs.Queue):
             )
         )
         self.named = sqs.Queue.from_queue_arn(self, "Named", by_name(self, "sqs", self._named))
-        """For other stacks. Their rules leave its policy alone: that has 20 statements at most."""
+        """The queue for other stacks. Their rules leave its policy unchanged, which may have 20 statements."""
 
     def waiting(self) -> cloudwatch.Metric:
-        """How many letters lie there, for any stack."""
+        """Return the metric of messages in the queue, for any stack."""
         return cloudwatch.Metric(
             namespace="AWS/SQS",
             metric_name="ApproximateNumberOfMessagesVisible",
@@ -62,10 +62,8 @@ class DeadLetterQueue(sqs.Queue):
         )
 
     def keep_failures(self, function: Function) -> None:
-        """What events bring and `function` fails on again and again goes here.
-
-        Written out, since Function's own `on_failure` would grant reading the queue too.
-        """
+        """Send events to the queue on which `function` keeps failing. Function's own `on_failure` would also grant
+        reading the queue."""
         if function.node.try_find_child("Failures"):
             return
         place = Construct(function, "Failures")
@@ -78,7 +76,7 @@ class DeadLetterQueue(sqs.Queue):
             qualifier="$LATEST",
             destination_config={"onFailure": {"destination": self.named.queue_arn}},
         )
-        config.node.add_dependency(may)  # Lambda looks whether the function may, before it takes the setting
+        config.node.add_dependency(may)  # Lambda checks the permission before it accepts the setting
 
 
 def rule(
@@ -92,10 +90,8 @@ def rule(
     bus: events.IEventBus | None = None,
     input: Mapping[str, Any] | None = None,
 ) -> events.Rule:
-    """`function` is called with every event like `pattern`: with the event itself, or with `input` made of it.
-
-    What cannot be delivered goes to the queue, and so does what the function fails on.
-    """
+    """Call `function` with every event that matches `pattern`: with the event itself, or with `input` made of it.
+    Undeliverable events go to the queue, and so do events on which the function fails."""
     dead_letter_queue.keep_failures(function)
     target = targets.LambdaFunction(
         function,
@@ -117,7 +113,7 @@ def after_execution(
     description: str,
     input: Mapping[str, Any] | None = None,
 ) -> events.Rule:
-    """`function` is called with run and execution, and with `input`, when an execution of one of these ends badly."""
+    """Call `function` with run, execution and `input` when an execution of these machines fails."""
     run, execution = (events.EventField.from_path(f"$.detail.{each}") for each in ("name", "executionArn"))
     return rule(
         scope,
@@ -143,7 +139,7 @@ def schedule(
     schedule: events.Schedule,
     description: str,
 ) -> events.Rule:
-    """An execution of `machine` without an input, by the clock."""
+    """Start an execution of `machine` without an input on a schedule."""
     role = iam.Role(scope, "EventsRole", assumed_by=of_account("events.amazonaws.com"))
     machine.grant_start_execution(role)
     target = targets.SfnStateMachine(

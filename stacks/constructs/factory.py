@@ -21,7 +21,7 @@ from trainyard.core.model.yard.policy import Policy
 
 
 class FunctionFactory:
-    """Makes functions of one stack, with a layer of that stack's own: a layer's ARN changes with what is in it."""
+    """Functions of one stack with that stack's own layer, because a layer's ARN changes with its content."""
 
     def __init__(
         self, scope: cdk.Stack, settings: YardSettings, bucket: s3.IBucket, table: dynamodb.ITable
@@ -39,10 +39,8 @@ class FunctionFactory:
         launching: Launching | None = None,
         **given: str,
     ) -> Function:
-        """Make the function of this module of `lambdas.workflows`, with the permissions that it declares.
-
-        `word` and `needs` are for a second function of the same module, `given` for settings that only its construct
-        knows."""
+        """Make the function of this module of `lambdas.workflows`, with the permissions that it declares. `word` and
+        `needs` are for a second function of the same module, `given` for settings that only its construct has."""
         needs = needs or module.NEEDS
         assert needs is not None
         if launching:

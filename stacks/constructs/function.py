@@ -1,4 +1,4 @@
-"""One handler as a Lambda function with a role of its own, which at first may write its log and nothing else."""
+"""One handler as a Lambda function with its own role, which at first may only write its log."""
 
 import re
 from collections.abc import Mapping
@@ -20,17 +20,18 @@ from stacks.settings import YardSettings
 from trainyard.core.model.yard.settings import DAYS
 
 ACCEPTED = {
-    "CKV_AWS_115": "A reserve would take from the account's other functions; limits of the yard bound what it does.",
-    "CKV_AWS_116": "Events that fail go to the yard's queue by their rule or as the function's failures.",
-    "CKV_AWS_117": "It speaks to AWS alone, by TLS; in a network it would need endpoints that bill by the hour.",
-    "CKV_AWS_173": "Names and ARNs, which everybody may know who may see the function; AWS's key encrypts them.",
+    "CKV_AWS_115": "Reserved concurrency would reduce that of the account's other functions; the yard's limits bound "
+    "it.",
+    "CKV_AWS_116": "The rule or the function's failures send failed events to the yard's queue.",
+    "CKV_AWS_117": "It connects only to AWS, by TLS; in a VPC it would need endpoints that are billed by the hour.",
+    "CKV_AWS_173": "Names and ARNs, which are no secret for viewers of the function; AWS's key encrypts them.",
 }
-LOG_ACCEPTED = {"CKV_AWS_158": "AWS's own key, unless the yard is given one (kms_key)."}
+LOG_ACCEPTED = {"CKV_AWS_158": "AWS's own key, unless the yard has one (kms_key)."}
 RUNTIME = lambda_.Runtime(f"python{packages.PYTHON}", lambda_.RuntimeFamily.PYTHON)
 
 
 class Dependencies(lambda_.LayerVersion):
-    """What the functions import besides their own code: requirements/lambda.txt."""
+    """The packages of requirements/lambda.txt, which all functions import."""
 
     def __init__(self, scope: Construct, name: str) -> None:
         super().__init__(
@@ -96,9 +97,7 @@ class Function(lambda_.Function):
         self.log.grant_write(role)
         skip(self, ACCEPTED)
         skip(self.log, LOG_ACCEPTED)
-        acknowledge(
-            self, "L1", "One behind the newest: the version that every pinned package is released for."
-        )
+        acknowledge(self, "L1", "The version for which every pinned package has a release.")
 
     @property
     def its_role(self) -> iam.Role:
@@ -107,11 +106,11 @@ class Function(lambda_.Function):
         return role
 
     def arn_in(self, scope: Construct) -> str:
-        """As `scope` may speak of it, in whatever stack it is."""
+        """Return the ARN for use in the stack of `scope`."""
         return arn_in(scope, self, self.function_arn, "lambda", "function", self.name)
 
     def measured(self, metric: str) -> cloudwatch.Metric:
-        """The sum of one of `AWS/Lambda`'s metrics of it, over five minutes, for any stack."""
+        """Return the sum over five minutes of one of the function's `AWS/Lambda` metrics, for any stack."""
         return cloudwatch.Metric(
             namespace="AWS/Lambda",
             metric_name=metric,
@@ -121,17 +120,17 @@ class Function(lambda_.Function):
 
 
 def functions_of(*scopes: Construct) -> list[Function]:
-    """All that were made in these."""
+    """Return all functions in these scopes."""
     return [node for scope in scopes for node in scope.node.find_all() if isinstance(node, Function)]
 
 
 def camel(word: str) -> str:
-    """`bake.launch` as CloudFormation and the workflows spell it: `BakeLaunch`."""
+    """Return `bake.launch` as CloudFormation and the workflows spell it: `BakeLaunch`."""
     return "".join(part.capitalize() for part in re.split(r"[._-]", word))
 
 
 def kept_for(days: int) -> logs.RetentionDays:
-    """How the CDK calls one of the retentions of DAYS."""
+    """Return the CDK's name of one of the retentions in DAYS."""
     return dict(zip(DAYS, logs.RetentionDays, strict=False))[days]
 
 

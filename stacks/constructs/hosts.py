@@ -1,4 +1,4 @@
-"""What a host is when it starts, and what it may do: launch templates and instance role."""
+"""Launch templates and the instance role of hosts."""
 
 import base64
 from collections.abc import Mapping
@@ -17,11 +17,12 @@ from trainyard.protocol import sources
 from trainyard.protocol.tags import Tag
 
 OF_ITSELF = f"{sources.HOSTS}${{aws:userid}}"
-"""What a host puts on the yard's bus comes from it and no other: IAM knows a host as `<id of its role>:<instance>`."""
+"""The source of a host's events. IAM identifies a host as `<id of its role>:<instance>`, so no host can send in the
+name of another."""
 
 
 class HostRole(iam.Role):
-    """A role for instances that Systems Manager may manage, and that may do nothing else yet."""
+    """A role for instances under Systems Manager, without any other permission so far."""
 
     def __init__(self, scope: Construct, name: str, *, description: str) -> None:
         super().__init__(
@@ -39,14 +40,14 @@ class HostRole(iam.Role):
         acknowledge(
             self,
             "IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/AmazonSSMManagedInstanceCore]",
-            "AWS keeps the agent's permissions current; what it has too many, reading parameters, is denied.",
+            "AWS keeps the agent's permissions current; its superfluous one, reading parameters, is denied.",
         )
         self.profile = iam.CfnInstanceProfile(self, "Profile", roles=[self.role_name])
 
 
 def only_from(role: iam.Role, vpc: str | None, bucket: s3.IBucket, *others: DataBucket) -> None:
-    """What it may in these buckets it may through that VPC's endpoint for S3: its credentials are of no use elsewhere.
-    A key that a request lacks is not equal to anything (IAM User Guide, "Condition operators")."""
+    """Limit the role's access to these buckets to the S3 endpoint of that VPC, so that its credentials are useless
+    elsewhere. A key that a request lacks matches no value (IAM User Guide, "Condition operators")."""
     if vpc:
         read = [f"arn:{cdk.Aws.PARTITION}:s3:::{each}" for each in sorted({other.name for other in others})]
         role.add_to_policy(
@@ -64,12 +65,10 @@ def only_from(role: iam.Role, vpc: str | None, bucket: s3.IBucket, *others: Data
 
 
 class HostTemplates:
-    """A launch template for each rate at which a root disk may be fetched from its snapshot, since no request can say
-    it: 0 (as its blocks are touched), and those in MiB/s up to `most_rate`. In all else they are the same.
-
-    `image` is what a request starts from that names none. `user_data` is a script that the host runs at its first boot.
-    The disk is encrypted with `key`, the ARN of a KMS key; without one, with the account's own.
-    """
+    """A launch template for each initialization rate of root disks, because a request cannot set it: 0 (blocks are
+    fetched when read), and rates in MiB/s up to `most_rate`. The templates are otherwise equal. `image` is the
+    default image. `user_data` is a script for the first boot. `key` is the ARN of the KMS key for the disk; default:
+    the account's key."""
 
     def __init__(self, scope: Construct, *, role: HostRole, most_rate: int, **more: Any) -> None:
         self.role = role
@@ -85,7 +84,7 @@ class HostTemplates:
 
     @property
     def setting(self) -> str:
-        """As functions read them: `rate=id:version`, one after the other, by commas."""
+        """Return the templates as functions read them: `rate=id:version`, separated by commas."""
         return ",".join(
             f"{rate}={template.ref}:{template.attr_latest_version_number}"
             for rate, template in self._of_rate.items()
@@ -93,10 +92,8 @@ class HostTemplates:
 
 
 class _HostTemplate(ec2.CfnLaunchTemplate):
-    """Encrypted disk, metadata by token only, no key pair, gone when it shuts itself down, tagged as the yard's.
-
-    It names no market and no size of the disk, so that a request may choose them; a disk is as large as its image's.
-    """
+    """A template: encrypted disk, metadata by token only, no key pair, terminated on shutdown, the yard's tag.
+    Requests choose the market and the disk's size, which is the image's by default."""
 
     def __init__(
         self,

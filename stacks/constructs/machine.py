@@ -1,4 +1,4 @@
-"""A state machine from its file in lambdas/workflows, which may call the functions that it names and nothing else."""
+"""A state machine from its file in lambdas/workflows. It may call only the functions that it names."""
 
 import json
 import re
@@ -51,20 +51,18 @@ RETRY: Sequence[Mapping[str, Any]] = (
     },
     {"ErrorEquals": ["AccessDenied"], "IntervalSeconds": 15, "MaxAttempts": 2, "BackoffRate": 2},
 )
-"""What every Task tries again after its own: Lambda itself failed or was asked too often, the function's process ended,
-AWS did not answer the function. Those pauses add up to six minutes on average (full jitter), and each try asks for some
-seconds itself: an outage of three minutes ends no run. A permission may be missing for the seconds in which IAM applies
-a change. A Task with a token is tried again also after the denial of a host: the function finds that the attempt has
-ended, and fails with the same denial."""
+"""Retries of every Task after its own: Lambda failed or throttled, the function's process ended, or AWS did not
+answer the function. The pauses add up to six minutes on average (full jitter), and each attempt takes some seconds,
+so an outage of three minutes ends no run. A permission may be missing for seconds while IAM applies a change. A Task
+with a token is also repeated after the denial of a host: the function finds that the attempt has ended, and fails
+with the same denial."""
 
 
 class StateMachine(sfn.StateMachine):
-    """The state machine `<yard>-<word>`, from `lambdas/workflows/<word>.asl.json`.
-
-    In the file `${XFunctionArn}` stands for a function and, where states wait for events, `${LookSeconds}` for the
-    yard's `look_seconds` and `${Partition}` for the region's (aws, aws-us-gov, aws-cn). `timeout` is only the last
-    resort against a run that nothing ends: a workflow that hits it releases nothing.
-    """
+    """The state machine `<yard>-<word>`, from `lambdas/workflows/<word>.asl.json`. In the file `${XFunctionArn}`
+    stands for a function; in states that wait for events `${LookSeconds}` stands for the yard's `look_seconds`, and
+    `${Partition}` for the region's partition (aws, aws-us-gov, aws-cn). `timeout` is the last resort against a run
+    that nothing ends: a workflow that reaches it releases nothing."""
 
     def __init__(
         self,
@@ -84,7 +82,7 @@ class StateMachine(sfn.StateMachine):
             scope,
             "WorkflowRole",
             assumed_by=of_account("states.amazonaws.com"),
-            description=f"What the workflow {yard}-{word} may do",
+            description=f"Permissions of the workflow {yard}-{word}",
         )
         self.log_name, self._named = f"/aws/vendedlogs/states/{yard}-{word}", f"{yard}-{word}"
         log = logs.LogGroup(
@@ -108,27 +106,27 @@ class StateMachine(sfn.StateMachine):
         self.functions = functions
         named = by_name(scope, "states", "stateMachine", self._named)
         self.measured = sfn.StateMachine.from_state_machine_arn(scope, "Measured", named)
-        """Whose metrics any stack may look at."""
+        """The machine whose metrics any stack may use."""
         _tell_linter(self)
         allow(role, ["lambda:InvokeFunction"], list(arns.values()))
         acknowledge(
             role,
             "IAM5[Resource::*]",
-            "Log delivery knows no resources; functions are named one by one.",
+            "Log delivery has no resources; functions are named one by one.",
         )
         acknowledge(
             self,
             "SF2",
-            "Its log holds every step with its data; X-Ray would ask for permissions that no run needs.",
+            "Its log contains every step with its data; X-Ray would need further permissions.",
         )
 
     def arn_in(self, scope: Construct) -> str:
-        """As `scope` may speak of it, in whatever stack it is."""
+        """Return the ARN for use in the stack of `scope`."""
         return arn_in(scope, self, self.state_machine_arn, "states", "stateMachine", self._named)
 
 
 def _completed(text: str, timeout: cdk.Duration) -> str:
-    """The definition with its time limit (CDK ignores its own `timeout` for a definition that is text) and RETRY."""
+    """Return the definition with its time limit, which the CDK ignores for a text, and with RETRY."""
     definition = json.loads(text)
     for state in definition["States"].values():
         if state["Type"] == "Task":
@@ -137,7 +135,7 @@ def _completed(text: str, timeout: cdk.Duration) -> str:
 
 
 def _tell_linter(machine: sfn.StateMachine) -> None:
-    """JSONata may stand where cfn-lint's schema of the language wants a number (TimeoutSeconds, HeartbeatSeconds)."""
+    """Allow JSONata for TimeoutSeconds and HeartbeatSeconds, where cfn-lint expects a number."""
     plain = machine.node.default_child
     assert isinstance(plain, sfn.CfnStateMachine)
     plain.cfn_options.metadata = {"cfn-lint": {"config": {"ignore_checks": ["E3601"]}}}
@@ -147,6 +145,6 @@ def _check(word: str, text: str, given: dict[str, str]) -> None:
     named = set(re.findall(r"\$\{(\w+)\}", text))
     if named != set(given):
         raise ValueError(
-            f"lambdas/workflows/{word}.asl.json and its stack disagree: the file alone names "
-            f"{sorted(named - set(given))}, the stack alone gives {sorted(set(given) - named)}"
+            f"lambdas/workflows/{word}.asl.json and its stack differ: only the file names "
+            f"{sorted(named - set(given))}, only the stack provides {sorted(set(given) - named)}"
         )

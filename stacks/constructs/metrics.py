@@ -1,4 +1,4 @@
-"""The yard's own metrics, as any stack may look at them."""
+"""The yard's own metrics, for any stack."""
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
@@ -8,7 +8,7 @@ from trainyard.core.model.yard.metrics import NAMESPACE, Metric
 def measured(
     yard: str, metric: Metric, *, statistic: str = "Sum", kind: str | None = None
 ) -> cloudwatch.Metric:
-    """Over five minutes; of LaunchesRefused those of one `kind`."""
+    """Return the metric over five minutes; for LaunchesRefused of one `kind`."""
     return cloudwatch.Metric(
         namespace=NAMESPACE,
         metric_name=metric.value,

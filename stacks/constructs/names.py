@@ -1,8 +1,8 @@
-"""How stacks speak of each other's resources: what the yard names, by that name.
+"""References between stacks, by the names of their resources.
 
-A reference to another stack is an export, and CloudFormation refuses to change or to delete an export that is in use.
-So only what AWS names is referred to, and what an update never replaces: the bucket, the ledger, subnets, the security
-group (a test holds this).
+A reference to another stack is an export, and CloudFormation refuses to change or delete an export in use. Therefore
+only resources are referenced whose name AWS chooses and which no update replaces: the bucket, the ledger, subnets,
+the security group (a test checks this).
 """
 
 import aws_cdk as cdk
@@ -10,8 +10,8 @@ from constructs import Construct
 
 
 def by_name(scope: Construct, service: str, resource: str, name: str = "") -> str:
-    """The ARN of what some stack of the yard makes, be it later. SNS and SQS have no kind before the name: it is the
-    `resource`."""
+    """Return the ARN of a resource of any stack, even a later one. SNS and SQS have no kind before the name: it is
+    the `resource`."""
     return cdk.Stack.of(scope).format_arn(
         service=service,
         resource=resource,
@@ -21,6 +21,6 @@ def by_name(scope: Construct, service: str, resource: str, name: str = "") -> st
 
 
 def arn_in(scope: Construct, made: Construct, arn: str, *named: str) -> str:
-    """`arn`, which refers to `made`, in the stack that made it; in another what its name makes of it."""
+    """Return `arn` in the stack that made the resource; in another stack the ARN made of its name."""
     here, there = cdk.Stack.of(scope), cdk.Stack.of(made)
     return arn if here.node.path == there.node.path else by_name(scope, *named)

@@ -1,7 +1,7 @@
-"""What is uploaded: the functions' code, their layer, and the software that hosts install.
+"""Uploads: the functions' code, their layer, and the software that hosts install.
 
-Everything is put together under `build/` from the source tree alone, so the same commit makes the same assets, byte by
-byte: whatever machine, Python, installer and umask it is made with.
+Everything is built under `build/` from the source tree only, so one commit gives the same assets, byte by byte, with
+any machine, Python, installer and umask.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 
 PYTHON = "3.13"
-"""What functions run on."""
+"""The Python version of functions."""
 SOFTWARE = (
     "training",
     "trainyard",
@@ -33,8 +33,8 @@ SOFTWARE = (
     "requirements/jupyter.txt",
     "requirements/locks/jupyter.txt",
 )
-"""What a bake installs on the builder, the client for people on dev hosts too; the local lists are for base images
-without a GPU."""
+"""Software that a bake installs, with the client for users of dev hosts; the local lists are for base images without
+a GPU."""
 
 FUNCTIONS = (
     "lambdas",
@@ -45,37 +45,37 @@ FUNCTIONS = (
     "trainyard/protocol",
     "trainyard/values",
 )
-"""What functions run, of `trainyard` what they share with hosts and people."""
+"""The functions' code, with the part of `trainyard` that they share with hosts and client."""
 
 COMPILED = (".so", ".pyd", ".pyc")
 OF_THE_INSTALLER = ("INSTALLER", "RECORD", "REQUESTED", "WHEEL", "direct_url.json", "uv_cache.json")
-"""What tells in a package's `.dist-info` who installed it, how, and from which wheel; nothing reads it."""
+"""Files in `.dist-info` about the installer, which nothing reads."""
 SERVICES = (
     "cloudwatch", "dynamodb", "ec2", "iam", "kms", "lambda", "pricing", "s3", "service-quotas", "sns", "ssm",
     "stepfunctions", "sts",
 )  # fmt: skip
-"""Whose clients the functions make. botocore knows 400 more: three quarters of the layer, listed in each cold start."""
+"""AWS services that functions use. botocore has 400 more, which are three quarters of the layer, and are listed in
+each cold start."""
 LONG_AGO = 315532800
-"""1980-01-01: before that a zip knows no time."""
+"""1980-01-01, the earliest time in a zip."""
 LEFT_BEHIND = ["**/__pycache__"]
-"""Where something ran from these folders (the benchmarks do): not for upload."""
+"""Traces of programs that ran in these folders, such as benchmarks. They are not uploaded."""
 
 
 def functions_folder() -> Path:
-    """FUNCTIONS alone in a folder: importable there as they are in this repository."""
+    """Return a folder with FUNCTIONS only, importable as in this repository."""
     return _copied("functions", FUNCTIONS)
 
 
 def software_folder() -> Path:
-    """The packages `training` and `trainyard` and the lists of what they need."""
+    """Return a folder with the packages `training` and `trainyard` and their requirements."""
     return _copied("software", SOFTWARE)
 
 
 def layer_folder() -> Path:
-    """The packages of requirements/lambda.txt under `python/`, made anew when that file or its lock changed.
-
-    What is compiled is left out (PyYAML goes without): the layer fits every interpreter and both processors.
-    """
+    """Return a folder with the packages of requirements/lambda.txt under `python/`, rebuilt when that file or its
+    lock changes. Compiled parts are omitted (PyYAML works without), so the layer fits every interpreter and both
+    processors."""
     requirements = ROOT / "requirements/lambda.txt"
     lock = requirements.parent / "locks" / requirements.name
 
@@ -95,8 +95,7 @@ def layer_folder() -> Path:
 
 
 def install_layer(packages: Path, command: Sequence[str]) -> None:
-    """Install by `command`, one of `installer()`'s and what it is to install; leave of it what every machine would
-    have."""
+    """Install with `command`, one of `installer()`'s with its arguments, and remove what depends on this machine."""
     subprocess.run([*command, "--target", str(packages)], check=True)
     for cache in list(packages.rglob("__pycache__")):
         shutil.rmtree(cache)
@@ -108,21 +107,20 @@ def install_layer(packages: Path, command: Sequence[str]) -> None:
 
 
 def keep_services(models: Path) -> None:
-    """Of the folder with botocore's models of all services those of SERVICES alone, and what belongs to no service."""
+    """Remove botocore's models of all services except SERVICES."""
     for service in list(models.iterdir()):
         if service.is_dir() and service.name not in SERVICES:
             shutil.rmtree(service)
 
 
 def asset_hash(folder: Path) -> str:
-    """What CDK shall call the upload of this folder. Its own fingerprint is remembered on disk by inode, time and size
-    (`~/.cdk/cache/fingerprints`), and all files here have one time: what changed and kept its size might be taken for
-    what stood there before."""
+    """Return the CDK's hash for the upload of this folder. CDK caches its own fingerprint by inode, time and size
+    (`~/.cdk/cache/fingerprints`), and all files here have the same time, so a change of equal size could be missed."""
     return _hash((path for path in _files(folder) if "__pycache__" not in path.parts), folder)
 
 
 def software_hash(*more: str) -> str:
-    """16 hexadecimal digits that change whenever the software that a bake installs does."""
+    """Return 16 hexadecimal digits that change with the software of a bake."""
     sources = _hash(_sources(SOFTWARE), ROOT)
     return hashlib.sha256("\0".join([sources, *more]).encode()).hexdigest()[:16]
 
@@ -140,7 +138,7 @@ def _copied(name: str, sources: Iterable[str]) -> Path:
 
 
 def _made(name: str, key: str, make: Callable[[Path], None]) -> Path:
-    """The folder `build/<name>`, made by `make` unless it was made for this key. Two synths at once take turns."""
+    """Return the folder `build/<name>`, made by `make` unless it exists for this key. Two synths at once take turns."""
     BUILD.mkdir(exist_ok=True)
     folder, receipt = BUILD / name, BUILD / f"{name}.sha256"
     with (BUILD / f"{name}.lock").open("w") as lock:
@@ -159,7 +157,7 @@ def _made(name: str, key: str, make: Callable[[Path], None]) -> Path:
 
 
 def even_out(folder: Path) -> None:
-    """Give all in it the times and modes that a zip made anywhere would have."""
+    """Set times and modes of all files to those of a zip from any machine."""
     for path in folder.rglob("*"):
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
         os.utime(path, (LONG_AGO, LONG_AGO))
@@ -185,8 +183,8 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def installer(uv: str | None = None) -> list[str]:
-    """uv where it is installed (or this one), pip otherwise (or where it is ""): for the functions' Python, not for
-    the one that runs here."""
+    """Return the command of uv, or of pip if uv is not installed or `uv` is "", for the functions' Python instead of
+    the running one."""
     found = (
         shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv") if uv is None else uv
     )

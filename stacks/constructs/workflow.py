@@ -1,4 +1,5 @@
-"""A workflow with all that is its own: functions and what they may, state machine, rules, clean-up and alarms."""
+"""A workflow with everything that belongs to it: functions and their permissions, state machine, rules, clean-up and
+alarms."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -17,13 +18,13 @@ from stacks.constructs.machine import StateMachine
 from stacks.constructs.permissions.grants import Launching
 
 CUT_SHORT = (
-    f"The execution ended as {STATUS} before it could conclude: it was stopped by hand, its time was up, or its "
-    "Conclude failed."
+    f"The execution ended as {STATUS} before it could conclude: it was stopped by hand, timed out, or its Conclude "
+    "failed."
 )
 
 
 class Workflow(Construct):
-    """What the workflows share. Each makes its functions, says what they may, and then its `machine`."""
+    """The base of all workflows. Each makes its functions with their permissions, then its `machine`."""
 
     word: ClassVar[str]
     machine: StateMachine
@@ -36,7 +37,7 @@ class Workflow(Construct):
 
     @abstractmethod
     def rules(self, queue: DeadLetterQueue) -> None:
-        """What the workflow makes of events and of the clock."""
+        """Add the workflow's rules for events and schedules."""
 
     def alarms(self, alarms: Alarms) -> None:
         """Add the alarms that are this workflow's own."""
@@ -56,7 +57,8 @@ class Workflow(Construct):
     def state_machine(
         self, *, timeout: cdk.Duration, others: Sequence[Function] = (), waits: bool = False
     ) -> StateMachine:
-        """Of the functions made so far and `others`. `waits`: for events, and looks by itself where none comes."""
+        """Make the state machine of the functions so far and `others`. `waits`: it waits for events, and checks by
+        itself without any."""
         machine = StateMachine(
             self,
             self.word,
@@ -75,7 +77,8 @@ class Workflow(Construct):
         description: str,
         reason: str,
     ) -> None:
-        """`reason` ends the sentence that says what happened: what has become of the hosts and images."""
+        """Conclude a run whose execution failed or was stopped. `reason` is the end of the sentence about it: what
+        happened to its hosts and images."""
         after_execution(
             self,
             "CutShort",
@@ -91,10 +94,10 @@ class Workflow(Construct):
 
 
 def callers(function: Function, workflows: Sequence[Workflow]) -> list[StateMachine]:
-    """The state machines of those that call it."""
+    """Return the state machines that call the function."""
     return [each.machine for each in workflows if function in each.machine.functions]
 
 
 def workflows_of(*stacks: cdk.Stack) -> list[Workflow]:
-    """All that were made in these."""
+    """Return all workflows in these stacks."""
     return [node for stack in stacks for node in stack.node.find_all() if isinstance(node, Workflow)]

@@ -1,8 +1,7 @@
-"""The SSM documents of the yard, one YAML file each: what may be run on a host, and with which parameters.
+"""The SSM documents of the yard, a YAML file each: what may run on a host, with which parameters.
 
-Those with steps are commands, which functions send; one with a `sessionType` is for a person's session.
-
-A line `#{name}` stands for the lock of that name: what there is no other way to tell a host by, yet.
+Documents with steps are commands, which functions send; a document with a `sessionType` is for a user's session. A
+line `#{name}` stands for the lock of that name, which a host cannot get otherwise yet.
 """
 
 import re

@@ -17,93 +17,90 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class YardSettings:
-    """The choices of `cdk.json`, each of which `-c name=value` overrides; or of whoever makes a Yard in an app of
-    their own, where an id may also be that of something which the app makes."""
+    """The settings of `cdk.json`, each overridden by `-c name=value`, or given by an app that makes a Yard. In an
+    app, an id may belong to a resource that the app creates."""
 
     prefix: str = "Trainyard"
-    """Prefix of the stacks' names. Its lower case is the yard's name: the tag, the bus, the parameter."""
+    """Prefix of the stacks' names. In lower case it is the yard's name, used in the tag, the bus and the parameter."""
     private: bool = False
-    """Hosts without public addresses, behind interface endpoints (about $0.01 an hour per endpoint and zone)."""
+    """Hosts have no public addresses, and use interface endpoints (about $0.01 an hour for each endpoint and zone)."""
     zones: tuple[str, ...] = ()
-    """The Availability Zones that hosts may be in; none named: every one that the account has in the region."""
+    """The Availability Zones of hosts; default: every zone that the account has in the region."""
     vpc: str = ""
-    """The id of a VPC of your own, for hosts in `subnets` of it; nothing: the yard makes one, as above. Hosts must
-    reach S3, Systems Manager, EventBridge, CloudWatch, Logs, STS and the package index by TLS from there."""
+    """The id of an existing VPC, for hosts in `subnets` of it; default: the yard creates one. From the VPC, hosts
+    must reach S3, Systems Manager, EventBridge, CloudWatch, Logs, STS and the package index by TLS."""
     subnets: tuple[str, ...] = ()
-    """The ids of subnets of that VPC, each in a zone of its own or not."""
+    """The ids of subnets of that VPC, in one zone or several."""
     s3_endpoint: bool = False
-    """Whether the route tables of those subnets lead to S3 by a gateway endpoint, as in a VPC that the yard makes: then
-    credentials of hosts are good for the bucket from that VPC alone."""
+    """True if the route tables of those subnets lead to S3 by a gateway endpoint, as in a VPC of the yard.
+    Credentials of hosts then reach the bucket only from that VPC."""
     permissions_boundary: str = ""
-    """The ARN of the policy that bounds every role of the yard, or nothing."""
+    """The ARN of the permissions boundary for every role of the yard; default: none."""
     kms_key: str = ""
-    """The ARN of a KMS key of yours for all that the yard keeps (bucket, ledger, logs, notices, the hosts' volumes and
-    images), or nothing: AWS's keys. What its policy must say is in docs/runbook.md."""
+    """The ARN of your KMS key for everything that the yard stores (bucket, ledger, logs, notifications, volumes and
+    images of hosts); default: AWS's keys. docs/runbook.md contains its policy."""
     log_days: int = 30
-    """How long the logs of functions and workflows are kept."""
+    """How many days the logs of functions and workflows are kept."""
     disposable: bool = False
-    """For try-outs: destroying the stacks also deletes the bucket (once empty) and the ledger."""
+    """For experiments: destroying the stacks also deletes the bucket (once empty) and the ledger."""
     notify: str = ""
-    """Mail address for concluded runs and alarms, or nothing."""
+    """Mail address for ended runs and alarms; default: none."""
     base_image_parameter: str = (
         "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"
     )
-    """Names the image that builders start from where the recipe names none."""
+    """The parameter of the image that builders start from, unless the recipe names one."""
     bake_recipe: str = "gpu"
-    """The recipe `examples/images/<bake_recipe>.yaml`, which a bake without a recipe, and one on a schedule, is by."""
+    """The recipe `examples/images/<bake_recipe>.yaml` of a bake without a recipe and of scheduled bakes."""
     bake_on_deploy: bool = True
-    """Whether a deployment uploads that recipe, which bakes it, where it or what a bake installs has changed."""
+    """True if a deployment uploads that recipe, which starts a bake, when the recipe or the baked software has
+    changed."""
     bake_schedule: str = ""
-    """When to bake it, as EventBridge writes it (`rate(7 days)`, `cron(...)`), or nothing."""
+    """When to bake that recipe, in EventBridge's syntax (`rate(7 days)`, `cron(...)`); default: never."""
     look_seconds: int = 600
-    """How long a workflow waits for an event before it looks by itself: what a lost one costs."""
+    """How many seconds a workflow waits for an event before it checks by itself: the delay that a lost event costs."""
     volume_initialization_rate: int = 300
-    """MiB a second, the most at which EBS is asked to fetch a new root disk from its snapshot where that is worth its
+    """The highest rate in MiB/s at which EBS may fetch a new root disk from its snapshot if that is worth its
     charge; 0: never."""
     keep_images: int = 3
-    """How many images of every family stay, the newest, ..."""
+    """How many images of each family stay, the newest ones."""
     keep_days: int = 14
-    """... and all that are younger than this."""
+    """Images younger than this stay, too."""
     policy: Policy = field(default_factory=Policy)
-    """When patrol calls a host idle, and what it does then; what is not given is the default."""
+    """When a host counts as idle, and what patrol does then. Missing values are the defaults."""
     monthly_dollars: float = 1000.0
-    """What hosts may cost in a month, with what is promised to runs and launches, before new ones are refused; 0: no
-    budget."""
+    """The budget for hosts in a month, including what runs and launches may still cost. Beyond it new ones are
+    refused; 0: no budget."""
     most_dollars_per_run: float = 500.0
-    """The most that a job may allow its run to cost (limits.dollars); 0: no limit."""
+    """The highest limits.dollars of a job; 0: no limit."""
     most_runs: int = 20
-    """How many training runs there are at once; 0: no limit."""
+    """How many training runs may run at once; 0: no limit."""
     data_buckets: tuple[DataBucket, ...] = ()
-    """Other buckets, or folders of them, that jobs may name in `data` and `program.source`; runs may read there what
-    their job names, and nobody may write."""
+    """Other buckets, or folders of them, for `data` and `program.source` of jobs. Runs may read what their job names
+    there, and write nothing."""
     most_hosts: int = 64
-    """How many hosts training runs and launches may have at once, all together; 0: no limit."""
+    """How many hosts training runs and launches may have at once in total; 0: no limit."""
     most_hold_hours: float = 24.0
-    """How long a host that a user launches may run or be held. Operators may exceed it; 0: no limit."""
+    """How many hours a host that a user launches may run or be held. Operators may exceed it; 0: no limit."""
     most_pool_hosts: int = 8
-    """How many hosts of runs that have ended may wait for other runs at once (a job's `pool`); 0: none."""
+    """How many hosts of ended runs may wait for other runs at once (a job's `pool`); 0: none."""
     when_full: str = "wait"
-    """What a run does then: `wait` for a place as long as its job says (limits.wait_minutes), or end (`refuse`)."""
+    """What a run without a slot does: `wait` as long as its job says (limits.wait_minutes), or end (`refuse`)."""
 
     bucket: str = ""
-    """The name of a bucket that an earlier yard of this name has left, which becomes the yard's, or nothing."""
+    """The name of a bucket that an earlier yard of this name left, which this yard uses; default: none."""
     ledger: str = ""
-    """The name of the table that belongs to it, or nothing."""
+    """The name of the table that belongs to it; default: none."""
     remembered: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """The settings of context that differ from the defaults, as `-c` has them. The yard keeps them, and a deployment
-    that does not name them takes them from there."""
+    """The context settings that differ from the defaults, as for `-c`. The yard stores them, and a later deployment
+    without them uses the stored ones."""
 
     def __post_init__(self) -> None:
         if bool(self.vpc) != bool(self.subnets):
-            raise ValueError("settings vpc and subnets: say both, or neither")
+            raise ValueError("settings vpc and subnets: give both, or neither")
         if self.s3_endpoint and not self.vpc:
-            raise ValueError(
-                "setting s3_endpoint is for a VPC of yours: the one that the yard makes has an endpoint"
-            )
+            raise ValueError("setting s3_endpoint is for an existing VPC: the yard's own VPC has an endpoint")
         if self.vpc and (self.private or self.zones):
-            raise ValueError(
-                "settings private and zones are for a VPC that the yard makes: choose subnets of yours instead"
-            )
+            raise ValueError("settings private and zones are for the yard's own VPC: choose subnets instead")
 
     @property
     def yard(self) -> str:
@@ -111,7 +108,7 @@ class YardSettings:
 
     @property
     def limits(self) -> str:
-        """For whoever deploys."""
+        """Return the limits as text for the operator."""
         run, month = (
             f"${dollars:g}" if dollars else "any sum"
             for dollars in (self.most_dollars_per_run, self.monthly_dollars)
@@ -134,7 +131,7 @@ class YardSettings:
 
     @property
     def settings_parameter(self) -> str:
-        """Holds `remembered`."""
+        """Return the name of the parameter that stores `remembered`."""
         return f"/{self.yard}/settings"
 
     @property
@@ -153,12 +150,12 @@ class YardSettings:
 
     @classmethod
     def of(cls, scope: Construct) -> YardSettings:
-        """The settings of the app that `scope` belongs to. Raises ValueError naming the context key at fault."""
+        """Return the settings of the app of `scope`. Raise ValueError with the context key at fault."""
         return cls.of_context({key: scope.node.try_get_context(key) for key in READERS})
 
     @classmethod
     def of_context(cls, context: Mapping[str, object]) -> YardSettings:
-        """The settings of these values by their keys; None is none. Raises ValueError naming the key at fault."""
+        """Return the settings from these values by key; None means unset. Raise ValueError with the key at fault."""
         given = {key: value for key, value in context.items() if value is not None}
         read = {CALLED.get(key, key): READERS[key](key, value) for key, value in given.items()}
         usual = cls()

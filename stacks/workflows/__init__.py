@@ -1,1 +1,2 @@
-"""A folder for each workflow: its definition, and the construct that owns all of it. Beside them what they share."""
+"""Workflows, a folder each: the definition, and the construct that owns all its parts. Beside them, shared
+functions."""

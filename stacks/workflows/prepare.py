@@ -1,4 +1,4 @@
-"""Prepare: what must happen once, as the last thing of a deployment that a run needs."""
+"""Prepare: what has to happen once, at the end of a deployment, before the first run."""
 
 import aws_cdk as cdk
 from constructs import Construct, IConstruct
@@ -10,7 +10,8 @@ from stacks.settings import YardSettings
 from stacks.workflows.bake import Bake
 
 WAITS_MINUTES = 20
-"""Until CloudFormation gives the function up, in place of an hour: three tries of Lambda's, with its pauses."""
+"""After this time CloudFormation gives up the function, instead of an hour: three attempts of Lambda with their
+pauses."""
 
 
 class Prepare(Construct):
@@ -30,19 +31,19 @@ class Prepare(Construct):
         cdk.CfnOutput(scope, "Prepared", value=self._prepared.get_att_string("Said"))
 
     def after(self, *others: IConstruct) -> None:
-        """A bake needs the rules by which events reach it."""
+        """Depend on these constructs: a bake needs the rules that start it."""
         self._prepared.node.add_dependency(*others)
 
 
 def _wanted(settings: YardSettings, software: str) -> dict[str, str]:
-    """CloudFormation asks again when one of these has changed."""
+    """Return the properties whose change makes CloudFormation call the function again."""
     key = {"Key": settings.kms_key} if settings.kms_key else {}
     if not settings.bake_on_deploy:
         return key
     recipe = packages.ROOT / settings.recipe_file
     if not recipe.is_file():
         raise ValueError(
-            f"context bake_recipe={settings.bake_recipe!r}: there is no {settings.recipe_file}; write it, or say "
+            f"context bake_recipe={settings.bake_recipe!r}: there is no {settings.recipe_file}; write it, or set "
             "bake_on_deploy=false and upload it to the bucket yourself"
         )
     return {"Recipe": recipe.read_text(), "Software": software, **key}

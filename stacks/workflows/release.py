@@ -1,4 +1,4 @@
-"""Release: how every workflow ends its hosts, on every path."""
+"""Release: the end of a workflow's hosts, on every path."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from stacks.constructs.workflow import Workflow, callers
 
 
 class Release(Construct):
-    """One function for all workflows: a bake releases its builder by it, so it is made with the bake."""
+    """One function for all workflows. A bake releases its builder with it, so it is made with the bake."""
 
     def __init__(self, scope: cdk.Stack, factory: FunctionFactory) -> None:
         super().__init__(scope, "Release")
@@ -25,6 +25,6 @@ class Release(Construct):
             of=callers(self.function, workflows),
             function=self.function,
             dead_letter_queue=queue,
-            description="An execution has not ended well: no host of it may go on",
+            description="An execution failed: terminate its hosts",
             input={"scope": "run"},
         )

@@ -1,4 +1,4 @@
-"""retire: how old images of the yard go: every day, after every bake, and by hand."""
+"""The workflow retire: it deletes old images every day, after every bake, and on request."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
@@ -11,7 +11,7 @@ from stacks.constructs.workflow import Workflow
 
 
 class Retire(Workflow):
-    """Its one function is a state of the bake too."""
+    """The workflow. Its function is a state of the bake, too."""
 
     word = "retire"
 
@@ -34,6 +34,6 @@ class Retire(Workflow):
         alarms.on(
             "retire-failed",
             self.machine.measured.metric_failed(),
-            "Images or snapshots that are due could not be deleted and go on costing. images/report.txt in the bucket "
-            "says which and why; the next execution tries again.",
+            "Due images or snapshots could not be deleted, and still cost money. images/report.txt in the bucket "
+            "lists them with the reasons; the next execution tries again.",
         )

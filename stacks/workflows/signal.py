@@ -1,4 +1,4 @@
-"""Signal: what hosts and AWS report reaches the run that it is about."""
+"""Signal: delivers reports of hosts and AWS to the run that they are about."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
@@ -13,11 +13,12 @@ from stacks.workflows.train.host import RunRole, TrainingHost
 from trainyard.protocol import sources
 
 OWN = ("HostSignal", "PersonAsks")
-"""The rules of the yard's own bus."""
+"""Rules on the yard's own bus."""
 
 
 class Signal(Construct):
-    """EC2's events carry no tags: the function looks every instance up and drops strangers'."""
+    """The function and its rules. EC2's events have no tags, so the function looks up every instance, and drops
+    those of others."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class Signal(Construct):
 
 
 def _reports(yard: str) -> list[tuple[str, str, events.EventPattern]]:
-    """By the rule's name. Hosts report and people ask on the yard's own bus, AWS reports on the account's."""
+    """Return the rules by name. Hosts and users send to the yard's own bus, AWS to the account's."""
     return [
         (
             "HostSignal",
@@ -60,17 +61,17 @@ def _reports(yard: str) -> list[tuple[str, str, events.EventPattern]]:
         ),
         (
             "PersonAsks",
-            "A person stops a run, or wants a dev host",
+            "A user stops a run, or requests a dev host",
             events.EventPattern(source=events.Match.prefix(sources.PEOPLE)),
         ),
         (
             "SpotInterruption",
-            "EC2 takes a spot host back in two minutes",
+            "EC2 interrupts a spot host in two minutes",
             events.EventPattern(source=["aws.ec2"], detail_type=["EC2 Spot Instance Interruption Warning"]),
         ),
         (
             "HostGoing",
-            "An instance is going or gone",
+            "An instance is ending or has ended",
             events.EventPattern(
                 source=["aws.ec2"],
                 detail_type=["EC2 Instance State-change Notification"],
@@ -88,7 +89,7 @@ def _reports(yard: str) -> list[tuple[str, str, events.EventPattern]]:
         ),
         (
             "CommandEnded",
-            "A document of the yard has ended",
+            "An SSM command of the yard has ended",
             events.EventPattern(
                 source=["aws.ssm"],
                 detail_type=["EC2 Command Status-change Notification"],

@@ -1,4 +1,4 @@
-"""snapshot: an image of a host, which goes on, is stopped or ends."""
+"""The workflow snapshot: it makes an image of a host, which then continues, stops or ends."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,14 @@ from stacks.constructs.workflow import Workflow, callers
 from stacks.documents import Document
 
 CUT_SHORT = (
-    "An image that was not available is gone, a paused program goes on, "
-    "a host that was stopped to be imaged runs again."
+    "An unavailable image was deleted, a paused program continues, and a host that was stopped for its image runs "
+    "again."
 )
 
 
 class Snapshot(Workflow):
-    """`quiesce`, `capture` and `undo` are states of the train workflow too: a job may ask for an image of its chief."""
+    """The workflow. Its `quiesce`, `capture` and `undo` are states of the train workflow, too, because a job may
+    request an image of its chief."""
 
     word = "snapshot"
 
@@ -32,16 +33,16 @@ class Snapshot(Workflow):
         self.machine = self.state_machine(timeout=cdk.Duration.days(2), waits=True)
 
     def rules(self, queue: DeadLetterQueue) -> None:
-        description = "A snapshot ended before its Conclude: the summary says so"
+        description = "A snapshot ended before its Conclude: write its summary"
         self._conclude_when_cut_short(queue, description, CUT_SHORT)
 
     def undo_rules(self, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:
-        """Undo is for runs that image their host, too."""
+        """Add the rule for Undo, which also serves runs that image their host."""
         after_execution(
             self,
             "ImageBroken",
             of=callers(self.undo, workflows),
             function=self.undo,
             dead_letter_queue=queue,
-            description="An execution has not ended well: the host that it imaged is as it was",
+            description="An execution failed: restore the host that it imaged",
         )

@@ -1,4 +1,4 @@
-"""Submit: a job file that is uploaded starts a run, a recipe a bake."""
+"""Submit: starts a run for each uploaded job file, and a bake for each recipe."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
@@ -14,8 +14,8 @@ class Submit(Construct):
         super().__init__(scope, "Submit")
         function = factory.make(self, submit)
         for name, folder, description in (
-            ("JobUploaded", "jobs", "A job file was uploaded: a run starts"),
-            ("RecipeUploaded", "images", "A recipe was uploaded: a bake starts"),
+            ("JobUploaded", "jobs", "A job file was uploaded: start a run"),
+            ("RecipeUploaded", "images", "A recipe was uploaded: start a bake"),
         ):
             rule(
                 scope,

@@ -110,7 +110,7 @@ AS_DEPLOYED = {
     "AttributeDefinitions": [
         {"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk", "month", "created")
     ],
-    "GroupDescription": "Hosts of the yard: no way in from outside",
+    "GroupDescription": "Hosts of the yard: no access from outside",
 }
 """Living yards have these: with another value their next update is refused."""
 REPLACING = {

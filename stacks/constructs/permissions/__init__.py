@@ -1,8 +1,8 @@
-"""Who may do what, as sentences. Each names exactly the calls a handler makes, on the narrowest resource AWS knows.
+"""Permissions as sentences. Each names exactly the calls of a handler, on the narrowest resource that AWS supports.
 
-Two kinds of `*` remain, each accepted with its reason where it is granted. Calls for which AWS has no resource at all
-(Describe and the like): `anywhere` gives those. And `*` for an id that only exists later: a prefix of the bucket or a
-tag condition narrows those.
+Two kinds of `*` remain, each accepted with a reason at the grant. `anywhere` grants calls without a resource
+(Describe and similar). And `*` stands for an id that exists only later, narrowed by a prefix of the bucket or a tag
+condition.
 """
 
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ from trainyard.protocol.tags import Tag
 
 METRICS = "Trainyard"
 """The namespace of the hosts' metrics."""
-NO_RESOURCE = "AWS gives these calls no resource to narrow them to; a test holds each against AWS's own list."
-PREFIX = "Every object under the prefix: that is what the prefix is for."
-SECRETS = "Every secret of the yard: that is what their place is for."
-BY_TAG = "The ids exist only later; the condition binds them to this yard's tag."
-TO_BE_MADE = "Named by EC2 when it is made; CreateTags allows no tag but this yard's on it."
+NO_RESOURCE = "AWS has no resource for these calls; a test compares each with AWS's own list."
+PREFIX = "Every object under the prefix, which exists for that."
+SECRETS = "Every secret of the yard, under a path of their own."
+BY_TAG = "The ids exist only later; the condition limits them to this yard's tag."
+TO_BE_MADE = "EC2 names it at its creation; CreateTags allows only this yard's tag on it."
 
 
 def of_account(service: str) -> iam.ServicePrincipal:
-    """The service when it acts for this account: nobody else's can have it use what is ours
+    """Return the service principal for this account only, so that no other account can use our resources through it
     (docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html). Lambda and EC2 name no account to a role."""
     return iam.ServicePrincipal(
         service, conditions={"StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID}}
@@ -43,7 +43,7 @@ def allow(
     *,
     because: str = "",
 ) -> None:
-    """The sentence that the others are made of. `because` accepts the wildcards in `on`."""
+    """Allow actions on resources. The other sentences use this one. `because` accepts wildcards in `on`."""
     role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=list(on), conditions=when))
     for resource in on:
         if "*" in resource and because:
@@ -51,28 +51,29 @@ def allow(
 
 
 def anywhere(role: Holder, *actions: str) -> None:
-    """For calls that AWS cannot narrow to a resource."""
+    """Allow calls that AWS cannot limit to a resource."""
     allow(role, actions, ["*"], because=NO_RESOURCE)
 
 
 def publish_metrics(role: Holder) -> None:
-    """What hosts measure, in Trainyard's own namespace."""
+    """Allow metrics in Trainyard's own namespace."""
     allow(
         role,
         ["cloudwatch:PutMetricData"],
         ["*"],
         {"StringEquals": {"cloudwatch:namespace": METRICS}},
-        because="AWS gives this call no resource; the condition binds it to a namespace of our own.",
+        because="AWS has no resource for this call; the condition limits it to our own namespace.",
     )
 
 
 def answer_tasks(role: Holder, *answers: str) -> None:
-    """`answers` are Success, Failure, Heartbeat. A token is its own authority: AWS knows no resource for these."""
+    """Allow answers to tasks: Success, Failure, Heartbeat. A task token is its own authority, so these calls have no
+    resource."""
     anywhere(role, *(f"states:SendTask{answer}" for answer in answers))
 
 
 def _as_reported(resource: str) -> str:
-    """An ARN as the rules report it."""
+    """Return an ARN as the rules report it."""
     for token, name in (
         (cdk.Aws.PARTITION, "AWS::Partition"),
         (cdk.Aws.REGION, "AWS::Region"),
@@ -83,7 +84,7 @@ def _as_reported(resource: str) -> str:
 
 
 def _variables(text: str) -> str:
-    """Policy variables as the rules report them."""
+    """Return policy variables as the rules report them."""
     return text.replace("${", "<").replace("}", ">")
 
 
@@ -92,7 +93,7 @@ def read_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
 
 
 def read_versions(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
-    """Read exactly the version that an event speaks of."""
+    """Allow reading exactly the version that an event names."""
     _objects(role, bucket, ["s3:GetObjectVersion"], prefixes, kms.READ)
 
 
@@ -101,7 +102,7 @@ def write_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
 
 
 def give_up_uploads(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
-    """Parts of an upload that was not finished are billed until somebody takes them away."""
+    """Allow aborting uploads. Parts of an unfinished upload are billed until they are deleted."""
     _objects(role, bucket, ["s3:AbortMultipartUpload"], prefixes, ())
 
 
@@ -110,16 +111,14 @@ def delete_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
 
 
 def list_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
-    """Also what makes S3 answer "not found" rather than "denied" for an object that is not there.
-
-    IfExists is for that second use: a GetObject has no prefix to compare. A list without a prefix passes, too, and
-    returns the names of all keys: `list_prefixes` is for roles whose credentials come near a program.
-    """
+    """Allow lists below these prefixes, and "not found" instead of "denied" for a missing object. IfExists is for
+    that second use, because a GetObject has no prefix. A list without a prefix also passes and returns all keys: use
+    `list_prefixes` for roles whose credentials come near a program."""
     _list(role, bucket, "StringLikeIfExists", prefixes)
 
 
 def list_prefixes(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
-    """List keys below these prefixes only. S3 answers "denied" for an object that is missing."""
+    """Allow lists below these prefixes only. S3 answers "denied" for a missing object."""
     _list(role, bucket, "StringLike", prefixes)
 
 
@@ -129,35 +128,35 @@ def _list(role: Holder, bucket: s3.IBucket, operator: str, prefixes: Sequence[st
 
 
 def use_ledger(role: Holder, table: dynamodb.ITable, *calls: str) -> None:
-    """`calls` are DynamoDB's own: GetItem, Query, PutItem, UpdateItem ..."""
+    """Allow these calls of DynamoDB on the ledger: GetItem, Query, PutItem, UpdateItem, ..."""
     allow(role, [f"dynamodb:{call}" for call in calls], [table.table_arn])
     kms.use_for_rows(role, table, calls)
 
 
 def list_runs(role: Holder, table: dynamodb.ITable) -> None:
-    """By the ledger's index of months."""
+    """Allow listing runs by the ledger's index of months."""
     allow(role, ["dynamodb:Query"], [f"{table.table_arn}/index/{BY_MONTH}"])
 
 
 def read_parameters(role: Holder, name: str, *actions: str) -> None:
-    """A parameter by its name."""
-    allow(role, actions, [parameter(name)], because="A parameter that AWS publishes: no account owns it.")
+    """Allow reading a parameter by its name."""
+    allow(role, actions, [parameter(name)], because="A public parameter of AWS, without an account.")
 
 
 def parameter(name: str) -> str:
-    """Its ARN. Those of parameters that AWS publishes have no account: `*` stands for none too."""
+    """Return the ARN of a parameter. ARNs of AWS's public parameters have no account; `*` matches that, too."""
     account = "*" if name.startswith("/aws/") else cdk.Aws.ACCOUNT_ID
     return f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}:{account}:parameter/{name.lstrip('/')}"
 
 
 def read_secrets(role: Holder, yard: str, key: str) -> None:
-    """The yard's secrets, which are encrypted with its key or with AWS's own."""
+    """Allow reading the yard's secrets, which are encrypted with its key or with AWS's."""
     allow(role, ["ssm:GetParameters"], [_secrets(yard)], because=SECRETS)
     kms.use_for_parameters(role, key)
 
 
 def keep_secrets(role: Holder, yard: str) -> None:
-    """Put secrets there and take them away; not read them."""
+    """Allow writing and deleting secrets, but not reading them."""
     allow(role, ["ssm:PutParameter", "ssm:DeleteParameter"], [_secrets(yard)], because=SECRETS)
 
 
@@ -177,12 +176,12 @@ def _objects(
 
 
 def tagged(yard: str) -> Condition:
-    """What is there carries the yard's tag."""
+    """Return the condition that an existing resource has the yard's tag."""
     return {"StringEquals": {f"aws:ResourceTag/{Tag.YARD}": yard}}
 
 
 def to_be_tagged(yard: str, by: str | Sequence[str] = ()) -> Condition:
-    """What is asked for carries the yard's tag; `by`: the calls that may write it."""
+    """Return the condition that a new resource gets the yard's tag. `by`: the calls that may write it."""
     action = {"ec2:CreateAction": by} if by else {}
     return {"StringEquals": {f"aws:RequestTag/{Tag.YARD}": yard, **action}}
 
@@ -192,5 +191,5 @@ def ec2(resource: str) -> str:
 
 
 def ec2_unowned(resource: str) -> str:
-    """Images and snapshots have no account in their name."""
+    """Return the ARN of an image or snapshot, which names no account."""
     return f"arn:{cdk.Aws.PARTITION}:ec2:{cdk.Aws.REGION}::{resource}"

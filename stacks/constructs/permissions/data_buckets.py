@@ -1,4 +1,4 @@
-"""What may be done in buckets that are not the yard's: read. A sentence like those of the package."""
+"""Permissions in buckets of others: reading only."""
 
 import aws_cdk as cdk
 
@@ -7,11 +7,11 @@ from stacks.constructs.permissions.holder import Holder
 from trainyard.core.model.yard.data_buckets import DataBucket
 
 
-def read_data_buckets(role: Holder, *places: DataBucket) -> None:
-    """Objects of these buckets, or of folders of them, and their names."""
-    for place in places:
-        bucket = f"arn:{cdk.Aws.PARTITION}:s3:::{place.name}"
-        allow(role, ["s3:GetObject"], [f"{bucket}/{place.prefix}*"], because=PREFIX)
-        listed = {"StringLikeIfExists": {"s3:prefix": [f"{place.prefix}*"]}}
+def read_data_buckets(role: Holder, *buckets: DataBucket) -> None:
+    """Allow reading and listing objects in these buckets or folders."""
+    for each in buckets:
+        bucket = f"arn:{cdk.Aws.PARTITION}:s3:::{each.name}"
+        allow(role, ["s3:GetObject"], [f"{bucket}/{each.prefix}*"], because=PREFIX)
+        listed = {"StringLikeIfExists": {"s3:prefix": [f"{each.prefix}*"]}}
         allow(role, ["s3:ListBucket"], [bucket], listed)
-        kms.use_for_other_objects(role, place.key)
+        kms.use_for_other_objects(role, each.key)

@@ -1,4 +1,4 @@
-"""The permissions of a function: those of the sentences that it declares (`NEEDS`, lambdas/needs.py)."""
+"""Permissions of a function, from the sentences that it declares (`NEEDS`, lambdas/needs.py)."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -19,12 +19,12 @@ from stacks.constructs.permissions.holder import Condition
 from stacks.settings import YardSettings
 from trainyard.core.model.names import SERVICE_LINKED_ROLES
 
-BY_NAME = "Executions exist only later; the name binds them to this workflow of the yard."
+BY_NAME = "Executions exist only later; the name limits them to this workflow of the yard."
 
 
 @dataclass(frozen=True)
 class Launching:
-    """What a function launches hosts from, and the network that it launches them into."""
+    """The launch templates and the network of a function that launches hosts."""
 
     templates: HostTemplates
     network: list[str]
@@ -32,7 +32,7 @@ class Launching:
 
 @dataclass(frozen=True)
 class Granting:
-    """A role, and what of the yard it may use."""
+    """A role, and the parts of the yard that it may use."""
 
     role: iam.Role
     settings: YardSettings
@@ -125,9 +125,7 @@ class Granting:
             permissions.read_parameters(self.role, name, *(f"ssm:{call}" for call in calls))
 
     def _launch(self, images: Condition | None) -> None:
-        assert self.launching is not None, (
-            "a function that launches hosts is given what it launches them from"
-        )
+        assert self.launching is not None, "a function that launches hosts needs launch templates"
         launches.launch_hosts(
             self.role,
             template_ids=self.launching.templates.ids,

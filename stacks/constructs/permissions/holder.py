@@ -1,4 +1,4 @@
-"""Holders of permissions: a role, or the people that a policy is attached to."""
+"""Holders of permissions: a role, or a policy for users."""
 
 from typing import Any
 
@@ -7,14 +7,15 @@ from constructs import Construct
 
 
 class PeoplesPolicy(iam.ManagedPolicy):
-    """A policy that is filled as a role is; an account attaches it to its people."""
+    """A policy with the interface of a role, which an account attaches to its users."""
 
     def add_to_policy(self, statement: iam.PolicyStatement) -> None:
         self.add_statements(statement)
 
 
 class NarrowedRole(iam.Role):
-    """Taken by one function alone, which gives its credentials to others, each time narrowed by a session policy."""
+    """A role that only one function assumes. The function gives its credentials to others, each time narrowed by a
+    session policy."""
 
     def __init__(self, scope: Construct, name: str, *, description: str, taken_by: iam.Role) -> None:
         super().__init__(scope, name, assumed_by=iam.ArnPrincipal(taken_by.role_arn), description=description)

@@ -1,5 +1,4 @@
-"""Who may use the customer's key, for what, and through which service. Where a yard has none, AWS's own keys do, which
-ask for no permission."""
+"""Permissions for the customer's KMS key, by service. AWS's own keys, the default, need no permission."""
 
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ from stacks.constructs.permissions.holder import Condition, Holder
 
 READ = ("kms:Decrypt",)
 WRITE = ("kms:Decrypt", "kms:GenerateDataKey")
-"""Decrypt is for the parts of an upload, which S3 puts together
+"""S3 needs Decrypt to assemble the parts of an upload
 (docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html)."""
 WRITE_ROWS = (
     "kms:Decrypt",
@@ -32,12 +31,12 @@ VOLUMES = (
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 )
-"""Of whoever has a volume made of a snapshot, beside the grant that EC2 makes for the instance
+"""For callers that create a volume from a snapshot, in addition to EC2's grant for the instance
 (docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html)."""
 
 
 def key_of(scope: Construct, arn: str) -> kms.IKey | None:
-    """The key as constructs take it, once in a scope."""
+    """Return the key for constructs, once for a scope."""
     return kms.Key.from_key_arn(scope, "Key", arn) if arn else None
 
 
@@ -47,7 +46,7 @@ def use_for_objects(role: Holder, bucket: s3.IBucket, actions: Sequence[str]) ->
 
 
 def use_for_other_objects(role: Holder, key: str) -> None:
-    """To read what a key encrypts in a bucket that is not the yard's."""
+    """Allow reading what the key encrypts in a bucket of others."""
     if key:
         _allow(role, READ, key, _through("s3"))
 
@@ -64,13 +63,14 @@ def use_for_notices(role: Holder, key: str) -> None:
 
 
 def use_for_parameters(role: Holder, key: str) -> None:
-    """To read what is encrypted in Parameter Store."""
+    """Allow reading what the key encrypts in Parameter Store."""
     if key:
         _allow(role, READ, key, _through("ssm"))
 
 
 def use_for_volumes(role: Holder, key: str) -> None:
-    """What EC2 does with the key for who launches, starts or images hosts; the grant is for an instance alone."""
+    """Allow EC2 to use the key for a caller that launches, starts or images hosts. The grant is for an instance
+    only."""
     if key:
         _allow(role, VOLUMES, key, _through("ec2"))
         for_instance = _through("ec2") | {"Bool": {"kms:GrantIsForAWSResource": "true"}}

@@ -1,4 +1,4 @@
-"""Who may launch hosts: where they may come from, and what they may become. Sentences like those of permissions.py."""
+"""Permissions to launch hosts: from which templates, and with which properties."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from trainyard.core.model.instance_types import all_types
 
 
 def plan_launches(role: iam.Role) -> None:
-    """Quotas, prices, zones and images."""
+    """Allow reading quotas, prices, zones and images."""
     anywhere(
         role,
         "servicequotas:GetAWSDefaultServiceQuota",
@@ -32,7 +32,7 @@ def plan_launches(role: iam.Role) -> None:
         role,
         ["servicequotas:GetServiceQuota"],
         [f"arn:{cdk.Aws.PARTITION}:servicequotas:{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}:ec2/*"],
-        because="The quotas of EC2: which of them counts depends on the job's instance types.",
+        because="The quotas of EC2: the job's instance types decide which one applies.",
     )
 
 
@@ -45,13 +45,11 @@ def launch_hosts(
     yard: str,
     images: Condition | None = None,
 ) -> None:
-    """Launch from these templates, into this network, under this host role; what comes into being has the yard's tag,
-    a type of the catalogue, and metadata by token alone.
-
-    `images` narrows the images that may be started."""
+    """Allow launches from these templates, into this network, with this host role. New resources have the yard's
+    tag, a type of the catalogue, and metadata by token only. `images` narrows the images."""
     calls = ["ec2:CreateFleet", "ec2:RunInstances"]
     any_image = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
-    base = "A base image is whatever the parameter of its publisher names that day."
+    base = "The parameter of its publisher names the current base image."
     allow(role, calls, any_image, images, because=BY_TAG if images else base)
     templates = [ec2(f"launch-template/{each}") for each in template_ids]
     allow(role, calls, [*templates, *network])
@@ -71,7 +69,8 @@ def launch_hosts(
 
 
 def _as_hosts_are(condition: Condition) -> Condition:
-    """With metadata by token alone, and of a family of the catalogue: nobody launches what no job can ask for."""
+    """Return the condition with metadata by token only and a family of the catalogue, because no job can request
+    another."""
     by_token = {"ec2:MetadataHttpTokens": "required"}
     families = sorted({f"{name.partition('.')[0]}.*" for name in all_types()})
     return {

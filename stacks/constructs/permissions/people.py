@@ -1,4 +1,4 @@
-"""What people may see of a yard, and from where they send jobs. Sentences like those of the package."""
+"""Permissions of users: what they may see of a yard, and how they submit jobs."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
@@ -21,16 +21,16 @@ from stacks.constructs.permissions.holder import Holder
 from stacks.settings import YardSettings
 from trainyard.protocol import keys, sources
 
-BY_NAME = "Of this yard, by its name: executions, logs and versions come into being later."
+BY_NAME = "Executions, logs and versions exist only later; the name limits them to this yard."
 BY_PREFIX = "DescribeAlarms by a prefix is allowed on all alarms or on none."
 ALL_RUNS = ("train", "dev-host", "snapshot", "bake", "retire")
 READ = (keys.RUNS, keys.JOBS, keys.IMAGES, keys.PROGRAMS, keys.DATA)
 SENT = (keys.PROGRAMS, keys.DATA)
-"""What goes along with a job."""
+"""Folders for what a job file needs."""
 
 
 def look(who: Holder, settings: YardSettings, bucket: s3.IBucket, table: dynamodb.ITable) -> None:
-    """At runs, hosts, logs and figures."""
+    """Allow viewing runs, hosts, logs and figures."""
     yard = settings.yard
     anywhere(
         who,
@@ -70,7 +70,7 @@ def look(who: Holder, settings: YardSettings, bucket: s3.IBucket, table: dynamod
 
 
 def send_jobs(who: Holder, bucket: s3.IBucket, *jobs: str) -> None:
-    """Job files below `jobs`, which start runs, and what goes along with them."""
+    """Allow job files below `jobs`, which start runs, and the files that they need."""
     write_objects(who, bucket, *jobs, *SENT)
     give_up_uploads(who, bucket, *jobs, *SENT)
     delete_objects(who, bucket, *SENT)
@@ -82,7 +82,7 @@ def put_events(who: Holder, yard: str, *names: str) -> None:
 
 
 def stop_at_once(who: Holder, yard: str, *words: str) -> None:
-    """Executions of these workflows."""
+    """Allow stopping executions of these workflows."""
     allow(who, ["states:StopExecution"], [executions_of(who, yard, word) for word in words], because=BY_NAME)
 
 

@@ -1,4 +1,4 @@
-"""bake: the image that hosts start from."""
+"""The workflow bake: it makes the image that hosts start from."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
@@ -17,7 +17,7 @@ from stacks.workflows.bake.builder import Builder
 from stacks.workflows.release import Release
 from stacks.workflows.retire import Retire
 
-CUT_SHORT = "Its builder is ended; what it had not published is retired. Bake again."
+CUT_SHORT = "Its builder was terminated; its unpublished image is retired. Bake again."
 
 
 class Bake(Workflow):
@@ -36,7 +36,7 @@ class Bake(Workflow):
         super().__init__(scope, factory)
         self.install, self.test, self.generalize = (Document(self, word, yard=self.yard) for word in Step)
         self.software = packages.software_hash(*(text_of(word) for word in Step))
-        """Changes with what a bake installs, and with how."""
+        """Changes with the software that a bake installs, and with how."""
         self.function(admit, software_hash=self.software)
         self.function(plan, needs=plan.FOR_BUILDERS, subnet_ids=network.subnet_ids)
         launching = Launching(builder.templates, network.launch_arns)
@@ -49,8 +49,8 @@ class Bake(Workflow):
         self.machine = self.state_machine(timeout=cdk.Duration.days(3), others=shared, waits=True)
 
     def rules(self, queue: DeadLetterQueue) -> None:
-        """A bake that would change nothing ends at once."""
-        description = "A bake ended before its Conclude, or in it: no image of it is left, the next may begin"
+        """Start scheduled bakes. A bake that would change nothing ends at once."""
+        description = "A bake ended before or in its Conclude: remove its image, and allow the next bake"
         self._conclude_when_cut_short(queue, description, CUT_SHORT)
         if self.settings.bake_schedule:
             schedule(

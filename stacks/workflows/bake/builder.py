@@ -1,4 +1,4 @@
-"""What a host is that an image is made of, and what it may do."""
+"""The host of a bake: its template and its permissions."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ END_WITH_THE_LEASE = Path(__file__).with_name("builder.sh")
 
 
 class Builder(Construct):
-    """It installs `software`, and ends itself when its lease is over."""
+    """A host that installs `software`, and powers itself off at the end of its lease."""
 
     def __init__(
         self, scope: cdk.Stack, settings: YardSettings, network: NetworkStack, storage: StorageStack
@@ -33,7 +33,7 @@ class Builder(Construct):
             asset_hash=packages.asset_hash(software),
         )
         bucket = storage.bucket
-        role = HostRole(self, "Role", description="What the builder of an image may do")
+        role = HostRole(self, "Role", description="Permissions of the builder of an image")
         permissions.allow(
             role, ["s3:GetObject"], [self.software.bucket.arn_for_objects(self.software.s3_object_key)]
         )

@@ -1,4 +1,4 @@
-"""The workflow dev-host: launches one host from any image of the yard."""
+"""The workflow dev-host: it launches one host from any image of the yard."""
 
 import aws_cdk as cdk
 
@@ -14,7 +14,7 @@ CUT_SHORT = "Its host is ended."
 
 
 class DevHost(Workflow):
-    """Plan and Launch are functions of the train workflow."""
+    """The workflow. Its Plan and Launch are functions of the train workflow."""
 
     word = "dev-host"
 
@@ -36,5 +36,5 @@ class DevHost(Workflow):
         self.machine = self.state_machine(timeout=cdk.Duration.days(31), others=shared)
 
     def rules(self, queue: DeadLetterQueue) -> None:
-        description = "A dev-host execution ended before its Conclude: the summary says so"
+        description = "A dev-host execution ended before its Conclude: write its summary"
         self._conclude_when_cut_short(queue, description, CUT_SHORT)

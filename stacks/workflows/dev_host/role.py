@@ -1,4 +1,4 @@
-"""What is done on a dev host in its owner's name."""
+"""Permissions of a dev host in its owner's name."""
 
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
@@ -14,8 +14,8 @@ from trainyard.protocol import sources
 
 
 class DevHostRole(NarrowedRole):
-    """Look at all, send jobs, have runs save and stop: what users may, but for secrets, hosts and launches;
-    narrowed to the owner's name (lambdas/core/images/dev.py)."""
+    """A role with the permissions of users, except secrets, hosts and launches: viewing, submitting jobs, stopping
+    runs. Each session is limited to the owner's name (lambdas/core/images/dev.py)."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class DevHostRole(NarrowedRole):
         taken_by: iam.Role,
         s3_vpc: str | None,
     ) -> None:
-        description = "What is done on dev hosts of the yard in their owners' names"
+        description = "Permissions of dev hosts in their owners' names"
         super().__init__(scope, "DevHostRole", description=description, taken_by=taken_by)
         look(self, settings, bucket, table)
         send_jobs(self, bucket, submitter.FOLDER)

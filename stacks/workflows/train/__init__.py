@@ -1,4 +1,4 @@
-"""train: from a job file to a trained model."""
+"""The workflow train: from a job file to a trained model."""
 
 import aws_cdk as cdk
 
@@ -14,12 +14,12 @@ from stacks.workflows.release import Release
 from stacks.workflows.snapshot import Snapshot
 
 LONGEST_RUN = cdk.Duration.days(60)
-"""Above anything a job's limits allow: a run ends by its own rules, and this is for one that nothing ends."""
+"""Longer than any job's limits. A run ends by its own rules; this is for a run that nothing ends."""
 CUT_SHORT = "Its hosts are ended."
 
 
 class Train(Workflow):
-    """`plan` and `launch` are states of the dev-host workflow, too."""
+    """The workflow. Its `plan` and `launch` are states of the dev-host workflow, too."""
 
     word = "train"
 
@@ -45,5 +45,5 @@ class Train(Workflow):
         self.machine = self.state_machine(timeout=LONGEST_RUN, others=shared, waits=True)
 
     def rules(self, queue: DeadLetterQueue) -> None:
-        description = "An execution ended before its Conclude: the summary says so"
+        description = "An execution ended before its Conclude: write its summary"
         self._conclude_when_cut_short(queue, description, CUT_SHORT)

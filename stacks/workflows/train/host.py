@@ -1,4 +1,4 @@
-"""What a host is that trains, and what it may do."""
+"""Training hosts: their template and their permissions."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
@@ -21,7 +21,7 @@ LEFT = tuple(
     f"{folder(keys.ANY, keys.ANY)}{ITSELF}"
     for folder in (keys.words, keys.last_words, keys.leaving, keys.working)
 )
-"""Word that a host leaves of its own, in no other's name."""
+"""Reports that a host leaves in the bucket in its own name."""
 CREDENTIALS = f"{keys.CREDENTIALS}{ITSELF}"
 WRITTEN = (
     *(
@@ -32,13 +32,13 @@ WRITTEN = (
     ),
     keys.logs(keys.ANY, keys.ANY),
 )  # fmt: skip
-"""Where runs write. job.json, order.json, cluster.json, recipe.json, a bake's tests and all that the yard says of a run
-are in no such place."""
+"""Folders that runs write. job.json, order.json, cluster.json, recipe.json, a bake's tests and everything that the
+yard writes about a run are elsewhere."""
 
 
 class TrainingHost(Construct):
-    """One role for all hosts, which may speak for themselves and nothing else; the bucket they use by credentials of
-    their run (RunRole)."""
+    """The template and one role for all hosts, which may only send their own reports. Hosts use the bucket with the
+    credentials of their run (RunRole)."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class TrainingHost(Construct):
         bus: events.IEventBus,
     ) -> None:
         super().__init__(scope, "Host")
-        role, bucket = HostRole(self, "Role", description="What hosts of the yard may do"), storage.bucket
+        role, bucket = HostRole(self, "Role", description="Permissions of the yard's hosts"), storage.bucket
         permissions.write_objects(role, bucket, *LEFT)
         permissions.read_objects(role, bucket, CREDENTIALS)
         permissions.list_prefixes(role, bucket, CREDENTIALS)
@@ -76,7 +76,7 @@ class TrainingHost(Construct):
 
 
 class RunRole(NarrowedRole):
-    """What any run may do in the bucket and read of the yard's secrets; narrowed to one run
+    """The permissions of any run in the bucket and for the yard's secrets, limited to one run in each session
     (lambdas/core/run/bucket_access.py)."""
 
     def __init__(
@@ -88,7 +88,7 @@ class RunRole(NarrowedRole):
         taken_by: iam.Role,
         s3_vpc: str | None,
     ) -> None:
-        description = "What runs of the yard may do in its bucket"
+        description = "Permissions of runs in the yard's bucket"
         super().__init__(scope, "RunRole", description=description, taken_by=taken_by)
         permissions.read_objects(self, bucket, keys.PROGRAMS, keys.DATA, keys.RUNS)
         permissions.write_objects(self, bucket, *WRITTEN)
