@@ -1,4 +1,4 @@
-"""A synthesised assembly, read so that tests can speak of functions, roles and permissions."""
+"""A synthesized assembly, in terms of functions, roles and permissions."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ NAMED = {
     "AWS::SQS::Queue": ("QueueName", f"sqs:{HERE}:", "Arn"),
     "AWS::SNS::Topic": ("TopicName", f"sns:{HERE}:", ""),
 }
-"""Where a resource says its name, its ARN up to there, the attribute that is its ARN (none: what Ref gives)."""
+"""For each type: the property with the name, the beginning of the ARN, and the attribute that is the ARN (none:
+Ref)."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,12 @@ class Resource:
 
 @dataclass(frozen=True)
 class Permission:
-    """One action on one resource, as a role has it. `when` is the statement's condition."""
+    """One action on one resource, as a role has it."""
 
     action: str
     resource: str
     when: dict[str, Any]
+    """The condition of the statement."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class Assembly:
 
     @classmethod
     def read(cls, folder: Path) -> "Assembly":
-        """The templates, with what one imports replaced by what the other exports, and an ARN made of a name by a
-        reference to what has that name."""
+        """Read the templates. Imports are replaced by what the other stack exports, and ARNs made of names by
+        references."""
         templates = read_templates(folder)
         outputs = [each for template in templates.values() for each in template.get("Outputs", {}).values()]
         exports = {each["Export"]["Name"]: each["Value"] for each in outputs if "Export" in each}
@@ -52,7 +54,7 @@ class Assembly:
         return cls(folder, {name: _referred(template, named) for name, template in read.templates.items()})
 
     def named(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """ARN, as text, and reference of everything that the yard names."""
+        """Yield the ARN as text and the reference of everything that the yard names."""
         for kind, (key, service, attribute) in NAMED.items():
             for each in self.resources(kind):
                 name = each.properties[key]
@@ -69,14 +71,14 @@ class Assembly:
 
     @property
     def functions(self) -> dict[str, Resource]:
-        """By word: `train_launch`, `bake_launch` ... Several may be of one handler."""
+        """Return the functions by word: `train_launch`, `bake_launch`, ... Several may share a handler."""
         return {
             resource.properties["FunctionName"].partition("-")[2].replace("-", "_"): resource
             for resource in self.resources("AWS::Lambda::Function")
         }
 
     def module_of(self, function: str) -> str:
-        """The handler's module in `lambdas.workflows`: `train.launch` for both."""
+        """Return the handler's module in `lambdas.workflows`: `train.launch` for both."""
         handler: str = self.functions[function].properties["Handler"]
         return handler.removeprefix("lambdas.workflows.").removesuffix(".handler")
 
@@ -100,7 +102,7 @@ class Assembly:
         return [role.name for role in self.resources("AWS::IAM::Role")]
 
     def may(self, action: str) -> set[str]:
-        """The roles that may do it, without the hash at their names' end."""
+        """Return the roles with this permission, without the hash at the end of their names."""
         return {
             role[:-8]
             for role in self.roles
@@ -109,7 +111,7 @@ class Assembly:
 
 
 def permissions_in(statements: Iterable[dict[str, Any]]) -> Iterator[Permission]:
-    """What these allow, one by one."""
+    """Yield the permissions of these statements."""
     for statement in statements:
         if statement["Effect"] == "Allow":
             for action in as_list(statement["Action"]):
@@ -150,7 +152,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def text(value: Any) -> str:
-    """A template's value as one readable string: `{Name}` for a reference, `{Name.Arn}` for an attribute."""
+    """Return a template's value as a readable text: `{Name}` for a reference, `{Name.Arn}` for an attribute."""
     match value:
         case str():
             return value
@@ -167,7 +169,7 @@ def text(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same for a whole tree."""
+    """Return a whole tree with `text` for each value."""
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, dict) and not any(key == "Ref" or key.startswith("Fn::") for key in value):

@@ -1,4 +1,4 @@
-"""Conditions that permissions carry."""
+"""Conditions of permissions."""
 
 from tests.infrastructure.assembly import Assembly, Permission
 

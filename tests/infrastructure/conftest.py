@@ -1,4 +1,4 @@
-"""The yard as `cdk synth` makes it: once for all tests here, with the AWS Solutions rules on."""
+"""The yard from `cdk synth`, once for all tests here, with the AWS Solutions rules."""
 
 import json
 import os
@@ -28,7 +28,7 @@ OTHER_KEY = "arn:aws:kms:us-east-1:210987654321:key/11111111-de65-49d8-9234-021e
 
 
 def synthesise(folder: Path, context: Mapping[str, Any]) -> Assembly:
-    """Run app.py as `cdk` does. Fails with what it printed, findings of the rules included."""
+    """Run app.py as `cdk` does. Fail with its output, which includes findings of the rules."""
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -46,14 +46,14 @@ def synthesise(folder: Path, context: Mapping[str, Any]) -> Assembly:
 
 @pytest.fixture(scope="session")
 def yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """As shipped."""
+    """Return the yard with default settings."""
     return synthesise(tmp_path_factory.mktemp("yard"), {"zones": ZONES})
 
 
 @pytest.fixture(scope="session")
 def private_yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """A second one, with `-c yard=Other -c private=true -c disposable=true -c notify=someone`, which bakes nothing when
-    it is deployed."""
+    """Return a yard with `-c yard=Other -c private=true -c disposable=true -c notify=someone`, which bakes nothing
+    at its deployment."""
     context = {
         "yard": "Other",
         "private": True,
@@ -68,6 +68,6 @@ def private_yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 
 @pytest.fixture(scope="session")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """One whose every secret is under a customer's key; it reads other buckets, too."""
+    """Return a yard with a customer's key for every secret, which reads other buckets, too."""
     context = {"zones": ZONES, "kms_key": KEY, "data_buckets": f"corpus,shared/images/={OTHER_KEY}"}
     return synthesise(tmp_path_factory.mktemp("keyed"), context)

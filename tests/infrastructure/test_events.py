@@ -1,4 +1,4 @@
-"""Rules: which function every event goes to, and what becomes of those that could not be delivered."""
+"""Rules: the function for every event, and the queue for undeliverable events."""
 
 import json
 
@@ -19,7 +19,7 @@ def target(rule: Resource) -> str:
 
 
 def on_events(yard: Assembly) -> list[Resource]:
-    """The rules that events set off; the others go by the clock."""
+    """Return the rules for events; the others are schedules."""
     return [rule for rule in yard.resources("AWS::Events::Rule") if "EventPattern" in rule.properties]
 
 
@@ -139,7 +139,7 @@ def test_what_cleans_up_does_so_after_every_workflow_that_calls_it(
 
 
 def test_what_cleans_up_knows_whose_run_it_was(yard: Assembly) -> None:
-    """Executions of two workflows may have one name; only one of them has a run of it."""
+    """Executions of two workflows may share a name, and only one of them is the run."""
     for rule in on_events(yard):
         if rule.name[:-8].endswith(("Broken", "CutShort")):
             (only,) = rule.properties["Targets"]

@@ -1,4 +1,4 @@
-"""Functions get what they need: their settings, their packages, and no more."""
+"""Functions get exactly the settings and packages that they need."""
 
 import ast
 import importlib.util
@@ -26,7 +26,7 @@ OF_POWERTOOLS = "POWERTOOLS_SERVICE_NAME"
 
 
 def wanted_by(handler: str) -> set[str]:
-    """The environment variables of the settings that the handler's module reads."""
+    """Return the environment variables of the settings that the handler's module reads."""
     module = importlib.import_module(f"lambdas.workflows.{handler}")
     read = re.findall(r"environment\.read\((\w+)\)", Path(str(module.__file__)).read_text())
     return {field.upper() for name in read for field in getattr(module, name).fields()} - BY_LAMBDA_ITSELF
@@ -56,7 +56,7 @@ def test_whoever_sends_notices_sends_them_to_the_yards_topic(yard: Assembly) -> 
 
 @pytest.fixture(scope="module")
 def asset_and_layer(yard: Assembly) -> tuple[Path, Path]:
-    """What is uploaded, found by the names that the templates give it."""
+    """Return the uploads, found by their names in the templates."""
     (listed,) = yard.folder.glob("*Training*.assets.json")
     assets = json.loads(listed.read_text())["files"]
     folders = {
@@ -74,8 +74,8 @@ def asset_and_layer(yard: Assembly) -> tuple[Path, Path]:
 
 
 def run_alone(asset_and_layer: tuple[Path, Path], program: str) -> str:
-    """What it prints in an interpreter without site-packages, working folder or environment: what asset and layer lack
-    is missing."""
+    """Return the output of a program in an interpreter without site-packages, working folder or environment, so that
+    packages which asset and layer lack are missing."""
     program = f"import sys; sys.path[:0] = {list(map(str, asset_and_layer))!r}; {program}"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", program], env={}, capture_output=True, text=True, check=False
@@ -98,12 +98,12 @@ for name in {handlers!r}:
         os._exit(0)
     os.wait()
 """
-"""boto3, which every handler imports, and then each handler in a fork of its own."""
+"""A program that imports boto3, as every handler does, then each handler in its own fork."""
 
 
 @pytest.fixture(scope="module")
 def imported(asset_and_layer: tuple[Path, Path]) -> dict[str, str]:
-    """By handler how many modules there are then, or its error; first of all boto3's, by its path."""
+    """Return for each handler the number of imported modules, or its error; first that of boto3, by its path."""
     program = f"exec({IMPORTED.format(handlers=HANDLERS)!r})"
     lines = run_alone(asset_and_layer, program).splitlines()
     return {name: said for name, _, said in (line.partition(" ") for line in lines)}
@@ -113,7 +113,7 @@ def imported(asset_and_layer: tuple[Path, Path]) -> dict[str, str]:
 def test_a_handler_imports_with_nothing_but_its_asset_and_its_layer(
     asset_and_layer: tuple[Path, Path], imported: dict[str, str], handler: str
 ) -> None:
-    """And a cold start imports half as many modules again as boto3 does, at most: `make bench` has the seconds."""
+    """A cold start imports at most 1.5 times the modules of boto3. `make bench` measures the seconds."""
     _, layer = asset_and_layer
     boto3, of_boto3 = next(iter(imported.items()))
     assert boto3.startswith(str(layer))
@@ -123,7 +123,7 @@ def test_a_handler_imports_with_nothing_but_its_asset_and_its_layer(
 
 def test_the_asset_holds_the_functions_and_nothing_else(asset_and_layer: tuple[Path, Path]) -> None:
     asset, _ = asset_and_layer
-    """And what they share with hosts and people."""
+    """The asset also contains the code that functions share with hosts and client."""
     assert sorted(path.name for path in asset.iterdir()) == ["lambdas", "trainyard"]
     assert sorted(path.name for path in (asset / "trainyard").iterdir()) == [
         "__init__.py",

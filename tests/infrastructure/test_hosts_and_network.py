@@ -1,4 +1,4 @@
-"""What a host is, and who can reach it."""
+"""Hosts, and access to them."""
 
 import base64
 import json
@@ -106,7 +106,7 @@ def test_hosts_start_from_whatever_the_parameter_names_at_that_moment(yard: Asse
 
 
 def test_nobody_outside_the_yards_hosts_can_open_a_connection_to_one(yard: Assembly) -> None:
-    """The one rule lets members of a gang talk to each other: its source is the hosts' own group."""
+    """The only rule allows members of a gang to connect to each other: its source is the hosts' own group."""
     for group in yard.resources("AWS::EC2::SecurityGroup"):
         assert "SecurityGroupIngress" not in group.properties, group.name
     (rule,) = yard.resources("AWS::EC2::SecurityGroupIngress")
@@ -133,7 +133,7 @@ def test_there_is_one_subnet_in_each_of_three_zones(which: str, request: pytest.
 
 
 def network(monkeypatch: pytest.MonkeyPatch, region: str | None, **context: object) -> Template:
-    """The network's stack alone, as the command `cdk` has it made for an account; without a region for nobody's."""
+    """Return the network stack, as the command `cdk` makes it for an account; without a region for an unknown one."""
     for name, value in (("ACCOUNT", "123456789012"), ("REGION", region or "")):
         monkeypatch.setenv(f"CDK_DEFAULT_{name}", value)
     app = cdk.App(context=context)
@@ -175,7 +175,7 @@ def test_until_ec2_is_asked_there_are_the_two_zones_that_every_region_has(
 
 @pytest.mark.parametrize("which", ["yard", "private_yard"])
 def test_no_template_says_aws_where_the_partition_belongs(which: str, request: pytest.FixtureRequest) -> None:
-    """Managed policies and state machines included: the same templates are for GovCloud and China."""
+    """This includes managed policies and state machines: the same templates are for GovCloud and China."""
     assembly: Assembly = request.getfixturevalue(which)
     assert [name for name, each in assembly.templates.items() if "arn:aws:" in json.dumps(each)] == []
 

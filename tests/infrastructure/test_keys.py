@@ -1,4 +1,4 @@
-"""A yard under a customer's KMS key: all that it keeps, and each role with the key for what it does and no more."""
+"""A yard with a customer's KMS key: everything is encrypted with it, and each role may use it only for its tasks."""
 
 import json
 import subprocess
@@ -69,7 +69,7 @@ def keys_of(keyed: Assembly, role: str, service: str) -> set[str]:
 
 
 def own(keyed: Assembly, role: str) -> list[Permission]:
-    """What it may do in the yard's bucket and table: assets of the CDK lie elsewhere."""
+    """Return the role's permissions in the yard's bucket and table. Assets of the CDK are elsewhere."""
     return [each for each in keyed.permissions(role) if "cdk-" not in each.resource]
 
 

@@ -1,4 +1,4 @@
-"""What is uploaded is the same bytes from every machine: a deploy from another one updates nothing by itself."""
+"""Uploads are the same bytes from every machine, so a deployment from another one updates nothing by itself."""
 
 import hashlib
 import io
@@ -25,7 +25,7 @@ def umask() -> Iterator[None]:
 
 
 def zipped(folder: Path) -> str:
-    """SHA-256 of a zip of it: of every name, time, mode and byte."""
+    """Return the SHA-256 of a zip of the folder: of every name, time, mode and byte."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for path in sorted(folder.rglob("*")):
@@ -38,7 +38,7 @@ def names_in(folder: Path) -> set[str]:
 
 
 def test_uv_and_pip_make_the_same_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: None) -> None:
-    """On two machines that differ in what else a machine has to do with it, too."""
+    """Two machines with different umasks and caches make the same layer, too."""
     uv = shutil.which("uv", path=str(packages.ROOT / ".venv/bin")) or shutil.which("uv")
     assert uv
     made = []
@@ -58,7 +58,7 @@ def test_uv_and_pip_make_the_same_layer(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def in_a_copy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a layer is made of."""
+    """Copy the sources of a layer."""
     source, root = Path(packages.__file__), packages.ROOT
     names = ("requirements/lambda.txt", "requirements/locks/lambda.txt", str(source.relative_to(root)))
     for name in names:
@@ -104,8 +104,8 @@ def test_a_clone_made_under_another_umask_uploads_the_same(
 
 
 def test_every_upload_is_called_by_its_content(yard: Assembly) -> None:
-    """CDK remembers its own fingerprints by inode, time and size, and all files of ours have one time: an edit that
-    kept a file's size would deploy what was there before."""
+    """CDK caches its own fingerprints by inode, time and size, and all our files have one time, so an edit of equal
+    size would deploy the old file."""
     uploads = [
         asset["source"]["path"]
         for listed in yard.folder.glob("*.assets.json")

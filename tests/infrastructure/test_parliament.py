@@ -1,4 +1,4 @@
-"""What parliament finds in the yard's policies: nothing that another statement does not answer."""
+"""Parliament finds nothing in the yard's policies that no other statement settles."""
 
 import importlib
 import json
@@ -29,18 +29,18 @@ EXAMPLES = {
 }
 PSEUDO = {"AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT}
 SPLIT = "RESOURCE_MISMATCH"
-"""An action that takes several kinds of resources, in a statement with some of them: the others have conditions of
-their own."""
+"""The finding for an action with several kinds of resources in a statement with some of them. Other statements have
+the others."""
 
 NOT_MEANT = {
     "mapRun": "no workflow of the yard has a distributed map",
     "express": "every workflow of the yard is a standard one",
 }
-"""Kinds of resources that an action may take, too, with why there are none."""
+"""Kinds of resources that an action may take and the yard never uses; each with the reason."""
 
 
 def policies(yard: Assembly) -> Iterator[tuple[str, str]]:
-    """Name and text of each, with examples in place of what is to be made."""
+    """Yield name and text of each policy, with examples for unknown values."""
     for kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
         for policy in yard.resources(kind):
             yield policy.name, _completed(json.dumps(plain(policy.properties["PolicyDocument"])), yard)
@@ -56,7 +56,7 @@ def _completed(text: str, yard: Assembly) -> str:
 
 @pytest.fixture
 def parliament() -> Any:
-    """Its command says the same, but writes a log under one name for all users of the machine."""
+    """Return parliament as a module, because its command writes a log under one name for all users of the machine."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its own age
         return importlib.import_module("parliament")
@@ -79,7 +79,7 @@ def test_parliament_finds_nothing_in_any_policy(
 
 
 def findings(parliament: Any, text: str) -> list[Any]:
-    """Those of its own severities "low" and above, as its command shows them."""
+    """Return the findings of severity "low" and above, as the command shows them."""
     found = map(parliament.enhance_finding, parliament.analyze_policy_string(text).findings)
     return [each for each in found if each.severity not in ("MUTE", "INFO")]
 

@@ -1,4 +1,4 @@
-"""Patrol: every minute, with no more than it needs, and only on hosts of this yard."""
+"""Patrol runs every minute with minimal permissions, and acts only on hosts of this yard."""
 
 import json
 from typing import Any
@@ -69,7 +69,7 @@ def test_the_only_tag_it_writes_is_its_verdict(yard: Assembly) -> None:
 
 
 def on(permissions: list[Permission]) -> list[str]:
-    """The construct of each resource: `{TrainWorkflow85DB31D5}` or `{SignalFunction04A24701.Arn}`."""
+    """Return the construct of each resource: `{TrainWorkflow85DB31D5}` or `{SignalFunction04A24701.Arn}`."""
     names = [permission.resource.strip("{}").removesuffix(".Arn") for permission in permissions]
     return sorted(name[:-8].removesuffix("Function").removesuffix("Workflow") for name in names)
 
@@ -92,7 +92,7 @@ def test_the_function_is_given_the_yards_policy(yard: Assembly) -> None:
 
 
 class Context:
-    """What a construct's node knows."""
+    """The context of a construct's node."""
 
     def __init__(self, **context: Any) -> None:
         self.node = self

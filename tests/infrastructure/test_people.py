@@ -1,4 +1,4 @@
-"""What the policies for people allow: docs/permissions.md says it, and it is so."""
+"""The policies for users allow exactly what docs/permissions.md lists."""
 
 import json
 import re
@@ -19,11 +19,12 @@ PEOPLE = ("viewer", "user", "operator")
 YARD = "trainyard"
 SPEAKS_FOR_ITSELF = sources.only_from("trainyard.people/${aws:username}", "trainyard.people/${aws:userid}")
 MOST_CHARACTERS = 6144
-"""Of a managed policy, without white space."""
+"""The limit of a managed policy, without white space."""
 
 
 def permissions(yard: Assembly, who: str) -> list[Permission]:
-    """As `trainyard yard grant` attaches policies: a user sits at dev hosts, and an operator is a user, too."""
+    """Return the permissions that `trainyard yard grant` attaches: users also work on dev hosts, and operators are
+    users, too."""
     attached = Level(who).policies
     return [each for policy in attached for each in permissions_in(document(yard, policy)["Statement"])]
 
@@ -36,7 +37,7 @@ def document(yard: Assembly, who: str) -> dict[str, Any]:
 
 
 def rows() -> list[tuple[set[str], set[str]]]:
-    """Of the page's table: who may, and by what."""
+    """Return the rows of the page's table: who may, and by which permission."""
     lines = [line.split("|")[1:-1] for line in PAGE.read_text().splitlines() if line.startswith("| ")]
     return [
         (
@@ -87,7 +88,8 @@ def test_only_an_operator_is_root_on_hosts_that_are_not_his_own(yard: Assembly, 
 
 
 def check_is_about_own_dev_hosts(each: Permission) -> None:
-    """Of the yard, by the tag of the owner, and a dev host: a run's hosts have its submitter in that tag, too."""
+    """Check the tags of the yard, of the owner, and of a dev host, because hosts of a run also have its submitter in
+    the owner's tag."""
     by = "ssm:resourceTag" if each.action.startswith("ssm:") else "aws:ResourceTag"
     assert each.when["StringEquals"] == {
         f"{by}/trainyard:yard": YARD,
@@ -181,7 +183,7 @@ def test_sessions_are_resumed_and_ended_by_their_owner_alone(yard: Assembly) -> 
 
 @pytest.mark.parametrize("who", [*PEOPLE, "dev"])
 def test_a_policy_is_no_longer_than_iam_takes(keyed: Assembly, who: str) -> None:
-    """With a key of the customer's, which takes more words, in the region with the longest names."""
+    """Policies with a customer's key, which are longer, in the region with the longest names."""
     text = json.dumps(plain(document(keyed, who)), separators=(",", ":"))
     for placeholder, value in (
         ("Partition", "aws-us-gov"),

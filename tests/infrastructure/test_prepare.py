@@ -1,4 +1,4 @@
-"""What must happen once happens in the deployment: after all that a bake needs, and again only when that changes."""
+"""Prepare runs in the deployment after everything that a bake needs, and again only after a change."""
 
 import aws_cdk as cdk
 import pytest

@@ -1,4 +1,4 @@
-"""What may delete images: one function, by the yard's tag, every day."""
+"""Only one function may delete images, by the yard's tag, every day."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The documentation as a site: it builds without a warning, and nothing of it comes from elsewhere."""
+"""The documentation as a site: it builds without a warning, and loads nothing from elsewhere."""
 
 import hashlib
 import json
@@ -15,9 +15,9 @@ from scripts import llms
 
 ROOT = Path(__file__).resolve().parents[2]
 FETCHED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "video": "src"}
-"""What a browser fetches without being asked to, and by which attribute."""
+"""Elements that a browser loads by itself, with the attribute."""
 SHIM = "e8e412dbcfea9b7e31b5ffa288d7b6035915e714c542f4176a0cdbe262fc9609"
-"""Of iframe-worker 1.0.4."""
+"""The SHA-256 of iframe-worker 1.0.4."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Fetched(HTMLParser):
-    """What a page fetches by itself."""
+    """Resources that a page loads by itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,8 +72,8 @@ def test_editors_find_the_schemas_at_the_root(site: Path) -> None:
 
 
 def test_search_finds_a_task_also_in_a_site_that_is_read_from_a_disk(site: Path) -> None:
-    """There a page may neither fetch the index nor start a worker: the plugin `offline` brings the one as a script, and
-    the shim, unchanged as npm has it, stands in for the other."""
+    """From a disk, a page may neither load the index nor start a worker. The plugin `offline` provides the index as
+    a script, and the unchanged shim of npm replaces the worker."""
     found = json.loads((site / "search" / "search_index.js").read_text().removeprefix("var __index = "))[
         "docs"
     ]

@@ -1,4 +1,4 @@
-"""What outlives everything else."""
+"""Storage outlives everything else."""
 
 from tests.infrastructure.assembly import Assembly, Resource
 from trainyard.core.model.names import LISTED

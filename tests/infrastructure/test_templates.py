@@ -1,4 +1,4 @@
-"""The templates as a whole: what is promised by name, what runs on hosts, what wakes an operator."""
+"""The templates as a whole: promises by name, SSM documents, and alarms."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ WORKFLOWS = ("train", "bake", "snapshot", "dev-host")
 
 
 def lint(files: Iterable[Path]) -> str:
-    """What cfn-lint has to say of these templates."""
+    """Return the findings of cfn-lint in these templates."""
     command = [str(Path(sys.executable).parent / "cfn-lint"), *map(str, files)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert bool(done.stdout) == bool(done.returncode), done.stderr
@@ -38,8 +38,8 @@ def test_cfn_lint_has_nothing_to_say(which: str, request: pytest.FixtureRequest)
 
 
 def with_numbers(template: Mapping[str, Any]) -> dict[str, Any]:
-    """Its state machines alone, with a number wherever a document reckons one: cfn-lint's schema of the language wants
-    one, so that the templates' own machines are looked at without it."""
+    """Return the template with its state machines only, and a number in place of each JSONata expression, because
+    cfn-lint's schema wants one. The templates' own machines are checked otherwise."""
     machines = {
         name: {"Type": each["Type"], "Properties": {**each["Properties"]}}
         for name, each in template["Resources"].items()
@@ -103,8 +103,8 @@ NEVER_REPLACED = {
     ("AWS::EC2::Subnet", "Ref"): {"AvailabilityZone", "CidrBlock", "VpcId"},
     ("AWS::EC2::SecurityGroup", "GroupId"): {"GroupDescription", "VpcId"},
 }
-"""What an export may be: AWS made up its name, and it stays until it is replaced. Beside each: those of its properties
-whose change would replace it."""
+"""Allowed exports: AWS chose the name, which stays until a replacement. Beside each, the properties whose change
+would replace the resource."""
 AS_DEPLOYED = {
     "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
     "AttributeDefinitions": [
@@ -112,7 +112,7 @@ AS_DEPLOYED = {
     ],
     "GroupDescription": "Hosts of the yard: no access from outside",
 }
-"""Living yards have these: with another value their next update is refused."""
+"""Deployed yards have these values: the next update with another value would be refused."""
 REPLACING = {
     "BucketName",
     "TableName",
@@ -121,12 +121,12 @@ REPLACING = {
     "OutpostArn",
     "ImportSourceSpecification",
 }
-"""More such properties, which none of them has."""
+"""Further properties of this kind that no resource sets."""
 
 
 @pytest.mark.parametrize("which", ["yard", "private_yard"])
 def test_no_update_changes_an_export(which: str, request: pytest.FixtureRequest) -> None:
-    """CloudFormation refuses an update that changes or removes an export in use. So they are few, and of what stays."""
+    """CloudFormation refuses an update that changes or removes an export in use, so exports are few and permanent."""
     assembly: Assembly = request.getfixturevalue(which)
     exported = [
         (stack, output["Value"])
@@ -148,7 +148,7 @@ def test_no_update_changes_an_export(which: str, request: pytest.FixtureRequest)
 
 @pytest.mark.parametrize("which", ["yard", "private_yard"])
 def test_what_is_spoken_of_by_its_name_is_there(which: str, request: pytest.FixtureRequest) -> None:
-    """No reference holds these."""
+    """References by name are not checked by CloudFormation."""
     assembly: Assembly = request.getfixturevalue(which)
     arn = r"arn:\{AWS::Partition\}:(?:lambda|states|sqs|sns):\{AWS::Region\}:\{AWS::AccountId\}:[\w:-]+"
     spoken = {each for whole in joined(assembly.templates) for each in re.findall(arn, whole)}
@@ -158,7 +158,7 @@ def test_what_is_spoken_of_by_its_name_is_there(which: str, request: pytest.Fixt
 
 
 def joined(value: Any) -> Iterator[str]:
-    """Every joined text in a tree."""
+    """Yield every joined text in a tree."""
     match value:
         case {"Fn::Join": _}:
             yield text(value)
@@ -280,7 +280,7 @@ OF_LAMBDA = [
     },
 ]
 OF_A_DENIAL = {"ErrorEquals": ["AccessDenied"], "IntervalSeconds": 15, "MaxAttempts": 2, "BackoffRate": 2}
-"""A permission may be missing for the seconds in which IAM applies a change; a token fails with what a host met."""
+"""A permission may be missing for seconds while IAM applies a change; a token fails with the error of a host."""
 OF_ITS_OWN = {
     ("train", "Generalize"): ("NotRegistered", 5, 12),
     ("bake", "Install"): ("NotRegistered", 5, 120),
@@ -362,7 +362,7 @@ def test_a_document_is_a_script_that_a_shell_understands(word: str) -> None:
 
 
 def test_a_persons_command_reaches_the_hosts_shell_as_letters_and_digits(yard: Assembly) -> None:
-    """It is pasted into a command line, as in any document for sessions: so it comes as base64."""
+    """The command is pasted into a command line, as in any session document, so it arrives as base64."""
     found = document(yard, "command")
     assert (found["DocumentType"], found["UpdateMethod"]) == ("Session", "NewVersion")
     pattern = found["Content"]["parameters"]["command"]["allowedPattern"]
@@ -378,7 +378,7 @@ def test_a_persons_command_reaches_the_hosts_shell_as_letters_and_digits(yard: A
 
 
 def test_the_parameters_that_functions_send_are_the_documents_own(yard: Assembly) -> None:
-    """SendCommand refuses a parameter that the document does not know: the words must be the same."""
+    """SendCommand refuses an unknown parameter, so the names must match."""
     sent = {
         "start": {"Run", "Attempt"},
         "stop": {"Run", "Attempt"},

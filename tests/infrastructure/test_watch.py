@@ -1,4 +1,4 @@
-"""What an operator hears and sees, and what that costs while nothing runs."""
+"""Alarms and the dashboard, and their cost while nothing runs."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def test_the_alarm_of_a_stopped_execution_says_what_a_rule_does_with_its_hosts(y
 
 
 def test_an_alarm_watches_one_plain_metric_which_is_told(yard: Assembly) -> None:
-    """More than one, in metric math, is billed as so many alarms."""
+    """An alarm on metric math is billed for each metric."""
     machines = {f"{{{each.name}}}" for each in yard.resources("AWS::StepFunctions::StateMachine")}
     for alarm in yard.resources("AWS::CloudWatch::Alarm"):
         given = alarm.properties
@@ -72,8 +72,8 @@ def test_an_alarm_watches_one_plain_metric_which_is_told(yard: Assembly) -> None
 
 
 def test_a_function_that_crashes_is_heard_of_by_its_caller(yard: Assembly) -> None:
-    """No code of ours runs then, so no metric of ours is told: the execution fails, or the event becomes a dead letter,
-    or patrol is missed, or the deployment fails. Nobody else calls a function."""
+    """After a crash our code reports no metric: the execution fails, the event becomes a dead letter, patrol is
+    missing, or the deployment fails. Nothing else calls a function."""
     called = {
         name
         for machine in yard.resources("AWS::StepFunctions::StateMachine")

@@ -78,7 +78,7 @@ def ended_run(
     hosts: Iterable[HostRow] = (),
     **row: Any,
 ) -> EndedRun:
-    """A run that ended so many seconds after noon; of one without any `row` Admit could not write it."""
+    """A run that ended this many seconds after noon; of one without any `row` Admit could not write it."""
     usual: dict[str, Any] = {
         "kind": "train",
         "state": "Train",

@@ -1,4 +1,4 @@
-"""What only the bucket can show is a fault of the job too."""
+"""Faults of a job that only the bucket shows."""
 # ruff: noqa: E501 - one row, one sentence, one line
 
 import gzip

@@ -11,7 +11,7 @@ from trainyard.values.lazy import dataclass
 
 
 def fresh() -> tuple[Any, Any]:
-    """A class and one below it, of which nobody has asked anything yet."""
+    """A class and a subclass before their first use."""
 
     @dataclass(frozen=True, order=True)
     class Point:

@@ -1,4 +1,4 @@
-"""What is handed from one part to another is read whole, or refused with every key that is wrong."""
+"""Models are read whole, or refused with every wrong key."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -45,10 +45,10 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("half a count", {"inner": {"count": 1.5}}, "inner.count: found 1.5, expected int"),
     ("an infinite count", {"inner": {"count": float("inf")}}, "inner.count: found inf"),
     ("a share in words", {"inner": {"count": 1, "share": "x"}}, "inner.share: found 'x', expected float"),
-    ("a word that nobody knows", {"word": "three"}, "word: found 'three', expected one of one, two"),
+    ("an unknown word", {"word": "three"}, "word: found 'three', expected one of one, two"),
     ("one of a list", {"lost": ["i-1", 2]}, "lost[1]: found 2, expected str"),
     ("no list", {"lost": "i-1"}, "lost: found 'i-1', expected tuple"),
-    ("a key that is no name of Python's", {"instance-id": 7}, "instance-id: found 7, expected str"),
+    ("a key that is not a Python name", {"instance-id": 7}, "instance-id: found 7, expected str"),
     ("a count is no flag", {"sure": 1}, "sure: found 1, expected bool"),
 ]
 

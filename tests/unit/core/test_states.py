@@ -1,4 +1,4 @@
-"""The words in which users read states."""
+"""The words of users for states."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What an image cannot work on, and why; one row, one rule."""
+"""Types that an image cannot use, with reasons; one row, one rule."""
 # ruff: noqa: E501 - one row, one sentence, one line
 
 from dataclasses import replace
@@ -76,7 +76,7 @@ RULES = [
         "for which TensorFlow 2.21.0 of the image is not built",
     ),
     (
-        "the same where nobody knows the driver",
+        "the same with an unknown driver",
         "g7e.2xlarge",
         Software("x86_64", tensorflow="2.20.0"),
         "CUDA_ERROR_INVALID_PTX",
@@ -88,7 +88,7 @@ RULES = [
         None,
     ),
     (
-        "Blackwell with a release nobody has tried",
+        "Blackwell with an untested release",
         "p6-b200.48xlarge",
         replace(BAKED, tensorflow="2.23.0"),
         None,
@@ -121,9 +121,9 @@ RULES = [
         "The type's processors are x86_64, the image is for arm64.",
     ),
     ("an arm64 type, an arm64 image", "g5g.xlarge", replace(BAKED, architecture="arm64"), None),
-    ("an image whose architecture nobody knows", "g5g.xlarge", replace(BAKED, architecture=None), None),
+    ("an image of unknown architecture", "g5g.xlarge", replace(BAKED, architecture=None), None),
     (
-        "a type without a GPU: its processors alone count",
+        "a type without a GPU: only its processors count",
         "m7i.xlarge",
         replace(BAKED, driver="1.0", cuda="13.0"),
         None,

@@ -1,4 +1,4 @@
-"""What a run cost, and what its summary says."""
+"""The cost of a run, and its summary."""
 # ruff: noqa: E501 - one row, one sentence, one line
 
 import json
@@ -235,7 +235,7 @@ RESUMES: list[tuple[str, list[dict[str, Any]], list[int], int | None, bool | Non
     ("a program that does not say what it restored", [restart(0, 125), restart(120)], [120], 5, None),
     ("resumed at the step reported", [restart(0, 120), restart(120, resumed=WHOLE)], [120], 0, True),
     ("resumed later than anybody reported", [restart(0, 110), restart(120, resumed=WHOLE)], [120], 0, True),
-    ("of a program that tells no steps nobody knows", [restart(saved=NOON), restart(3)], [3], None, None),
+    ("a program without steps has an unknown step", [restart(saved=NOON), restart(3)], [3], None, None),
     ("several", [restart(0, 130), restart(120, 205, resumed=WHOLE), restart(200, resumed={"step": 200, "verified": True})], [120, 200], 15, True),
     ("one of several was damaged", [restart(0, 130), restart(120, 205, resumed=DAMAGED), restart(200, resumed={"step": 200, "verified": True})], [120, 200], 15, False),
     ("one of several did not say", [restart(0, 130), restart(120, 205), restart(200, resumed={"step": 200, "verified": True})], [120, 200], 15, None),

@@ -72,8 +72,8 @@ TABLE = [
     # sentence, candidates, refusals, now, what follows
     ("at first the first candidate", [A, B], [], 0, (Try, 0, 0)),
     ("a full pool makes room for the next", [A, B], [no(0)], 1, (Try, 1, 0)),
-    ("throttling is no reason to ask the same again", [A, B], [no(0, kind=K.THROTTLED)], 1, (Try, 1, 0)),
-    ("an unsupported pool is out, the round goes on", [A, B], [no(0, kind=K.UNSUPPORTED)], 1, (Try, 1, 0)),
+    ("after throttling the next candidate is tried", [A, B], [no(0, kind=K.THROTTLED)], 1, (Try, 1, 0)),
+    ("an unsupported pool is excluded, the round continues", [A, B], [no(0, kind=K.UNSUPPORTED)], 1, (Try, 1, 0)),
     ("a full quota excludes every pool that needs as much of it", [A, B, C, D], [no(0, kind=K.QUOTA)], 1, (Try, 3, 0)),
     ("a full quota leaves smaller types a chance", [BIG, A], [no(0, kind=K.QUOTA)], 1, (Try, 1, 0)),
     ("a full quota of the CPU hosts excludes what needs as much of it", [S, S_NO_LESS, S_LESS], [no(0, kind=K.QUOTA, gang=Gang.CPU)], 1, (Try, 2, 0)),
@@ -89,7 +89,7 @@ TABLE = [
     ("where all quotas are full the loop waits", [A, B], [no(0, kind=K.QUOTA)], 1, (TryLater, 29)),
     ("a full quota is asked for again in the next round", [A, B], [no(0, kind=K.QUOTA)], 30, (Try, 0, 1)),
     ("quotas that stay full end the search with patience", [A, B], [no(0, kind=K.QUOTA), no(0, 1, kind=K.QUOTA, at=3600)], 3601, (GiveUp, "QuotaExceeded")),
-    ("of a quota that nobody knows the first refusal is the last", [P6], [no(0, kind=K.QUOTA)], 1, (GiveUp, "QuotaExceeded")),
+    ("the first refusal for an unknown quota is the last", [P6], [no(0, kind=K.QUOTA)], 1, (GiveUp, "QuotaExceeded")),
     ("and says nothing of other pools", [P6, P6_B], [no(0, kind=K.QUOTA)], 1, (Try, 1, 0)),
     ("all unsupported ends the search", [A], [no(0, kind=K.UNSUPPORTED)], 1, (GiveUp, "NoCapacity")),
     ("a missing permission ends it at once", [A, B], [no(0, kind=K.ACCESS)], 1, (GiveUp, "AccessDenied")),
@@ -116,7 +116,7 @@ def test_what_follows(
         case GiveUp(error=error):
             assert (GiveUp, error) == expected
         case RetireFirst():
-            pytest.fail("nobody survives here")
+            pytest.fail("no host remains here")
     assert found.reason
 
 
@@ -225,7 +225,7 @@ BY_SPEED = [
     ("where fewer workers fit there is a request of its own", [A, replace(B, workers=2), C], [], 0, ((0, 2), 0)),
     ("and for disks that are fetched at another rate", [A, replace(B, initialization_rate=300), C], [], 0, ((0, 2), 0)),
     ("what a full quota excludes is not named", [A, BIG, C, D], [no(1, kind=K.QUOTA), no(3)], 1, ((0, 2), 0)),
-    ("the pool of survivors alone", [A, B, C], [], 0, ((1,), 0)),
+    ("only the pool of the remaining hosts", [A, B, C], [], 0, ((1,), 0)),
     ("one that has no room beside it is not asked again, in the name of another", [A, B, C], [no(2, batch=0, gang=Gang.CPU)], 1, ((1, 0), 0)),
     ("and the last one left waits for the next round", [A, B], [no(1, batch=0, gang=Gang.CPU)], 31, ((0, 1), 1)),
 ]  # fmt: skip

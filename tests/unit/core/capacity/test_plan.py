@@ -1,4 +1,4 @@
-"""What is asked of a pool: the hosts that each gang lacks."""
+"""Launch requests for a pool: the hosts that each gang lacks."""
 # ruff: noqa: E501 - one row, one sentence, one line
 
 import pytest

@@ -1,4 +1,4 @@
-"""What a yard promises to a run: the most that its job may cost, and what is left of that."""
+"""The promise of a yard to a run: the most that its job may cost, and what is left of that."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Every refusal of EC2 has a rank and a code, and the pauses between tries are those of the docs."""
+"""Every refusal of EC2 has a rank and a code, and the pauses are as documented."""
 
 from lambdas.aws.clients import THROTTLED
 from lambdas.aws.ec2 import fleet

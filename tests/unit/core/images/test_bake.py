@@ -95,7 +95,7 @@ AFTER = [
     ("it could not be generalized", "GeneralizeFailed", 1, 2.0, False, "GeneralizeFailed", "it broke"),
     ("EC2 could not image it", "ImageFailed", 1, 2.0, False, "ImageFailed", "it broke"),
     ("a permission is missing", "AccessDenied", 1, 2.0, False, "AccessDenied", "it broke"),
-    ("nobody knows that error", "Surprise", 1, 2.0, False, "Surprise", "it broke"),
+    ("an unknown error", "Surprise", 1, 2.0, False, "Surprise", "it broke"),
 ]  # fmt: skip
 
 

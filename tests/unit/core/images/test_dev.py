@@ -1,4 +1,4 @@
-"""Who is given the name of a dev host, and which image it starts from."""
+"""Owners of dev hosts' names, and the images of dev hosts."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Which image a launch means, which host may come of it, and whether another one follows."""
+"""The image and the host of a launch, and further hosts after a failure."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which image a name means."""
+"""Images by name."""
 
 import pytest
 
@@ -28,7 +28,7 @@ KNOWN = (
 
 MEANT = [
     ("an id", "ami-0000000c", "ami-0000000c"),
-    ("an id that nobody has", "ami-000000ff", None),
+    ("an unknown id", "ami-000000ff", None),
     ("a run: its newest", "digits-1", "ami-0000000d"),
     ("a family: the newest of all its runs that is available", "digits", "ami-0000000d"),
     ("a run whose only image is not available yet", "digits-2", "ami-0000000e"),

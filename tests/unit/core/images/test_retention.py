@@ -1,4 +1,4 @@
-"""Which images stay, which go and why; one row, one rule. The rows are looked at alone, then twelve of them together."""
+"""Images that stay and images that go, with reasons; one row, one rule. Each row is tested by itself, then twelve rows at once."""
 # ruff: noqa: E501 - one row, one sentence, one line
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ NEWER = 3
 
 
 def image(ami: str, days: float, state: str = "available", family: str = "gpu", **tags: str) -> Image:
-    """An image of so many days ago, of one disk of 100 GiB."""
+    """An image of this age in days, with one disk of 100 GiB."""
     marks = {f"trainyard:{key}": value for key, value in ({"run": f"made-{ami}"} | tags).items()}
     created = serialization.timestamp(NOON - timedelta(days=days))
     marks |= {"trainyard:yard": "trainyard", "trainyard:family": family}
@@ -70,9 +70,9 @@ RULES = [
     ("failed with what EC2 said", replace(image("ami-old", 0.1, "failed"), reason="Client.InternalError"), 0, {}, False, "it is failed (Client.InternalError)"),
     ("failed, but its run has yet to look", image("ami-old", 0.1, "failed"), 0, {"open_runs": frozenset({"made-ami-old"})}, True, "which makes it, has not ended"),
     ("failed, yet the pointer says current", image("ami-old", 30, "failed"), 0, {"current": "ami-old"}, True, "current"),
-    ("protected by somebody", replace(OLD, protected=True), NEWER, {}, True, "it is protected from deregistration"),
+    ("protected by a user", replace(OLD, protected=True), NEWER, {}, True, "it is protected from deregistration"),
     ("protected, but broken", replace(image("ami-old", 30, "failed"), protected=True), NEWER, {}, False, "it is failed"),
-    ("disabled by somebody", image("ami-old", 30, "disabled"), 0, {}, True, "it is the newest"),
+    ("disabled by a user", image("ami-old", 30, "disabled"), 0, {}, True, "it is the newest"),
 ]  # fmt: skip
 
 
@@ -177,7 +177,7 @@ LOOSE = [
     ("an image of the yard stands on it", stored("snap-ami-a"), {}, None, ""),
     ("the image it is made for does not name it yet", stored("snap-1", image="ami-a"), {}, None, ""),
     ("another's image stands on it", stored("snap-ami-b"), {"others": {"ami-b": image("ami-b", 1)}}, None, ""),
-    ("somebody made it of a volume by hand", stored("snap-1", made=False), {}, None, ""),
+    ("a user made it of a volume by hand", stored("snap-1", made=False), {}, None, ""),
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What a snapshot may be asked of which host, and what its image says."""
+"""Requests for snapshots, and the tags of their images."""
 
 from typing import Any
 
@@ -126,7 +126,7 @@ REFUSED = [
     ("gone", {}, {"state": "terminated"}, "is terminated"),
     ("spot cannot be stopped first", {"quiesce": Quiesce.STOP}, {"market": SPOT}, "use pause or reboot"),
     ("spot cannot be stopped after", {"then": Then.STOP}, {"market": SPOT}, "use terminate, and launch"),
-    ("nobody can pause it", {}, {"online": False}, "Systems Manager does not list"),
+    ("its program cannot be paused", {}, {"online": False}, "Systems Manager does not list"),
     ("reboot under a run", {"quiesce": Quiesce.REBOOT}, {"busy": True}, "digits-1a2b3c4d trains on it"),
     ("stop under a run", {"quiesce": Quiesce.STOP}, {"busy": True}, "trains on it"),
     ("terminate under a run", {"then": Then.TERMINATE}, {"busy": True}, "trains on it"),
@@ -152,7 +152,7 @@ def test_a_host_that_cannot_be_imaged_so_is_refused_with_the_reason(
 
 ADMITTED = [
     ("a run is paused, whatever its market", {}, {"busy": True, "market": SPOT}, "pause"),
-    ("nobody need pause a reboot", {"quiesce": Quiesce.REBOOT}, {"online": False}, "none"),
+    ("a reboot needs no pause", {"quiesce": Quiesce.REBOOT}, {"online": False}, "none"),
     ("stopped first", {"quiesce": Quiesce.STOP}, {}, "stop"),
     ("already stopped", {}, {"state": "stopped", "online": False}, "none"),
     ("already stopped, asked to stop", {"quiesce": Quiesce.STOP}, {"state": "stopped"}, "none"),
@@ -172,7 +172,7 @@ FAMILIES = [
     ("the name asked for", {"name": "tuned"}, {}, "tuned"),
     ("the job's", {}, {}, "digits"),
     (
-        "that of the snapshot it came from",
+        "the family of its parent snapshot",
         {},
         {"kind": "dev-host", "family": "gpu", "parent": an_image(kind="snapshot", family="tuned")},
         "tuned",

@@ -1,4 +1,4 @@
-"""Which TensorFlow a recipe comes to, and which image a job means that names a version."""
+"""The TensorFlow of a recipe, and the image of a job that names a version."""
 
 from pathlib import Path
 

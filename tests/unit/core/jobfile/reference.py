@@ -1,7 +1,6 @@
-"""What editors and readers know of a job file, a recipe and an execution's input, made from the declarations of their
-keys.
+"""Schemas and tables of job files, recipes and execution inputs, made from the declarations of their keys.
 
-`python -m tests.unit.core.jobfile.reference` (part of `make format`) writes it anew: trainyard/*.schema.json, the table
+`python -m tests.unit.core.jobfile.reference` (part of `make format`) writes them: trainyard/*.schema.json, the table
 in docs/job-file.md and those in docs/reference/state-machines.md.
 """
 

@@ -1,4 +1,4 @@
-"""Which run's checkpoint or outputs a job with checkpoints.resume begins with."""
+"""The checkpoint or the outputs with which a job with checkpoints.resume begins."""
 
 from typing import Any
 

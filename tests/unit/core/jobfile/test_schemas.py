@@ -140,7 +140,7 @@ ANYTHING = [
 
 
 def candidates(schema: dict[str, Any]) -> list[Any]:
-    """What is worth a try for a key: anything, each of its words, and both sides of each of its bounds."""
+    """Values to try for a key: anything, each of its words, and both sides of each of its bounds."""
     bounds = [schema[each] for each in ("minimum", "maximum") if each in schema]
     words = [*schema.get("enum", []), *schema.get("items", {}).get("enum", [])[:12]]
     lists = [words[:1], words[:2], words[:1] * 2, words[:10], words[:11]]

@@ -1,4 +1,4 @@
-"""The decision table as docs/patrol.md shows it. `python -m tests.unit.core.patrol.patrol_page` writes it anew."""
+"""The decision table as docs/patrol.md shows it. `python -m tests.unit.core.patrol.patrol_page` writes it."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 
 def table() -> str:
-    """One line a case, in the order in which they are tried."""
+    """One line for each case, in their order."""
     lines = ["| a host | verdict |", "|---|---|"]
     return "\n".join([BEGIN, *lines, *(_line(case) for case in CASES), END])
 

@@ -14,7 +14,7 @@ from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.verdicts import Cause, Word
 
 CENTS_A_METRIC = 0.001
-"""What CloudWatch asks for one metric in one GetMetricData (us-east-1)."""
+"""CloudWatch's price of one metric in a GetMetricData (us-east-1)."""
 IDLE = Stop(reason="idle", cause=Cause.IDLE, since=NOON)
 ORPHAN = Terminate(reason="orphan", cause=Cause.ORPHAN, since=NOON)
 

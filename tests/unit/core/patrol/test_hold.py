@@ -1,4 +1,4 @@
-"""What a hold that a host asks for does: one row, one sentence."""
+"""Holds that a host requests: one row, one sentence."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -24,7 +24,7 @@ HOLDS: list[tuple[str, dict[str, str], datetime | None, datetime]] = [
     ("a longer hold stays", MINE | {Tag.HOLD: serialization.timestamp(at(10))}, at(2), at(10)),
     ("a shorter one does not", MINE | {Tag.HOLD: serialization.timestamp(at(1))}, at(2), at(2)),
     ("nor one that is over", MINE | {Tag.HOLD: serialization.timestamp(at(-1))}, at(2), at(2)),
-    ("nor one that nobody can read", MINE | {Tag.HOLD: "tonight"}, at(2), at(2)),
+    ("nor an unreadable one", MINE | {Tag.HOLD: "tonight"}, at(2), at(2)),
     ("a release ends a hold", MINE | {Tag.HOLD: serialization.timestamp(at(10))}, None, NOW),
     ("also where there is none", MINE, None, NOW),
 ]

@@ -116,7 +116,7 @@ def test_an_hour_without_patrol_is_counted_by_the_next() -> None:
 
 
 def test_a_host_that_ran_for_seconds_is_billed_for_a_minute_once() -> None:
-    """Whether patrol saw it alive, or only after its end."""
+    """True if patrol saw the host alive, False if only after its end."""
     seen, unseen = Billed(NOON, after(20), 3600.0), Billed(after(70), after(90), 3600.0)
     money = Money("2026-11", 0.0, after(-10))
     looks: tuple[tuple[int, list[Billed]], ...] = (
@@ -133,7 +133,7 @@ def test_a_host_that_ran_for_seconds_is_billed_for_a_minute_once() -> None:
 
 
 def test_the_month_counts_what_runs_are_billed() -> None:
-    """Hosts of every length, seen by a patrol each minute: the sum is that of the runs' bills, to the cent."""
+    """Hosts of every length, seen by a patrol each minute: the sum equals the runs' bills, to the cent."""
     lengths = (3, 19, 59, 60, 61, 150, 1234, 7200)
     hosts = [
         BilledHost(

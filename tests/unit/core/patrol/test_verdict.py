@@ -55,7 +55,7 @@ def test_the_page_shows_the_table() -> None:
 
 
 def _any_host(chance: random.Random) -> ObservedHost:
-    """A host of which anything may be true."""
+    """Return a host with random properties."""
     minutes = tuple(chance.choice([None, 0.0, 2.0, 50.0]) for _ in range(30))
     return replace(
         Case("any", "", "").host(),

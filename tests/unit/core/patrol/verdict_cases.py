@@ -42,13 +42,13 @@ WORKING = Window((1.0, 25.0, 1.0, 1.0, 1.0))
 SILENT = Window((None,) * 30)
 HALF = Window((None,) * 15 + (0.0,) * 15)
 LOST = {"run": "digits-1", "live": False}
-"""Of a run that nobody knows."""
+"""The host of an unknown run."""
 MINE = {"run": "notebook-1", "kind": "dev-host", "live": False, "ready": ago(60), "lease": ahead(660)}
-"""Of a launch that has ended well an hour ago: the host is a person's, and nobody has asked to hold it."""
+"""The host of a launch that succeeded an hour ago, without a hold."""
 DEV = {**MINE, "dev": "notebook", "window": IDLE, "use": IDLE}
-"""The same, to sit at: its agent tells whether somebody does, and nobody has."""
+"""A dev host, whose agent reports that it is unused."""
 KEPT = {"run": "digits-1", "live": False, "stays": True}
-"""Of a run that is over, whose job keeps its hosts."""
+"""The host of an ended run whose job keeps its hosts."""
 SPOT = {"market": Market.SPOT}
 
 
@@ -68,7 +68,7 @@ class Case:
     saves: float = 0.0
 
     def host(self) -> ObservedHost:
-        """A g5.xlarge on demand that has run for a day and that nothing is known of, but for what the case says."""
+        """Return a g5.xlarge on demand that has run for a day, with the values of the case."""
         base = ObservedHost(
             instance="i-0abc",
             type="g5.xlarge",

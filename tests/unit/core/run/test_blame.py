@@ -13,11 +13,11 @@ ADVISED = Failure(
 )
 TOLD: list[tuple[str, list[Failure], str, str]] = [
     # sentence, who failed, the reason, whose last lines
-    ("one alone is the reason as it is", [WORKER], "worker 1 said so", "its lines"),
-    ("nobody left word", [], "worker 1 said so", "its lines"),
+    ("a single one is the reason as it is", [WORKER], "worker 1 said so", "its lines"),
+    ("no host reported a failure", [], "worker 1 said so", "its lines"),
     ("the chief's before a worker's", [WORKER, CHIEF], "chief-0: ValueError\nworker-1: AbortedError", "c"),
     (
-        "one of which is known what to do before the chief's",
+        "one with advice before the chief's",
         [WORKER, CHIEF, ADVISED],
         "worker-2: URL fetch failure; put it into data\nchief-0: ValueError\nworker-1: AbortedError",
         "a",

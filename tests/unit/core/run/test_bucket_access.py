@@ -1,4 +1,4 @@
-"""What credentials of a run may reach, judged by the evaluator that the local cloud and the simulator use."""
+"""Access with a run's credentials, judged by the evaluator of the local cloud and the simulator."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the last word of the workflow means for the run, when its end goes wrong too."""
+"""The conclusion from the workflow's last answer, also if the end of the run fails."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Who sits where in the cluster, and whether everybody is there."""
+"""Roles in the cluster, and readiness of the gang."""
 
 from typing import Any
 

@@ -72,7 +72,7 @@ WHAT = [
     ("not one that has all", trains(gang=4), Wait("it has all workers that its capacity pool may hold")),
     ("not before it trains", trains(attempt={"started": None}), Wait("none of its attempts can grow now")),
     ("not once it is over", trains(attempt={"ending": "lost"}), Wait("none of its attempts can grow now")),
-    ("not when somebody stops it", trains(run={"stopping": AT}), Wait("the gang is about to leave")),
+    ("not when a user stops it", trains(run={"stopping": AT}), Wait("the gang is about to leave")),
     ("not at its cap", trains(attempt={"capped": AT}), Wait("the gang is about to leave")),
     ("not for a few minutes", trains(run={"progress": SOON}), Wait("the run ends too soon for more hosts")),
     (
@@ -114,7 +114,7 @@ def test_what_comes_next(records: Records, step: object) -> None:
 
 
 def test_a_gang_that_has_not_left_is_asked_once_more() -> None:
-    """Whoever has asked may have died before the order was given."""
+    """The first caller may have died before the order was sent."""
     records = trains(READY, attempt={"growing": AT})
     assert isinstance(growth.decide(records, after(60)), Join)
 
@@ -191,7 +191,7 @@ ASKED = [
     # sentence, survivors, how many are asked for, how many it needs at least
     ("at first as many as it may have", 0, (4, 2)),
     ("below the least up to the most", 1, (3, 1)),
-    ("those that are enough go on", 2, None),
+    ("enough hosts continue", 2, None),
     ("all are there", 4, None),
 ]
 

@@ -1,4 +1,4 @@
-"""What hosts of launches claim: how long a hold counts, what that costs, and who goes beyond the yard's limits."""
+"""Claims of launched hosts: how long a hold counts, what that costs, and who goes beyond the yard's limits."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from trainyard.protocol.plan import Market
 DAY = timedelta(hours=24)
 SPENT = Money("2026-11", 40.0, NOON)
 HOURLY = 1.01096
-"""Of a g5.xlarge with 100 GiB."""
+"""The dollars an hour of a g5.xlarge with 100 GiB."""
 
 
 def at(hours: float) -> datetime:

@@ -1,4 +1,4 @@
-"""What the ledger's rows say about a run: who survives, who is missing, whether the gang has left."""
+"""A run's rows in the ledger: who survives, who is missing, whether the gang has left."""
 
 from typing import Any
 
@@ -90,8 +90,8 @@ def test_the_host_of_a_snapshot_is_in_the_rows_of_another_run() -> None:
 
 STOPPED = [
     # sentence, a (the chief), b, whether the gang has left
-    ("nobody has left", {}, {}, False),
-    ("a worker left, the others go on", {}, {"stopped": 1, "why": "peer"}, False),
+    ("no host has left", {}, {}, False),
+    ("a worker left, the others continue", {}, {"stopped": 1, "why": "peer"}, False),
     ("the chief left as asked: its checkpoint is made", {"stopped": 1, "why": "asked"}, {}, True),
     ("the chief left because EC2 takes it", {"stopped": 1, "why": "interrupted"}, {}, True),
     (
@@ -110,7 +110,7 @@ STOPPED = [
         {"ready": 2},
         True,
     ),
-    ("that alone ends nothing", {}, {"ready": 2}, False),
+    ("this ends nothing by itself", {}, {"ready": 2}, False),
     (
         "the chief's program was killed; the others have yet to see it",
         {"stopped": 1, "why": "killed"},
@@ -148,7 +148,7 @@ SERVED = [
 
 
 def served(chief: dict[str, Any], worker: dict[str, Any], ps: dict[str, Any]) -> Records:
-    """A gang in which the chief has not the lowest id, and the parameter server is of the second gang."""
+    """A gang whose chief does not have the lowest id, with a parameter server in the second gang."""
     hosts = {"i-a": host(gang=2, **ps), "i-b": host(**chief), "i-c": host(**worker)}
     made = served_job({"workers": 1, "parameter_servers": 1})
     return ledger(hosts=hosts, job=serialization.to_json(made))
@@ -169,7 +169,7 @@ ASKED = [
     ("a peer of it vanished", PEER, True),
     ("its program hangs", HANGS, True),
     ("it was asked, as all were", LEFT, False),
-    ("it goes on", {}, False),
+    ("it continues", {}, False),
 ]
 
 
@@ -229,7 +229,7 @@ def test_a_program_that_is_killed_twice_at_the_same_place_is_not_started_a_third
 STRANDED = [
     # sentence, the host, the launch request, whether the attempt has its row, whether the host must go
     ("a part of an attempt that was then refused", {}, {"answer": "refused"}, False, True),
-    ("one whose answer nobody knows yet: it is asked for again", {}, {}, False, False),
+    ("one without a known answer: it is asked for again", {}, {}, False, False),
     ("a member of a whole attempt", {}, {"answer": "launched"}, True, False),
     ("one that is being ended", {"releasing": AT}, {"answer": "refused"}, False, False),
     ("a survivor of the attempt before", {"attempt": 1}, {"answer": "refused"}, False, False),
@@ -295,7 +295,7 @@ LEFT_BEHIND = [
     ("it says that EC2 takes it back", {"why": "interrupted"}, {}, True),
     ("it is lost", {"lost": "it is silent"}, {}, True),
     ("it is lost, and gone", {"lost": "EC2 says it is terminated", "ended": AT}, {}, False),
-    ("somebody ends it", {"warned": AT, "releasing": AT}, {}, False),
+    ("a user ends it", {"warned": AT, "releasing": AT}, {}, False),
     ("the next attempt has begun", {"warned": AT}, {"hosts": ["i-b"]}, False),
     ("what is asked for it is not known", {"warned": AT}, {"token": "t"}, False),
     ("what was asked for it is known", {"warned": AT}, {"token": "t", "answer": "refused"}, True),
@@ -359,7 +359,7 @@ HELD = [
     ("so do those in the other market", [(1, "g6.xlarge", "us-east-1b", "on_demand")], 2),
     ("both gangs stay", [(1, "g6.xlarge", "us-east-1b", "spot"), (2, "c7i.large", "us-east-1b", "spot")], 1),
     (
-        "CPU hosts alone stay where a pool has their type beside it",
+        "CPU hosts stay without others if a pool has their type beside it",
         [(2, "m7i.xlarge", "us-east-1a", "spot")],
         0,
     ),
@@ -549,7 +549,7 @@ def test_a_part_that_is_refused_in_the_pool_that_was_taken_is_that_pools_refusal
 @pytest.mark.parametrize(
     ("answer", "pools"),
     [
-        pytest.param({}, ["a", "b", "c"], id="nobody knows which one was taken"),
+        pytest.param({}, ["a", "b", "c"], id="the chosen one is unknown"),
         pytest.param({"answer": "launched", "chosen": 1}, ["b"], id="the one that EC2 chose"),
     ],
 )
@@ -619,9 +619,9 @@ DISPOSALS = [
         Act.STOP,
     ),
     ("a fleet's spot host cannot stop", Market.SPOT, Hosts.STOP, False, True, Act.TERMINATE),
-    ("the end of the run keeps nobody", Market.SPOT, Hosts.TERMINATE, True, True, Act.TERMINATE),
+    ("the end of the run keeps no host", Market.SPOT, Hosts.TERMINATE, True, True, Act.TERMINATE),
     ("between attempts a survivor stays", Market.SPOT, Hosts.TERMINATE, True, False, Act.KEEP),
-    ("between attempts nobody is stopped", Market.ON_DEMAND, Hosts.STOP, False, False, Act.TERMINATE),
+    ("between attempts no host is stopped", Market.ON_DEMAND, Hosts.STOP, False, False, Act.TERMINATE),
 ]
 
 

@@ -1,4 +1,4 @@
-"""What follows a failed attempt: again, and with whom, or the end."""
+"""The step after a failed attempt: another attempt with which hosts, or the end."""
 # ruff: noqa: E501 - one row, one sentence, one line
 
 import json
@@ -31,8 +31,8 @@ AGAIN = [
         KeptHosts.SURVIVORS,
     ),
     ("an interruption never pauses", Trouble(error="Interrupted", lost=ONE), 3, 0, KeptHosts.SURVIVORS),
-    ("hosts that are well go on", Trouble(error="Interrupted", all_well=True), 1, 0, KeptHosts.SURVIVORS),
-    ("nobody knows whether they are", Trouble(error="Interrupted"), 1, 0, KeptHosts.NONE),
+    ("healthy hosts continue", Trouble(error="Interrupted", all_well=True), 1, 0, KeptHosts.SURVIVORS),
+    ("their state is unknown", Trouble(error="Interrupted"), 1, 0, KeptHosts.NONE),
     ("a lost host is replaced at once", Trouble(error="HostLost", lost=ONE), 1, 0, KeptHosts.SURVIVORS),
     ("another waits", Trouble(error="HostLost", lost=ONE), 2, 10, KeptHosts.SURVIVORS),
     ("longer each time", Trouble(error="HostLost", lost=ONE), 3, 20, KeptHosts.SURVIVORS),

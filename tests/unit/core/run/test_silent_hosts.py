@@ -1,4 +1,4 @@
-"""Who is asked to leave, and who is believed to be lost, when the others have left."""
+"""Hosts that are ordered to leave, or presumed lost, after the others left."""
 # ruff: noqa: E501 - one row, one sentence, one line
 
 from typing import Any
@@ -104,7 +104,7 @@ REASONS = [
     # sentence, who says nothing when Train has heard nobody for 150 seconds, the reason
     ("a lone host", ("i-a",), "i-a has not sent a signal for 150 s: it hangs or is cut off, though EC2 calls it running"),
     ("a gang", ("i-a", "i-b"), "none of the hosts i-a, i-b has sent a signal for 150 s: they hang or are cut off, though EC2 calls them running"),
-    ("all had left, and then nobody spoke", (), "all hosts have left the attempt, and none has sent a signal for 150 s since, though EC2 calls them running"),
+    ("all had left, and then no signal came", (), "all hosts have left the attempt, and none has sent a signal for 150 s since, though EC2 calls them running"),
 ]  # fmt: skip
 
 
@@ -126,7 +126,7 @@ BEHIND = [
     ("it is ready for this one", {"ready": 2}, (AWAITS,), ()),
     ("it is gone", {"lost": "EC2 says so"}, (AWAITS,), ()),
     ("it came with this attempt", {"attempt": 2}, (AWAITS,), ()),
-    ("nobody is waited for", {}, (), ()),
+    ("no host is awaited", {}, (), ()),
 ]
 
 

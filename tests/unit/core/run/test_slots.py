@@ -1,4 +1,4 @@
-"""The yard's limits: who has a place, who waits, and what each is told."""
+"""The yard's limits: slots, waiting runs, and refusals."""
 
 from datetime import timedelta
 
@@ -51,7 +51,7 @@ def job(**more: object) -> Job:
     ],
     ids=[
         "alone",
-        "alone and too large",
+        "too large by itself",
         "one has it",
         "one that came later has it",
         "one of two is free",
@@ -63,7 +63,7 @@ def job(**more: object) -> Job:
         "and not the last",
         "beside a large one that waits",
         "a small one does not pass a large one",
-        "the host of a launch is no run",
+        "the host of a launch does not count as a run",
         "it is a host",
         "for which there is room or not",
         "no limits",

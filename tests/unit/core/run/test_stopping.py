@@ -1,4 +1,4 @@
-"""What becomes of a run that a person stops, by where it is."""
+"""Runs that a user stops, by their state."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who asked for a run, by where its job file lies."""
+"""The submitter of a run, from the folder of its job file."""
 
 import pytest
 
@@ -12,7 +12,7 @@ KEYS = [
     ("a folder that only looks like another's", "jobs/by/alice/by/bob/7.yaml", "alice"),
     ("nobody's", "jobs/digits.yaml", submitter.UNKNOWN),
     ("no folder of anybody", "jobs/by/digits.yaml", submitter.UNKNOWN),
-    ("a name that IAM gives nobody", "jobs/by/al ice/x.yaml", submitter.UNKNOWN),
+    ("a name that IAM never uses", "jobs/by/al ice/x.yaml", submitter.UNKNOWN),
     ("a name that turns a line around", "jobs/by/\u202ealice/x.yaml", submitter.UNKNOWN),
     ("an empty name", "jobs/by//x.yaml", submitter.UNKNOWN),
     ("elsewhere", "data/jobs/by/alice/x.yaml", submitter.UNKNOWN),

@@ -1,4 +1,4 @@
-"""What a run without hosts waits for, as who looks at it is told."""
+"""Waiting runs without hosts, as users see them."""
 
 import dataclasses
 

@@ -86,14 +86,14 @@ KEPT = [
     ("none in a yard without a pool", over(), BOTH, (), 0, ()),
     ("none where the job asks for none", over(keep=0), BOTH, (), 8, ()),
     ("none of a run that has failed", over(attempt={"ending": "failed"}), BOTH, (), 8, ()),
-    ("none of one that somebody has stopped", over(run={"stopping": AT}), BOTH, (), 8, ()),
+    ("none of a stopped one", over(run={"stopping": AT}), BOTH, (), 8, ()),
     ("none of one that was cut short", over(run={"cut_short": AT}), BOTH, (), 8, ()),
     ("none that EC2 does not call running", over(), ("i-1",), (), 8, ("i-1",)),
     ("none that EC2 takes back", over(i_0={"warned": AT}), BOTH, (), 8, ("i-1",)),
     ("none that is lost", over(i_1={"lost": "gone"}), BOTH, (), 8, ("i-0",)),
     ("none of the second gang", over(i_1={"gang": 2}), BOTH, (), 8, ("i-0",)),
     (
-        "a second call finds those of the first, and no more",
+        "a second call finds the same hosts, and no others",
         over(keep=1, i_0={"pooled": AT, "ended": AT}),
         BOTH,
         (waits("i-0", run="digits-1", ready=None),),
@@ -145,9 +145,9 @@ TAKEN = [
     ("not before it is wiped", (PAIR[0], replace(PAIR[1], ready=None)), TWO, None),
     ("not when it is about to end", (PAIR[0], replace(PAIR[1], until=after(119))), TWO, None),
     ("as many as there are of a job of min and max", PAIR, FROM_TWO, (0, {"i-8", "i-9"})),
-    ("but for fewer than it needs", PAIR[:1], FROM_TWO, None),
+    ("except for fewer than it needs", PAIR[:1], FROM_TWO, None),
     ("not for a job with a gang beside it", tuple(waits(f"i-{n}") for n in range(9)), served_job(), None),
-    ("nobody where nobody waits", (), TWO, None),
+    ("no host in an empty pool", (), TWO, None),
 ]  # fmt: skip
 
 
@@ -170,7 +170,7 @@ TAGS = [
     ("its run's tag and the pool's", {"trainyard:run": "a", "trainyard:pool": warm.tag_of("a", NOON)}, NOON),
     ("taken by another run", {"trainyard:run": "b", "trainyard:pool": warm.tag_of("a", NOON)}, None),
     ("never in the pool", {"trainyard:run": "a"}, None),
-    ("a tag that nobody of ours has written", {"trainyard:run": "a", "trainyard:pool": "soon a"}, None),
+    ("a tag of another writer", {"trainyard:run": "a", "trainyard:pool": "soon a"}, None),
     ("an empty tag", {"trainyard:run": "a", "trainyard:pool": ""}, None),
 ]
 
