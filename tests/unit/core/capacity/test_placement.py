@@ -241,7 +241,7 @@ def test_by_speed_one_request_asks_all_that_it_can(
     now: float,
     asked: tuple[tuple[int, ...], int],
 ) -> None:
-    held = 1 if "survivors" in sentence else None
+    held = 1 if "remaining hosts" in sentence else None
     found = step(candidates, refusals, now=now, held=held, order=Preference.SPEED)
     assert isinstance(found, Try)
     assert ((found.candidate, *found.batch), found.round) == asked
