@@ -1,1 +1,1 @@
-"""`make bench`: the figures of the budgets, measured, never asserted in timed tests."""
+"""`make bench`: measurements of the budgets, without timed assertions."""

@@ -1,4 +1,4 @@
-"""`make bench`: measure the budgets on a local cloud of its own; print the table, write build/bench.json."""
+"""`make bench`: measure the budgets on a separate local cloud, print the table, and write build/bench.json."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ SIZES = (2, 4, 8)
 
 @dataclass(frozen=True)
 class Part:
-    """`measure` gets the yard where it is done on one, and nothing elsewhere; `rows` are its budgets."""
+    """A group of measurements.
+
+    `measure` gets the yard if it needs one, and `rows` compares the results with the budgets.
+    """
 
     title: str
     measure: Callable[..., Any]
@@ -46,7 +49,7 @@ class Part:
 
 
 def _clean_runs(yard: Yard) -> list[runs.Clean]:
-    runs.clean_run(yard, 1)  # functions are warm from here on: the budget is not about the first run
+    runs.clean_run(yard, 1)  # warm the functions, because the budget excludes the first run
     return [runs.clean_run(yard, hosts) for hosts in SIZES]
 
 
@@ -62,7 +65,7 @@ PARTS: Mapping[str, Part] = {
         budgets.of_scaling,
         on_a_yard=True,
     ),
-    "saving": Part("What a checkpoint costs a step", saving.measure, budgets.of_saving),
+    "saving": Part("Pause of a step for a checkpoint", saving.measure, budgets.of_saving),
     "patrol": Part(
         f"Patrol over {', '.join(f'{size:,}' for size in patrol.SIZES)} hosts",
         patrol.measure,
@@ -86,10 +89,14 @@ def _known(names: list[str] | None) -> list[str]:
 
 def main(
     parts: Annotated[
-        list[str] | None, typer.Argument(callback=_known, help=f"Of {', '.join(PARTS)}; all of them.")
+        list[str] | None,
+        typer.Argument(callback=_known, help=f"Parts to measure: {', '.join(PARTS)}. Default: all."),
     ] = None,
 ) -> None:
-    """Measure the budgets: a table, and build/bench.json. Exit code 0 when every budget that was measured holds."""
+    """Measure the budgets.
+
+    Print a table and write build/bench.json. Exit code 0 means that every measured budget holds.
+    """
     chosen = {name: PARTS[name] for name in parts or PARTS}
     phases, measured = Phases(), {}
     try:
@@ -108,12 +115,10 @@ def main(
 
 @contextmanager
 def _yard(phases: Phases) -> Iterator[Yard]:
-    """Deployed and baked once; both are kept for the next time."""
+    """Deploy and bake a yard once, and keep it for later measurements."""
     cloud = Cloud(STATE, port_for(0))
     try:
-        with phases.phase(
-            "prepare", "Preparing a yard (deploy and bake once; both are kept for the next time)"
-        ):
+        with phases.phase("prepare", "Preparing a yard (deployed and baked once, then kept)"):
             STATE.mkdir(parents=True, exist_ok=True)
             cloud.down()
             cloud.up()
@@ -126,7 +131,7 @@ def _yard(phases: Phases) -> Iterator[Yard]:
 
 
 def show(rows: Sequence[Row]) -> None:
-    """For a person."""
+    """Print the table."""
     shown = Table("what", "budget", "measured", "holds")
     for row in rows:
         shown.add_row(row.what, row.budget, row.measured, "yes" if row.holds else "[red]NO[/red]")
@@ -134,7 +139,7 @@ def show(rows: Sequence[Row]) -> None:
 
 
 def write(rows: Sequence[Row], measured: Mapping[str, Any]) -> None:
-    """For a program."""
+    """Write the JSON file."""
     told = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {

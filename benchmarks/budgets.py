@@ -1,4 +1,4 @@
-"""The budgets of the design's section 12: each beside what was measured. Pure."""
+"""Budgets of the design's section 12, each with its measurement. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simulation.aws.endpoint.rates import CONCURRENCY, READ_UNITS, TRANSITIONS, 
 
 @dataclass(frozen=True)
 class Row:
-    """One budget and what was measured."""
+    """A budget and its measurement."""
 
     what: str
     budget: str
@@ -27,7 +27,7 @@ class Row:
 
 
 def of_imports(ratios: dict[str, float]) -> list[Row]:
-    """The slowest handler's."""
+    """Return the ratio of the slowest handler."""
     slowest, ratio = max(ratios.items(), key=lambda item: item[1])
     return [
         Row("cold import of a handler / import boto3", "<= 1.5", f"{ratio:.2f} ({slowest})", ratio <= 1.5)
@@ -35,7 +35,7 @@ def of_imports(ratios: dict[str, float]) -> list[Row]:
 
 
 def of_runs(clean: list[runs.Clean]) -> list[Row]:
-    """What a run without trouble takes, whatever the number of its hosts."""
+    """Return the figures of a run without failures, which must not depend on the number of hosts."""
     transitions = max(run.transitions for run in clean)
     launch = {run.hosts: run.launch_calls for run in clean}
     path = max(run.control_plane_seconds for run in clean)
@@ -44,7 +44,7 @@ def of_runs(clean: list[runs.Clean]) -> list[Row]:
         Row("AWS calls to launch a gang", "<= 8", _by_hosts(launch), max(launch.values()) <= 8),
         Row(
             "AWS calls of a clean run, functions",
-            "constant but for signals",
+            "constant, except for signals",
             _by_hosts({run.hosts: run.calls for run in clean}),
             _grows_by_signals(clean),
         ),
@@ -53,13 +53,13 @@ def of_runs(clean: list[runs.Clean]) -> list[Row]:
 
 
 def of_polling(calls: int) -> list[Row]:
-    """Nobody looks while hosts train."""
-    what = f"looking calls in {runs.WATCHED_SECONDS:.0f} s of a running job"
+    """Return the number of polling calls during training, which must be zero."""
+    what = f"polling calls in {runs.WATCHED_SECONDS:.0f} s of a running job"
     return [Row(what, "0", str(calls), calls == 0)]
 
 
 def of_scaling(scaled: scaling.Scaling) -> list[Row]:
-    """Two hosts."""
+    """Return the scaling of two hosts."""
     return [
         Row(
             "steps/s of two hosts with TensorFlow / started by hand",
@@ -71,7 +71,7 @@ def of_scaling(scaled: scaling.Scaling) -> list[Row]:
 
 
 def of_saving(pauses: list[saving.Pause]) -> list[Row]:
-    """Told, without a budget: a checkpoint is as large as its model."""
+    """Return the pauses for checkpoints, which have no budget because a checkpoint is as large as its model."""
     return [
         Row(
             f"seconds a step waits for a checkpoint of {pause.megabytes} MB / TensorFlow's own write",
@@ -84,7 +84,7 @@ def of_saving(pauses: list[saving.Pause]) -> list[Row]:
 
 
 def of_patrol(passes: list[patrol.Pass]) -> list[Row]:
-    """One pass over all hosts, in one invocation, whatever their number."""
+    """Return the figures of one pass over all hosts in one invocation."""
     return [
         Row(
             "AWS calls of one patrol",
@@ -114,7 +114,7 @@ def of_patrol(passes: list[patrol.Pass]) -> list[Row]:
 
 
 def of_week(found: scale.Scale) -> list[Row]:
-    """Where a limit of AWS's is met, the yard slows down and loses nothing; and nothing grows faster than the hosts."""
+    """Return the figures of the simulated week. Throttling only delays runs, and costs grow at most like hosts."""
     week, runs_ = found.week, found.week.runs
     return [
         Row(
@@ -123,7 +123,7 @@ def of_week(found: scale.Scale) -> list[Row]:
             f"{week.succeeded:,} in {week.attempts:,} attempts",
             week.succeeded == runs_ == week.attempts,
         ),
-        Row("promises that broke, events given up", "none",
+        Row("violated invariants, abandoned events", "none",
             "; ".join([*week.broken, *week.dead_letters]) or "none", not week.broken and not week.dead_letters),
         Row("seconds of a run: usual / one of the rush / the slowest", "told",
             f"{week.usual_seconds:g} / {week.rush_seconds:g} / {week.slowest_seconds:g}", True),
@@ -192,12 +192,12 @@ def _growth(held: list[growth.Held]) -> list[Row]:
 
 
 def _by_hosts(figures: dict[int, int]) -> str:
-    """`17 / 17 / 17 (2 / 4 / 8 hosts)`."""
+    """Return figures by number of hosts: `17 / 17 / 17 (2 / 4 / 8 hosts)`."""
     return f"{' / '.join(map(str, figures.values()))} ({' / '.join(map(str, figures))} hosts)"
 
 
 def _grows_by_signals(clean: list[runs.Clean]) -> bool:
-    """True when only the function that takes the hosts' signals is called on behalf of more hosts."""
+    """Return True if more hosts only add calls of the function that receives signals."""
     steady = {
         tuple(count for role, count in run.calls_by_function.items() if "signal" not in role.lower())
         for run in clean

@@ -1,4 +1,4 @@
-"""What a cold start imports: each handler beside a bare `import boto3`, with nothing but its asset and its layer."""
+"""Import time of each handler at a cold start, with only its asset and its layer, compared with `import boto3`."""
 
 import subprocess
 import sys
@@ -8,12 +8,14 @@ from stacks.constructs import packages
 
 PROCESSES = 20
 PROGRAM = "import time; begun = time.process_time(); import {module}; print(time.process_time() - begun)"
-"""Processor time: what else the machine does must not count."""
+"""Measures processor time, so that other load on the machine does not count."""
 
 
 def ratios() -> dict[str, float]:
-    """Import time of each handler as a multiple of boto3's, each the shortest of interleaved processes: whatever else
-    happens on the machine only adds."""
+    """Return the import time of each handler as a multiple of boto3's.
+
+    Each is the minimum of interleaved processes, because other load can only add time.
+    """
     functions, layer = packages.functions_folder(), packages.layer_folder()
     entry_points = functions / "lambdas" / "workflows"
     handlers = sorted(
@@ -26,14 +28,14 @@ def ratios() -> dict[str, float]:
         for name in seconds:
             module = name if name == "boto3" else f"lambdas.workflows.{name}"
             took = _import(module, [functions, layer / "python"])
-            if round_:  # the first one compiles
+            if round_:  # the first import compiles
                 seconds[name].append(took)
     bare = min(seconds["boto3"])
     return {name: round(min(seconds[name]) / bare, 3) for name in handlers}
 
 
 def _import(module: str, folders: list[Path]) -> float:
-    """Seconds that a fresh interpreter without site-packages needs for the import."""
+    """Return the seconds of the import in a fresh interpreter without site-packages."""
     done = subprocess.run(
         [sys.executable, "-S", "-c", PROGRAM.format(module=module)],
         env={"PYTHONPATH": ":".join(map(str, folders)), "PATH": "/usr/bin:/bin", "AWS_REGION": "us-east-1"},

@@ -1,6 +1,6 @@
-"""Patrol over 100, 1,000 and 10,000 hosts: calls, seconds, memory, dollars. Recorded pages stand in for EC2.
+"""Patrol over 100, 1,000 and 10,000 hosts, with recorded answers of EC2: calls, seconds, memory, dollars.
 
-The quiet pass has every host without a run looked at as often as its window needs; the busy one stops them all.
+In the quiet pass every host without a run is checked as often as its window requires. The busy pass stops all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.recorded import CONTEXT, Host, Recorded, answering
 SIZES = (100, 1_000, 10_000)
 PASSES_A_DAY = 1440
 DOLLARS = {"lambda_gb_second": 0.0000133334, "lambda_request": 0.2e-6, "metric": 0.01e-3, "write": 0.625e-6}
-"""us-east-1, as of 2026: arm64."""
+"""Prices in us-east-1 in 2026, for arm64."""
 MEMORY_GIB = 0.5
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MACHINES = tuple(
@@ -41,13 +41,12 @@ RUN = {
     "deadline": "2026-11-21T10:00:00.000Z",
     "progress": {"step": 1840, "attempt": 1, "at": "2026-11-20T12:06:00.000Z"},
 }
-"""The row of a run that reports and has time left."""
+"""Row of a running job with time left."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over so many hosts, half of them in runs. `looking_cents` is what a host without a run costs in a day:
-    metrics and the function's time."""
+    """A pass over `size` hosts, half of them in runs. `looking_cents` is the daily cost of a host without a run."""
 
     hosts: int
     calls: int
@@ -60,7 +59,7 @@ class Pass:
 
 
 def measure() -> list[Pass]:
-    """One process a size, so that memory is that size's own."""
+    """Measure each size in a separate process, so that memory counts only this size."""
     found = []
     for size in SIZES:
         command = [sys.executable, "-m", "benchmarks.patrol", str(size)]
@@ -72,17 +71,17 @@ def measure() -> list[Pass]:
 
 
 def one(size: int) -> Pass:
-    """The quiet pass, then the two that stop all hosts that no run keeps."""
+    """Run the quiet pass, then the two passes that stop all hosts without a run."""
     quiet = _account(size, share=80.0)
     with _environment(), answering(quiet):
-        _look(0)  # every host gets its first verdict and its tag
+        _look(0)  # each host gets its first verdict and its tag
         quiet.calls.clear()
         quiet.metrics_asked = 0
         seconds = _look(1)
     memory = _most_memory()
     idle = _account(size, share=0.0)
     with _environment(), answering(idle):
-        # Each host's turn, and the second look at those that were too many at once.
+        # each host's turn, and a second check of the hosts beyond one pass's limit
         stop_seconds = sum(_look(minute) for minute in range(7))
     running = [host for host in idle.hosts.values() if host.state == "running"]
     assert len(running) == size // 2, "the hosts of live runs, and only they"
@@ -99,14 +98,14 @@ def one(size: int) -> Pass:
 
 
 def _most_memory() -> float:
-    """The most MiB that this process has held. getrusage would tell of the process that started it, too."""
+    """Return the peak memory of this process in MiB. getrusage would include the parent process."""
     told = Path("/proc/self/status").read_text()
     (kibibytes,) = re.findall(r"^VmHWM:\s+(\d+) kB$", told, re.MULTILINE)
     return int(kibibytes) / 1024
 
 
 def _look(minute: int) -> float:
-    """One pass, so many minutes after noon; its seconds."""
+    """Run a pass at this many minutes after noon. Return its seconds."""
     began = time.perf_counter()
     with mock.patch.object(patrol, "clock", return_value=NOON + timedelta(minutes=minute)):
         patrol.handler({}, CONTEXT)
@@ -114,7 +113,7 @@ def _look(minute: int) -> float:
 
 
 def _dollars_a_day(metrics: int, seconds: float) -> float:
-    """Of passes like this one, every minute."""
+    """Return the dollars a day for one such pass a minute."""
     function = seconds * MEMORY_GIB * DOLLARS["lambda_gb_second"] + DOLLARS["lambda_request"]
     return PASSES_A_DAY * (metrics * DOLLARS["metric"] + function + 2 * DOLLARS["write"])
 
@@ -126,7 +125,7 @@ def _account(size: int, *, share: float) -> Recorded:
 
 
 def _hosts(size: int, *, share: float) -> dict[str, Host]:
-    """Every second one in a run of ten hosts, the others kept by their job after it."""
+    """Return hosts. Every second one is in a run of ten; the others are held by their job after its end."""
     made = {}
     for n in range(size):
         name = f"i-{n:017x}"
@@ -149,7 +148,7 @@ def _hosts(size: int, *, share: float) -> dict[str, Host]:
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """What the stack tells the function."""
+    """Set the environment variables of the function, as the stack does."""
     told = {
         "YARD": "trainyard",
         "AWS_REGION": "us-east-1",

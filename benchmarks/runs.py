@@ -1,4 +1,4 @@
-"""Clean runs of the quick program with more and more hosts: transitions, AWS calls, and time on the path."""
+"""Clean runs of a quick program with growing numbers of hosts: transitions, AWS calls, and times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WATCHED_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Clean:
-    """One clean run."""
+    """A run without failures."""
 
     hosts: int
     transitions: int
@@ -33,7 +33,7 @@ class Clean:
 
 
 def clean_run(yard: Yard, hosts: int) -> Clean:
-    """Upload a job for so many hosts, wait until it succeeded, and count."""
+    """Submit a job for this many hosts, wait for its success, and count."""
     name = f"bench-{hosts}"
     before = calls(yard)
     job = quick.job(
@@ -71,7 +71,7 @@ def clean_run(yard: Yard, hosts: int) -> Clean:
 
 
 def polling_calls(yard: Yard) -> int:
-    """Calls that only look, made by the control plane while a run trains undisturbed, in WATCHED_SECONDS."""
+    """Return the control plane's polling calls during WATCHED_SECONDS of undisturbed training."""
     job = quick.job(
         "bench-quiet", program={"args": {"steps": 3000, "step-delay": 0.02, "checkpoint-every": 500}}
     )
@@ -93,24 +93,26 @@ def polling_calls(yard: Yard) -> int:
 
 
 def is_polling(action: str) -> bool:
-    """Looking at EC2 or Systems Manager; the ledger is read because a signal came."""
+    """Return True for reads of EC2 and Systems Manager. Reads of the ledger follow signals."""
     service, _, operation = action.partition(":")
     return service in ("ec2", "ssm") and operation.startswith(LOOKING)
 
 
 def is_host(caller: str) -> bool:
-    """The instance role, or that of the runs that hosts have credentials of."""
+    """Return True for the instance role and the roles of runs."""
     return ("host" in caller.lower() or "SignalRunRole" in caller) and "arn:" not in caller
 
 
 def is_function(caller: str) -> bool:
-    """A role of the yard's functions that work for one run: neither the host's, nor a person's, nor CDK's, nor that of
-    patrol, which looks at all hosts together once a minute, whether anything runs or not."""
+    """Return True for roles of functions that work for one run.
+
+    Patrol is excluded, because it runs once a minute anyway.
+    """
     return caller.lower().startswith("trainyard") and not is_host(caller) and "patrol" not in caller.lower()
 
 
 def control_total(control: dict[str, dict[str, int]]) -> Counter[str]:
-    """Calls by action over all functions, without what they write to their own log."""
+    """Return the calls by action of all functions, without their own logging."""
     total: Counter[str] = Counter()
     for counts in control.values():
         total.update({action: times for action, times in counts.items() if not action.startswith("logs:")})
@@ -118,7 +120,7 @@ def control_total(control: dict[str, dict[str, int]]) -> Counter[str]:
 
 
 def last(timeline: tuple[Event, ...], event: str, *, first_of_each: bool = False) -> datetime:
-    """When the last host sent this signal; repeated signals count once if asked."""
+    """Return the time of this signal from the last host. Repeated signals count once if requested."""
     times: dict[str, datetime] = {}
     for each in timeline:
         if each.event == event and not (first_of_each and each.instance in times):
@@ -127,10 +129,10 @@ def last(timeline: tuple[Event, ...], event: str, *, first_of_each: bool = False
 
 
 def has_started(run: Run) -> bool:
-    """True once a host has said that its program runs."""
+    """Return True once a host has reported the start of its program."""
     return any(event.event == "started" for event in run.timeline)
 
 
 def seconds(since: datetime, until: datetime) -> float:
-    """Between two moments, never negative."""
+    """Return the seconds between two times, at least 0."""
     return round(max(0.0, (until - since).total_seconds()), 2)

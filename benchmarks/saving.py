@@ -1,4 +1,4 @@
-"""How long a step waits for a checkpoint: benchmarks/programs/pause.py, run where TensorFlow is."""
+"""Pause of a step for a checkpoint, measured by benchmarks/programs/pause.py in TensorFlow's environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scripts.local_yard import ROOT
 
 @dataclass(frozen=True)
 class Pause:
-    """Seconds of one save of so many megabytes of variables; `plain_seconds` is TensorFlow's own write alone."""
+    """Seconds of a save of this many megabytes of variables. `plain_seconds` is TensorFlow's own write."""
 
     megabytes: int
     seconds: float
@@ -20,7 +20,7 @@ class Pause:
 
 
 def measure() -> list[Pause]:
-    """Small, middling and large models."""
+    """Measure small, medium and large models."""
     command = [str(HOST_PYTHON), "-m", "benchmarks.programs.pause"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:

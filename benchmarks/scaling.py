@@ -1,7 +1,7 @@
-"""Two hosts in step: steps a second of the same TensorFlow program under Trainyard, and started by hand.
+"""Speed of two hosts: steps a second of a TensorFlow program under Trainyard, and started by hand.
 
-By hand: two instances of the same image that no run knows, and on each the program with a TF_CONFIG, as somebody would
-who has only `aws ec2 run-instances` and `aws ssm send-command`.
+By hand means: two instances of the same image outside any run, and the program with a TF_CONFIG on each, as with only
+`aws ec2 run-instances` and `aws ssm send-command`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MODULE = "training.programs.digits"
 ARGS = {"epochs": 200, "global-batch-size": 512, "checkpoint-every": 1000}
 ROUNDS = 3
 SETTLING = 3
-"""Reports of a run that are left out: functions are still traced, threads still woken."""
+"""Number of reports to skip while functions are traced and threads start."""
 PORT = 2222
 ONLINE_SECONDS = 120
 COMMAND_SECONDS = 300
@@ -32,19 +32,19 @@ SSM_MANAGED = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
 
 @dataclass(frozen=True)
 class Scaling:
-    """Steps a second of two hosts: the median of what the chief reports a second, of the best round."""
+    """Steps a second of two hosts: the median of the chief's reports in the best round."""
 
     by_hand: float
     under_trainyard: float
 
     @property
     def ratio(self) -> float:
-        """1.0: it costs nothing."""
+        """Return the ratio. 1.0 means no overhead."""
         return round(self.under_trainyard / self.by_hand, 3)
 
 
 def measure(yard: Yard) -> Scaling:
-    """Alternate rounds, so that a busy machine is busy for both."""
+    """Measure in alternate rounds, so that other load affects both."""
     yard.bucket.put_folder(DIGITS.made_in(MADE), DIGITS.prefix)
     by_hand, under = [], []
     with _instance_profile(yard) as profile:
@@ -55,13 +55,13 @@ def measure(yard: Yard) -> Scaling:
 
 
 def steps_per_second(reports: list[dict[str, float]]) -> float:
-    """The median of `steps_per_second` once it has settled."""
+    """Return the median of `steps_per_second` after the first reports."""
     rates = [report["steps_per_second"] for report in reports if "steps_per_second" in report]
     return statistics.median(rates[SETTLING:])
 
 
 def _by_hand(yard: Yard, number: int, profile: str) -> float:
-    """Raises RuntimeError when a program ends badly."""
+    """Run the program without Trainyard. Raise RuntimeError if it fails."""
     ssm = yard.session.client("ssm")
     with _two_instances(yard, number, profile) as instances:
         addresses = [f"{each['PrivateIpAddress']}:{PORT}" for each in instances]
@@ -81,7 +81,7 @@ def _by_hand(yard: Yard, number: int, profile: str) -> float:
 
 
 def _commands(yard: Yard, addresses: Sequence[str], index: int) -> list[str]:
-    """Fetch the data, train, print what the program reported."""
+    """Return the commands that fetch the data, train, and print the program's reports."""
     cluster = {"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": index}}
     settings = {
         "TF_CONFIG": json.dumps(cluster),
@@ -105,7 +105,7 @@ def _commands(yard: Yard, addresses: Sequence[str], index: int) -> list[str]:
 
 
 def _outcome(ssm: Any, command: str, instance: str) -> str:
-    """What the command printed, once it has ended."""
+    """Wait for the command and return its output."""
     ends = time.monotonic() + COMMAND_SECONDS
     while time.monotonic() < ends:
         time.sleep(1)
@@ -119,7 +119,7 @@ def _outcome(ssm: Any, command: str, instance: str) -> str:
 
 @contextmanager
 def _instance_profile(yard: Yard) -> Iterator[str]:
-    """Of a role of our own that reads the bucket: a yard's hosts do so by their run, and these have none."""
+    """Yield an instance profile that can read the bucket. Hosts without a run lack the role of a run."""
     iam, name = yard.session.client("iam"), "trainyard-bench-by-hand"
     bucket = f"arn:aws:s3:::{yard.bucket.name}"
     trust = _policy("sts:AssumeRole", Principal={"Service": "ec2.amazonaws.com"})
@@ -145,7 +145,7 @@ def _policy(action: str | list[str], **more: object) -> str:
 
 @contextmanager
 def _two_instances(yard: Yard, number: int, profile: str) -> Iterator[list[dict[str, Any]]]:
-    """Two instances of the current image that belong to no run, known to Systems Manager."""
+    """Yield two instances of the current image outside any run, once they have registered with Systems Manager."""
     ec2, ssm = yard.session.client("ec2"), yard.session.client("ssm")
     launched = ec2.run_instances(
         LaunchTemplate={"LaunchTemplateId": _deployed(yard, "Training", "AWS::EC2::LaunchTemplate")},
@@ -164,7 +164,7 @@ def _two_instances(yard: Yard, number: int, profile: str) -> Iterator[list[dict[
         wanted = [{"Key": "InstanceIds", "Values": ids}]
         while len(ssm.describe_instance_information(Filters=wanted)["InstanceInformationList"]) < len(ids):
             if time.monotonic() > ends:
-                raise RuntimeError(f"Systems Manager does not know {', '.join(ids)}")
+                raise RuntimeError(f"{', '.join(ids)} did not register with Systems Manager")
             time.sleep(0.5)
         yield launched
     finally:
@@ -172,7 +172,7 @@ def _two_instances(yard: Yard, number: int, profile: str) -> Iterator[list[dict[
 
 
 def _deployed(yard: Yard, stack: str, kind: str) -> str:
-    """The first resource of this type in one of the yard's stacks."""
+    """Return the first resource of this type in a stack of the yard."""
     client = yard.session.client("cloudformation")
     found = client.describe_stack_resources(StackName=f"{yard.name}-{stack}")["StackResources"]
     return str(next(each["PhysicalResourceId"] for each in found if each["ResourceType"] == kind))

@@ -1,7 +1,6 @@
-"""The cloud assembly that `make deploy` deploys, synthesised only if something that it is made of has changed.
+"""The cloud assembly that `make deploy` deploys. It is synthesized again only if one of its sources has changed.
 
-Synthesis takes most of the time of a deployment that changes nothing; whether anything is to be changed
-CloudFormation's answers to `cdk deploy` decide, as ever.
+Synthesis takes most of the time of an unchanged deployment. CloudFormation still decides what `cdk deploy` changes.
 """
 
 import hashlib
@@ -22,33 +21,33 @@ SOURCES = (
     *FUNCTIONS,
     *SOFTWARE,
 )
-"""What the assembly is made of."""
+"""Sources of the assembly."""
 SETTINGS = (ROOT / "cdk.context.json", Path.home() / ".cdk.json", ROOT / "requirements.txt")
-"""Answers that AWS gave to `cdk`, a person's own context, the version of the library."""
+"""Cached answers of AWS for `cdk`, the user's own context, and the version of the library."""
 STAMP = "made-of"
 SYNTH = ("cdk", "synth", "--quiet", "--no-notices")
 
 
 def is_current(folder: Path, account: str, arguments: Sequence[str]) -> bool:
-    """Return True if the assembly in `folder` was made of today's sources and settings, for ACCOUNT/REGION."""
+    """Return True if the assembly in `folder` was made from the current sources and settings, for ACCOUNT/REGION."""
     stamp = folder / STAMP
     return stamp.exists() and stamp.read_text() == stamp_of(folder, account, arguments)
 
 
 def mark_current(folder: Path, account: str, arguments: Sequence[str]) -> None:
-    """Note what the assembly that was just synthesised is made of."""
+    """Record the sources of the assembly after its synthesis."""
     (folder / STAMP).write_text(stamp_of(folder, account, arguments))
 
 
 def stamp_of(folder: Path, account: str, arguments: Sequence[str]) -> str:
-    """What the assembly was made of, and what it is: somebody may have made another one there by hand."""
+    """Return a stamp of sources and content, because the user may have synthesized another assembly there."""
     templates = sorted(folder.glob("*.json"))
     total = hashlib.sha256(b"".join(hashlib.sha256(each.read_bytes()).digest() for each in templates))
     return f"{made_of(account, arguments)} {total.hexdigest()}"
 
 
 def made_of(account: str, arguments: Sequence[str]) -> str:
-    """What the assembly depends on, as one word."""
+    """Return a fingerprint of everything that determines the assembly."""
     settings = [each.read_text() if each.exists() else "" for each in SETTINGS]
     told = {name: value for name, value in sorted(os.environ.items()) if name.startswith("CDK_")}
     beside = json.dumps([account, [*arguments], settings, told, platform.python_version()])
@@ -56,7 +55,7 @@ def made_of(account: str, arguments: Sequence[str]) -> str:
 
 
 def fingerprint_of(sources: Iterable[Path]) -> str:
-    """One hash over names and contents of every source file; compiled files do not count."""
+    """Return a hash over names and contents of all source files, without compiled files."""
     files = sorted(
         file
         for source in sources

@@ -1,8 +1,10 @@
-"""What `cdk` prints while it deploys, read line by line: stacks that are done, and resources that failed. Pure."""
+"""Parser of `cdk deploy`'s output, line by line: completed stacks and failed resources. Pure."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from trainyard.values.quantities import counted
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 DEPLOYING = re.compile(r"^\S+ \((?P<stack>[^)]+)\): deploying\.\.\. \[(?P<number>\d+)/(?P<count>\d+)\]")
@@ -12,12 +14,12 @@ EVENT = re.compile(
 )
 OF_STACK = "AWS::CloudFormation::Stack"
 CANCELLED = "Resource creation cancelled"
-"""What CloudFormation says of resources that another's failure has ended."""
+"""CloudFormation's reason for resources that another failure cancelled."""
 
 
 @dataclass(frozen=True)
 class StackDone:
-    """A stack that is as its template says. `changed` counts the resources that were made, altered or removed."""
+    """A completed stack. `changed` counts its created, changed and deleted resources."""
 
     name: str
     number: int
@@ -27,13 +29,13 @@ class StackDone:
 
     def __str__(self) -> str:
         of = f"{self.number}/{self.count}"
-        resources = f", {self.changed} resource{'s' * (self.changed != 1)}" if self.changed else ""
+        resources = f", {counted(self.changed, 'resource')}" if self.changed else ""
         return f"{of:<9}  {self.name} {self.change}{resources}"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A resource that CloudFormation could not make, alter or remove, with its reason."""
+    """A resource that CloudFormation could not create, change or delete, with its reason."""
 
     stack: str
     kind: str
@@ -45,17 +47,17 @@ class Failure:
 
 @dataclass
 class Progress:
-    """How far `cdk deploy` is."""
+    """Progress of `cdk deploy`."""
 
     done: list[StackDone] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
-    """The types of the resources that were made, altered or removed."""
+    """Types of created, changed and deleted resources."""
     _numbers: dict[str, tuple[int, int]] = field(default_factory=dict)
     _changed: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def read(self, line: str) -> StackDone | None:
-        """Take in a line; return the stack that it says is done."""
+        """Parse a line. Return the stack that it completes, or None."""
         text = ANSI.sub("", line).rstrip()
         if found := DEPLOYING.match(text):
             self._numbers[found["stack"]] = int(found["number"]), int(found["count"])
@@ -84,7 +86,7 @@ class Progress:
 
 
 def in_words(done: Sequence[StackDone]) -> str:
-    """Return how many stacks were created, updated and unchanged: `7 created`."""
+    """Return the numbers of created, updated and unchanged stacks: `7 created`."""
     counts = {each.change: 0 for each in done}
     for each in done:
         counts[each.change] += 1

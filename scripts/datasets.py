@@ -1,4 +1,4 @@
-"""The data sets that shipped jobs read: where each lies in the bucket, and how it is made on this machine."""
+"""Data sets for the shipped jobs: their prefix in the bucket, and their generator."""
 
 import shutil
 import subprocess
@@ -17,7 +17,10 @@ MADE = ROOT / "build" / "data"
 
 @dataclass(frozen=True)
 class DataSet:
-    """`prefix` in the bucket; `module`, run with a folder, fills that folder with the same files every time."""
+    """A data set.
+
+    Its `module` writes the same files into a folder each time, and `prefix` is its location in the bucket.
+    """
 
     name: str
     prefix: str
@@ -26,7 +29,10 @@ class DataSet:
     arguments: tuple[str, ...] = ()
 
     def made_in(self, folder: Path) -> Path:
-        """The folder with the files below `folder`; made once, by the environment that has scikit-learn."""
+        """Return the folder with the files.
+
+        The first call generates them with the environment that has scikit-learn.
+        """
         target = folder / self.name
         if target.is_dir():
             return target
@@ -37,7 +43,9 @@ class DataSet:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             quote(done.stderr)
-            raise NotHere(f"{self.what} could not be made", "what was printed is above", " ".join(command))
+            raise NotHere(
+                f"{self.what} could not be generated", "what was printed is above", " ".join(command)
+            )
         half.replace(target)
         return target
 
@@ -62,12 +70,12 @@ SHIPPED = (DIGITS, MNIST, MNIST_RECORDS, SENTIMENT)
 
 
 def read_by(job: str) -> list[DataSet]:
-    """The shipped data sets that a job file's text names."""
+    """Return the shipped data sets that the text of a job file names."""
     return [shipped for shipped in SHIPPED if shipped.prefix in job]
 
 
 def upload(bucket: Bucket, job: Path) -> dict[DataSet, list[str]]:
-    """Put the shipped data that the job reads into the bucket; answers the keys."""
+    """Upload the shipped data that the job reads. Return the keys."""
     return {
         shipped: bucket.put_folder(shipped.made_in(MADE), shipped.prefix)
         for shipped in read_by(content_of(job).decode(errors="replace"))

@@ -1,9 +1,10 @@
-"""`python -m scripts.deployment [-c KEY=VALUE ...] [--reset KEY ...]`: deploy the yard, one line a step, and say what
-it is. `--yard`, `--profile`, `--region` are those of `trainyard`; other arguments go to `cdk`.
+"""`python -m scripts.deployment [-c KEY=VALUE ...] [--reset KEY ...]`: deploy the yard, with one line for each step.
 
-What `cdk` prints goes to a log. Identity, region and tools are checked before anything is downloaded or changed.
-ASSEMBLY and OUTPUTS name the folder of the assembly and the file of the stacks' outputs; the log is beside it.
-APPROVAL is what `cdk` asks about, for example `broadening`; without it `cdk` asks nothing.
+`--yard`, `--profile` and `--region` are as in `trainyard`. Other arguments go to `cdk`.
+
+The output of `cdk` goes to a log. Identity, region and tools are checked before any download or change. ASSEMBLY and
+OUTPUTS name the assembly's folder and the file for stack outputs; the log is next to it. APPROVAL selects what `cdk`
+asks about, for example `broadening`; by default it asks nothing.
 """
 
 from __future__ import annotations
@@ -33,20 +34,23 @@ from trainyard.client.admin.retained import Retained
 from trainyard.client.deployment import settings_of
 from trainyard.command_line import command_line, repeat_options
 from trainyard.core.model.yard import settings
-from trainyard.values.quantities import span
+from trainyard.values.quantities import counted, span
 
 ROOT = Path(__file__).resolve().parent.parent
 IDLE_DOLLARS = 1.50
-"""What a yard costs a month while nothing runs (docs/runbook.md)."""
+"""Monthly cost of an idle yard (docs/runbook.md)."""
 BROKEN, USAGE, CANNOT = 1, 2, 3
-"""Exit codes: a step failed, a setting cannot be read, the account cannot take a yard."""
+"""Exit codes: a step failed, a setting is invalid, the account cannot hold a yard."""
 LAST_LINES = 20
 PREPARED = "Custom::Prepared"
-"""The resource that begins a bake. Unless a deployment changes it, the stack's output is an earlier deployment's."""
+"""Resource that starts a bake.
+
+If a deployment leaves it unchanged, the stack's output is from an earlier deployment.
+"""
 
 
 class DeploymentError(Exception):
-    """A step did not succeed; the text says why."""
+    """A step failed. The text has the reason."""
 
     def __init__(self, reason: str, code: int = BROKEN) -> None:
         super().__init__(reason)
@@ -55,7 +59,7 @@ class DeploymentError(Exception):
 
 @dataclass(frozen=True)
 class Account:
-    """Where the yard is put. `is_bootstrapped`: the CDK has its own stack there."""
+    """Target of the deployment. `is_bootstrapped` is True if the CDK's own stack exists there."""
 
     id: str
     region: str
@@ -64,7 +68,7 @@ class Account:
 
 @dataclass
 class Deployment:
-    """One deployment. `said` are the settings of each -c, `reset` those to set back, `more` are arguments of `cdk`."""
+    """A deployment. `said` has the settings of each -c, `reset` those to reset, and `more` the arguments for `cdk`."""
 
     session: Session
     said: Mapping[str, str]
@@ -83,7 +87,7 @@ class Deployment:
         return self.said.get("yard") or NAME
 
     def run(self) -> None:
-        """Raises YardError, SettingsError, DeploymentError."""
+        """Deploy. Raise YardError, SettingsError or DeploymentError."""
         began = time.monotonic()
         account = find_account(self.session)
         endpoint = os.environ.get("AWS_ENDPOINT_URL")
@@ -103,7 +107,7 @@ class Deployment:
                 where = f"aws://{account.id}/{account.region}"
                 self._cdk(log, "bootstrap", where)
                 say(
-                    f"  bootstrap  {preflight.BOOTSTRAP} created: the CDK's own stack, once an account and region"
+                    f"  bootstrap  {preflight.BOOTSTRAP} created: the CDK's own stack, once for each account and region"
                 )
             if adopted.settings:
                 self._deploy_stacks(log, f"{self.yard}/Storage", "--import-existing-resources")
@@ -112,13 +116,13 @@ class Deployment:
         self._summarize(progress.done, is_prepared=PREPARED in progress.kinds)
 
     def _find_retained(self) -> Retained:
-        """What an earlier yard of this name has left, unless the yard is there. Raises Ambiguous."""
+        """Return what an earlier yard of this name retained, unless the yard exists. May raise Ambiguous."""
         if f"{self.yard}-Storage" in teardown.stacks(self.session, self.yard):
             return Retained()
         return retained.find(self.session, self.yard, list(self.said.values()))
 
     def _choose(self, adopted: Retained) -> Choice:
-        """Raises SettingsError."""
+        """Return the settings. May raise SettingsError."""
         deployed = settings_of(self.session, self.yard)
         context = json.loads((ROOT / "cdk.json").read_text())["context"]
         try:
@@ -128,7 +132,7 @@ class Deployment:
         for line in choice.lines:
             say(f"  {line}")
         if adopted.settings:
-            say(f"  adopted    {adopted}: an earlier yard {self.yard} has left them")
+            say(f"  adopted    {adopted}, retained from an earlier yard {self.yard}")
         return replace(choice, words={**adopted.settings, **choice.words})
 
     def _check_account(self, choice: Choice) -> None:
@@ -138,7 +142,7 @@ class Deployment:
                 say(f"  {row.verdict:<9}  {row.subject}: {row.found}; needed: {row.needed}")
                 say(f"             {row.next_step}")
         if not found.can_deploy:
-            raise DeploymentError("no yard can be deployed here, and nothing was changed", CANNOT)
+            raise DeploymentError("this account is not ready for a yard, and nothing was changed", CANNOT)
         say(f"  preflight  {summary_of(found)}")
 
     def _synthesize(self, account: Account, arguments: Sequence[str], log: IO[str]) -> None:
@@ -149,7 +153,7 @@ class Deployment:
             self._command(synth, log, Progress())
             assembly.mark_current(self.folder, where, arguments)
         count = len(list(self.folder.glob("*.template.json")))
-        say(f"  synthesis  {count} stacks{', of unchanged sources' if made else ''}")
+        say(f"  synthesis  {counted(count, 'stack')}{', sources unchanged' if made else ''}")
 
     def _deploy_stacks(self, log: IO[str], *which: str) -> Progress:
         progress = Progress()
@@ -163,7 +167,7 @@ class Deployment:
         self._command(command, log, progress or Progress())
 
     def _command(self, command: Sequence[str], log: IO[str], progress: Progress) -> None:
-        """Run it; every line goes to the log, and a line of ours to the terminal for each stack that is done."""
+        """Run a command. Log every line, and print a line for each completed step."""
         log.write(f"$ {' '.join(command)}\n")
         log.flush()
         with subprocess.Popen(
@@ -197,7 +201,7 @@ class Deployment:
         training = outputs.get(f"{self.yard}-Training", {})
         image = yard.image()
         for name, value in (
-            ("yard", f"{yard.name} {yard.version}, {len(done)} stacks, {in_words(done)}"),
+            ("yard", f"{yard.name} {yard.version}, {counted(len(done), 'stack')}, {in_words(done)}"),
             ("bucket", yard.bucket.name),
             ("dashboard", yard.dashboard),
             ("image", image if image != "none" else "none yet"),
@@ -213,7 +217,7 @@ class Deployment:
 
 
 def find_account(session: Session) -> Account:
-    """Ask AWS who the caller is. Raises NoRegion, NoCredentials, NoAnswer, Denied."""
+    """Return AWS's answer about the caller. May raise NoRegion, NoCredentials, NoAnswer or Denied."""
     account = preflight.find_account(session)
     formation = session.client("cloudformation")
     try:
@@ -226,7 +230,7 @@ def find_account(session: Session) -> Account:
 
 
 def check_tools() -> None:
-    """Raise DeploymentError unless the machine has what the CDK runs on."""
+    """Raise DeploymentError if a tool for the CDK is missing."""
     if not shutil.which("node"):
         raise DeploymentError(
             "node is not installed, and the CDK needs it; nothing was downloaded or changed.\n"
@@ -236,21 +240,21 @@ def check_tools() -> None:
 
 
 def install_cdk() -> None:
-    """Install the pinned `cdk` command unless it is there."""
+    """Install the pinned `cdk` command if it is missing."""
     wanted, installed = ROOT / "scripts/cdk/package-lock.json", ROOT / ".tools/cdk/package-lock.json"
     is_other = installed.exists() and installed.read_text() != wanted.read_text()
     if shutil.which("cdk") and not is_other:
         return
-    say("  tools      the cdk command is installed into .tools/cdk")
+    say("  tools      installing the cdk command into .tools/cdk")
     done = subprocess.run(["make", "--no-print-directory", "-C", str(ROOT), ".tools/cdk/.ready"], check=False)
     if done.returncode:
         raise DeploymentError(
-            "the cdk command could not be installed; the reason is above, nothing was changed"
+            "the cdk command could not be installed; the reason is above, and nothing was changed"
         )
 
 
 def summary_of(found: Preflight) -> str:
-    """Return how many checks the account has passed."""
+    """Return the number of passed checks."""
     ready = sum(row.verdict is Verdict.READY for row in found.rows)
     return f"{ready} of {len(found.rows)} checks passed"
 
@@ -292,7 +296,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(deployment: Deployment) -> int:
-    """Deploy; return the exit code."""
+    """Deploy and return the exit code."""
     try:
         deployment.run()
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""A yard on this machine: the local cloud by its command, and `scripts/deploy` against it."""
+"""A yard on this machine: the local cloud through its command, and `scripts/deploy` into it."""
 
 import os
 import shlex
@@ -18,12 +18,15 @@ from trainyard.client.errors import NotHere, YardNotFound, YardOfAnotherVersion
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = os.pathsep.join(str(ROOT / folder) for folder in (".tools/bin", ".venv/bin"))
 CHOICES = ("-c", "look_seconds=20", "-c", "bake_on_deploy=false")
-"""A local cloud's bakes take minutes, so a lost event need not cost ten; and the demo shows its bake itself."""
+"""Settings for local yards.
+
+Bakes on a local cloud take minutes, so a lost event is noticed early; the demo bakes itself.
+"""
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """The local cloud of one state folder. Nothing is kept here: whether it is up is what `status` says."""
+    """The local cloud of a state folder. This class keeps no state: `status` tells if the cloud is up."""
 
     state: Path
     port: int
@@ -32,26 +35,26 @@ class Cloud:
     """Settings for `cdk deploy`, after CHOICES."""
 
     def is_up(self) -> bool:
-        """True when the cloud of this state folder answers."""
+        """Return True if the cloud of this state folder answers."""
         return self._command("status", check=False).returncode == 0
 
     def up(self) -> None:
-        """Start it in the background, ready for calls when this returns."""
+        """Start the cloud in the background. It is ready when this returns."""
         settings = ["--settings", str(self.settings)] if self.settings else []
         self._command("up", "--detach", "--port", str(self.port), *settings)
 
     def down(self) -> None:
-        """Stop it and everything in it. Twice is fine."""
+        """Stop the cloud and everything in it. Has no effect on a stopped cloud."""
         self._command("down")
 
     def environment(self) -> dict[str, str]:
-        """The variables a client needs, as `python -m localcloud env` prints them."""
+        """Return the variables for clients, as `python -m localcloud env` prints them."""
         exports = [shlex.split(line) for line in self._command("env").stdout.splitlines()]
         pairs = [word.partition("=") for words in exports for word in words if "=" in word]
         return {name: value for name, _, value in pairs}
 
     def session(self) -> Session:
-        """A session with this cloud's credentials and endpoint, and with nothing of the person's own."""
+        """Return a session with this cloud's credentials and endpoint, without the user's own settings."""
         environment = self.environment()
         boto = boto3.Session(
             aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
@@ -62,11 +65,11 @@ class Cloud:
         return Session(boto, environment["AWS_ENDPOINT_URL"])
 
     def fault(self, *words: str) -> str:
-        """`python -m localcloud fault ...`; answers what it printed."""
+        """Run `python -m localcloud fault ...` and return its output."""
         return self._command("fault", *words).stdout
 
     def deployed(self) -> Yard:
-        """The yard of the sources as they are here. Deploys unless they are those of the last time."""
+        """Return the yard of the current sources. Deploys only if they have changed since the last deployment."""
         fingerprint = fingerprint_of(ROOT / source for source in SOURCES)
         stamp = self.state / "deployed"
         try:
@@ -76,13 +79,13 @@ class Cloud:
                 return yard
         except (YardNotFound, YardOfAnotherVersion):
             pass
-        stamp.unlink(missing_ok=True)  # a deployment that fails may leave some stacks as they were
+        stamp.unlink(missing_ok=True)  # a failed deployment may leave some stacks unchanged
         self._deploy()
         stamp.write_text(fingerprint)
         return Yard.find(session=self.session())
 
     def _deploy(self) -> None:
-        """Run the script; its output is shown when it fails."""
+        """Run the script. Print its output if it fails."""
         log = self.state / "deploy.log"
         settings = {
             "ASSEMBLY": str(self.state / "cdk.out"),
@@ -116,17 +119,16 @@ class Cloud:
             quote(done.stdout + done.stderr)
             raise NotHere(
                 f"`localcloud {verb}` failed with exit code {done.returncode}",
-                f"what it printed is above, its log in {self.state}/",
+                f"its output is above, its log in {self.state}/",
                 shlex.join(["python", *command[1:]]),
             )
         return done
 
 
 def client_environment(cloud: dict[str, str]) -> dict[str, str]:
-    """This process's environment with the pinned commands first and AWS settings only from `cloud`.
+    """Return this process's environment with the pinned commands first and with AWS settings only from `cloud`.
 
-    The user's own AWS profile and keys are left out: what is meant for the local cloud must never reach
-    an account.
+    The user's AWS profile and keys are removed, so that calls for the local cloud never reach an account.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     nothing = str(ROOT / ".tools" / "no-such-file")

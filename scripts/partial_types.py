@@ -1,4 +1,4 @@
-"""A plug-in of mypy: `Partial[RunRow]` is a TypedDict with the fields of the dataclass, none of them required."""
+"""Plugin of mypy: `Partial[RunRow]` is a TypedDict with the fields of the dataclass, none of them required."""
 
 from collections.abc import Callable
 
@@ -39,5 +39,5 @@ def _fields(info: TypeInfo) -> dict[str, Type]:
 
 
 def plugin(version: str) -> type[Plugin]:
-    """mypy calls this."""
+    """Entry point for mypy."""
     return PartialTypes

@@ -1,4 +1,4 @@
-"""The settings of one deployment: what the command names, then the clone's cdk.json, then what the yard remembers."""
+"""Settings of a deployment, from the command, the clone's cdk.json, and the deployed yard, in this order."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from trainyard.core.model.yard.settings import READERS
 
 @dataclass(frozen=True)
 class Choice:
-    """The settings of a deployment as `-c` has them, and a line for each one that the user may not expect."""
+    """Settings in the form of `-c`, and a line for each one that the user may not expect."""
 
     words: Mapping[str, str]
     lines: tuple[str, ...] = ()
@@ -27,8 +27,10 @@ def choose(
     deployed: Mapping[str, str],
     reset: Collection[str] = (),
 ) -> Choice:
-    """Return the settings of a deployment. `said` are those of `-c`, `clone` those of cdk.json that differ from the
-    defaults, `deployed` those that the yard remembers, `reset` those to set back. Raises ValueError for an unknown key.
+    """Return the settings of a deployment. Raise ValueError for an unknown key.
+
+    `said` comes from `-c`, `clone` from cdk.json (without defaults), and `deployed` from the deployed yard. `reset` has
+    the keys to reset.
     """
     for key in reset:
         settings.refuse_unknown(key)
@@ -39,7 +41,7 @@ def choose(
 
 
 def of_clone(context: Mapping[str, object]) -> Mapping[str, str]:
-    """Return the settings of a cdk.json that differ from the defaults. Raises ValueError naming the key at fault."""
+    """Return the settings of a cdk.json that differ from the defaults. Raise ValueError that names an invalid key."""
     for key in context:
         settings.refuse_unknown(key)
     return YardSettings.of_context(context).remembered

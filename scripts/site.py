@@ -1,6 +1,6 @@
-"""What mkdocs does not do by itself (mkdocs.yml): folders in the navigation, files outside docs/, links to them.
+"""Hooks of mkdocs (mkdocs.yml): folders in the navigation, files outside docs/, and links to them.
 
-Links are written as they hold in the repository, `../examples/matmul.yaml` too; in the site they lead to its copy.
+Links are written as they work in the repository, also `../examples/matmul.yaml`; in the site they lead to its copy.
 """
 
 import posixpath
@@ -18,14 +18,14 @@ BESIDE = {
     "trainyard/recipe.schema.json": "recipe.schema.json",
     "action.yml": "action.yml",
 }
-"""Files of the repository that the site serves, by their paths there and here. Editors fetch the schemas by these."""
+"""Files of the repository that the site serves, with their paths in both. Editors fetch the schemas from there."""
 SHOWN = ("examples/**/*", "jobs/*", "images/*.yaml")
-"""And those that are served where they are in the repository."""
+"""Files that the site serves under their path in the repository."""
 LINK = re.compile(r"(?<=\]\()((?:\.\./)+[^)#\s]+)")
 
 
 def on_config(config: Any) -> Any:
-    """Write out `folder/*.md` in the navigation, README.md first."""
+    """Expand `folder/*.md` in the navigation, README.md first."""
     config.nav = _written_out(config.nav, Path(config.docs_dir))
     return config
 
@@ -41,7 +41,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(text: str, page: Any, config: Any, files: Files) -> str:
-    """Links that leave docs/ lead to the site's copy. One to anything else stays, and the build says so."""
+    """Redirect links out of docs/ to the site's copy. Other links stay, and the build reports them."""
     here = posixpath.dirname(page.file.src_uri)
     places = served()
 
@@ -53,7 +53,7 @@ def on_page_markdown(text: str, page: Any, config: Any, files: Files) -> str:
 
 
 def served() -> dict[str, str]:
-    """Paths in the site by paths in the repository."""
+    """Return paths in the site by paths in the repository."""
     shown = (
         file.relative_to(ROOT).as_posix()
         for glob in SHOWN

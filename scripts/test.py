@@ -1,7 +1,7 @@
-"""Every test, in jobs side by side, each of which waits now and then: whoever is done takes the next.
+"""All tests, in parallel jobs. A free slot takes the next job.
 
-Those with whole runs have a copy of one yard each (tests/e2e/conftest.py); those that train for real run where
-TensorFlow is. Arguments go to one pytest, and only it runs then: `make test ARGS='tests/unit -k offers'`.
+Jobs with whole runs get a copy of a yard each (tests/e2e/conftest.py), and jobs with real training run in TensorFlow's
+environment. With arguments, a single pytest runs with them: `make test ARGS='tests/unit -k offers'`.
 """
 
 import os
@@ -21,14 +21,14 @@ ROOT = Path(__file__).resolve().parent.parent
 OURS, TENSORFLOW = ROOT / ".venv/bin/python", ROOT / ".venv-host/bin/python"
 SIDE_BY_SIDE = 5
 OPEN_FILES = 1024
-"""The number of files that an ordinary login may open. A machine that allows more would hide a test that needs more."""
+"""Number of files that an ordinary login may open. A higher limit would hide a test that needs more."""
 LONGEST_MINUTES = 80
-"""Then the jobs that still run are ended, so that a test that hangs is named before a limit of 90 minutes ends all."""
+"""Minutes after which the remaining jobs are stopped, so that a hanging test is named before a limit of 90 minutes."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One pytest with these paths, or patterns of them, but without those `beside`."""
+    """A pytest run with these paths or patterns, except those in `beside`."""
 
     name: str
     paths: tuple[str, ...]
@@ -46,7 +46,7 @@ class Job:
 
 
 ALONE = ("tests/contract/ec2", "tests/contract/hosts")
-"""Each with a local cloud of its own."""
+"""Jobs with a separate local cloud."""
 JOBS = (
     Job("patrol", ("tests/e2e/patrol",)),
     Job("runs-a", ("tests/e2e/test_[a-d]*.py",)),
@@ -63,12 +63,12 @@ JOBS = (
     Job("infrastructure", ("tests/infrastructure",)),
     Job("unit", ("tests/unit",)),
 )
-"""The longest first, so that none is left alone at the end, and last those that compute and never wait."""
+"""Longest jobs first, so that none remains at the end; jobs without waiting times last."""
 
 
 @dataclass
 class Bench:
-    """Where they run. After `stop` none begins any more, and those that run end as by Ctrl-C."""
+    """Runner of the jobs. After `stop` it starts no more jobs and interrupts the running ones."""
 
     environment: dict[str, str]
     began: float = field(default_factory=time.monotonic)
@@ -78,7 +78,7 @@ class Bench:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, job: Job) -> int:
-        """Its exit code; what it prints is in its log."""
+        """Run a job and return its exit code. Its output goes to its log."""
         with job.log.open("wb") as log, self.lock:
             if self.stopped:
                 return 1
@@ -101,14 +101,14 @@ class Bench:
         return code
 
     def stop(self) -> None:
-        """Send SIGTERM to the jobs that run: pytest takes it for Ctrl-C (tests/conftest.py) and ends its fixtures."""
+        """Send SIGTERM to the running jobs. pytest handles it like Ctrl-C (tests/conftest.py) and ends its fixtures."""
         with self.lock:
             self.stopped = True
             for process in self.running.values():
                 os.killpg(process.pid, signal.SIGTERM)
 
     def end_late_jobs(self) -> None:
-        """Print where each job that still runs is, and stop them all."""
+        """Print the state of each running job, and stop them all."""
         for job in list(self.running):
             end = "\n".join(job.log.read_text(errors="replace").splitlines()[-5:])
             print(f"still running after {LONGEST_MINUTES} min, ended: {job.name}\n{end}", flush=True)
@@ -116,13 +116,13 @@ class Bench:
 
 
 def failures(log: str) -> str:
-    """Return the lines of pytest's summary that name what failed; the end of the log if pytest wrote none."""
+    """Return the failed tests in pytest's summary, or the end of the log without a summary."""
     named = re.findall(r"^(?:FAILED|ERROR) .*", log, re.MULTILINE)
     return "\n".join(f"    {line}" for line in named or log.splitlines()[-30:])
 
 
 def summary(log: str) -> str:
-    """Return the last line of pytest. A thread that a test has left may write after it; without it, the log's last."""
+    """Return pytest's last line, after which a leftover thread may write, or else the log's last line."""
     outcomes = re.findall(r"^=+ (.* in [\d.]+s.*?) =+$", log, re.MULTILINE)
     return outcomes[-1] if outcomes else log.rstrip().rpartition("\n")[2]
 
@@ -159,10 +159,8 @@ def main(arguments: list[str]) -> int:
 
 
 def all_codes(bench: Bench) -> list[int] | None:
-    """Of all jobs, once they have ended; None where somebody has stopped them."""
-    print(
-        f"{len(JOBS)} jobs, {SIDE_BY_SIDE} side by side; what they print is in build/test-*.log", flush=True
-    )
+    """Return the exit codes of all jobs, or None if they were stopped."""
+    print(f"{len(JOBS)} jobs, {SIDE_BY_SIDE} side by side; output in build/test-*.log", flush=True)
     with ThreadPoolExecutor(SIDE_BY_SIDE) as slots:
         try:
             return list(slots.map(bench.run, JOBS))

@@ -1,1 +1,1 @@
-"""Programs that cost next to nothing, so that what is measured is Trainyard."""
+"""Programs with minimal work of their own, so that the measurement shows Trainyard."""

@@ -1,4 +1,4 @@
-"""How long a step waits for a checkpoint: `python -m benchmarks.programs.pause` where TensorFlow is; prints JSON."""
+"""Pause of a step for a checkpoint: `python -m benchmarks.programs.pause`. Requires TensorFlow; prints JSON."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def measure(megabytes: int) -> dict[str, Any]:
-    """Seconds of a save, the median of some; `plain` is TensorFlow's own write alone, in alternate rounds."""
+    """Return the median seconds of a save. `plain` is TensorFlow's own write, measured in alternate rounds."""
     variables = [tf.Variable(tf.random.stateless_normal((256, 1024), seed=(1, i))) for i in range(megabytes)]
     cluster = Cluster(Place.from_tf_config(None), Strategy.SINGLE, tf.distribute.get_strategy())
     saves, plains = [], []

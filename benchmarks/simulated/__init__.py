@@ -1,1 +1,1 @@
-"""What is measured under virtual time: worlds, a week of runs, many hosts. Nothing here asks the local cloud."""
+"""Measurements in virtual time, without the local cloud: worlds, a week of runs, many hosts."""

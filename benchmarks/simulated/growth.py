@@ -1,8 +1,7 @@
-"""How the control plane grows with hosts, from 100 to 100,000: one pass of patrol and one run of two hosts on a
-simulated yard that holds so many, at one instant each.
+"""Growth of the control plane from 100 to 100,000 hosts: a pass of patrol, and a run of two hosts.
 
-Half of the hosts are in runs of ten, whose executions only wait; the others are kept by their job and work. Behind none
-of them is a machine. CPU seconds are this machine's, of the functions together with the simulated AWS.
+Half of the hosts are in runs of ten, whose executions only wait. The others are held by their job and work. None has a
+machine. CPU seconds are those of this machine, for functions and the simulated AWS together.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ from simulation.yard import GPU_METRIC, Yard
 SIZES = (100, 1_000, 10_000, 100_000)
 GANG = 10
 QUIET = timedelta(minutes=50)
-"""Until a host's grace and the window of its use are over: patrol looks for the first time then."""
+"""Time until a host's grace period and usage window have passed, when patrol checks the host for the first time."""
 WAIT = {"Type": "Wait", "Seconds": 86_400, "End": True}
 WAITS = {"QueryLanguage": "JSONata", "StartAt": "Wait", "States": {"Wait": WAIT}}
-"""Stands in for the bake workflow: executions of runs that go on."""
+"""Replacement of the bake workflow: executions that wait, like the executions of active runs."""
 LATER = "2026-01-06T08:00:00.000Z"
 ROW = {
     "kind": "train",
@@ -51,14 +50,16 @@ ROW = {
     "deadline": LATER,
     "progress": {"step": 1840, "attempt": 1, "at": LATER},
 }
-"""Of a run that reports and has time left."""
+"""Row of a running job with time left."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """On a yard of so many hosts: the third pass that looks at all (a fifth of the hosts without a run get their first
-    verdict in it), and a run; requests by kind. Seconds are virtual (requests, and waits for the rates), those of CPU
-    apart."""
+    """Requests of the third pass that checks hosts, and of a run, on a yard with this many hosts.
+
+    In that pass a fifth of the hosts without a run get their first verdict. Seconds are virtual (requests, and waits
+    for the rates), except CPU seconds.
+    """
 
     hosts: int
     patrol: dict[str, int]
@@ -74,27 +75,26 @@ class Held:
 
     @property
     def figures(self) -> dict[str, float]:
-        """What may grow, in words."""
+        """Return the figures that may grow, by description."""
         return {
             "requests of a pass of patrol": sum(self.patrol.values()),
             "metrics that a pass of patrol reads": self.patrol_metrics,
             "seconds of requests of a pass of patrol": self.patrol_seconds,
             "CPU seconds of a pass of patrol": self.patrol_cpu_seconds,
             "requests of a run of two hosts": sum(self.run.values()),
-            "of these, its Plan's": self.plan_requests,
+            "of these, in its state Plan": self.plan_requests,
             "CPU seconds of a run of two hosts": self.run_cpu_seconds,
         }
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """The slope of the logarithms, by least squares: 0 for what stays, 1 for what grows as the hosts do."""
+    """Return the slope of the logarithms by least squares: 0 for constant figures, 1 for linear growth."""
     known = [(math.log(x), math.log(y)) for x, y in zip(sizes, values, strict=True) if y > 0]
     return statistics.linear_regression(*zip(*known, strict=True)).slope if len(known) > 1 else 0.0
 
 
 class Watch:
-    """Counts what functions ask for, by function and operation; root may ask for as much as it likes. Patrol looks only
-    where `patrol_looks`."""
+    """Counts requests by function and operation, except root's. Patrol only runs while `patrol_looks` is set."""
 
     def __init__(self, yard: Yard) -> None:
         self.yard, self.throttle = yard, Throttle(yard.world)
@@ -129,15 +129,17 @@ class Watch:
 
     def _begin(self, invocation: Invocation) -> None:
         if invocation.function.name.endswith("-patrol") and not self.patrol_looks:
-            self.yard.functions.refuse(invocation, LambdaFailure("Refused", "it is not looked at now"))
+            self.yard.functions.refuse(
+                invocation, LambdaFailure("Refused", "patrol is paused in this measurement")
+            )
 
 
 def held(template: YardTemplate, hosts: int) -> Held:
-    """One world."""
+    """Measure one world."""
     world = World(1)
     bake = template.machine("bake")
     machines = {**template.machines, bake.arn: replace(bake, definition=WAITS)}
-    # The largest of these yards costs more in an hour than a yard as shipped may in a month.
+    # the largest yard costs more in an hour than the default monthly limit
     unlimited = template.with_limits(monthly_dollars=0)
     yard = Yard(world, replace(unlimited, machines=machines), NothingFails())
     without_quotas(yard.ec2.pools)
@@ -148,7 +150,7 @@ def held(template: YardTemplate, hosts: int) -> Held:
         watch.patrol_looks = True
         world.run(
             world.now + timedelta(minutes=2)
-        )  # hosts get their first verdict and its tag, a fifth a minute
+        )  # a fifth of the hosts get their first verdict and tag each minute
         watch.clear()
         began = time.process_time()
         world.run(world.now + timedelta(minutes=1))
@@ -177,14 +179,17 @@ def held(template: YardTemplate, hosts: int) -> Held:
 
 
 def main(size: int) -> None:
-    """For a process of its own: prints what is Held as JSON."""
+    """Measure in a separate process and print Held as JSON."""
     process.restart_as_needed()
     print(json.dumps(asdict(held(process.prepare(assembly.synthesised()), size))))
 
 
 def _fill(yard: Yard, hosts: int) -> None:
-    """Half of them in live runs of ten, the others over and kept, each ten from a fleet."""
-    wide = "subnet-00000000000000fff"  # the yard's own three have room for 12,273
+    """Create the hosts.
+
+    Half are in live runs of ten, the others are held after their runs; each ten come from a fleet.
+    """
+    wide = "subnet-00000000000000fff"  # the yard's own three subnets fit 12,273
     yard.ec2.add_subnet(wide, next(iter(yard.template.subnets.values())).zone, cidr="10.0.0.0/8", vpc="vpc-0")
     nature, yard.ec2.machines = yard.ec2.machines, Nothing()
     for number in range(hosts // GANG):
@@ -203,7 +208,7 @@ def _fill(yard: Yard, hosts: int) -> None:
 
 
 def _launch(yard: Yard, subnet: str, run: str) -> None:
-    """A gang, with the tags that Launch gives it."""
+    """Launch a gang with the tags of the Launch state."""
     template = next(each for each in yard.template.launch_templates.values() if "UserData" not in each.data)
     tags = {
         "trainyard:yard": yard.name,
@@ -235,7 +240,7 @@ def _write(yard: Yard, row: Mapping[str, Any]) -> None:
 
 
 def _run(yard: Yard) -> Execution:
-    """The one that trains."""
+    """Return the execution of the run that trains."""
     return next(each for each in yard.runs() if each.machine.name.endswith("-train"))
 
 
@@ -245,7 +250,7 @@ def _is_over(yard: Yard) -> bool:
 
 
 class Nothing:
-    """Behind the hosts."""
+    """Stands in for the machines of hosts."""
 
     def boot(self, instance: Instance) -> None:
         pass

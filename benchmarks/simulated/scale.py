@@ -1,5 +1,7 @@
-"""How a yard bears many runs and many hosts: a simulated week (week.py), and its growth (growth.py); and what the
-simulator itself takes (worlds.py). Each in a process of its own: worlds have their own environment."""
+"""Scale of a yard: a simulated week (week.py), growth with hosts (growth.py), and the simulator's own cost (worlds.py).
+
+Each runs in a separate process, because worlds change the environment.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class Scale:
 
 
 def measure() -> Scale:
-    """CPU seconds are one size's alone."""
+    """Measure in one process for each size, so that CPU seconds are separate."""
     told = _told("week")
     asked = {name: Asked(**each) for name, each in told.pop("asked").items()}
     return Scale(Week(**told, asked=asked), [Held(**_told("growth", str(size))) for size in SIZES])

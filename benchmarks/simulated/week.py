@@ -1,9 +1,8 @@
-"""A simulated week of 1,000 train runs a day under AWS's request rates: requests by kind, throttles, functions, ledger,
-dollars; and that every run ended well and every invariant held.
+"""A simulated week of 1,000 training runs a day under AWS's request rates: requests, throttling, functions, dollars.
 
-All runs of the first day are uploaded in one second, so that limits are met; the other days' come by chance. Every run,
-host and pass of patrol is simulated in full. Programs take twenty seconds, so few hosts live at a time but in the rush:
-what more hosts cost is growth.py's.
+All runs must end well and all invariants must hold. All runs of the first day are submitted in one second to reach the
+limits; those of the other days come at random times. Every run, host and pass of patrol is simulated in full. Programs
+take 20 s, so few hosts exist at a time except in the rush. growth.py measures the cost of many hosts.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ from simulation.yard import Yard
 
 DAYS, RUNS_A_DAY, HOSTS = 7, 1_000, 2
 RUSH = timedelta(hours=1)
-"""After the begin: when all runs of the first day are uploaded."""
+"""Time of the rush, when all runs of the first day are submitted."""
 AFTERWARDS = timedelta(hours=2)
-"""Until the last runs are over, and patrol has had its time."""
+"""Time for the last runs to end and for patrol to follow."""
 PROGRAM = {"module": "training.programs.digits", "args": {"steps": 2, "step-seconds": 10.0}}
 CLUSTER = {"strategy": "multi_worker", "workers": HOSTS}
 MEMORY_GIB = 0.5
@@ -55,12 +54,12 @@ DOLLARS = {
     "get": 0.4e-6,
     "metric": 10e-6,
 }
-"""us-east-1, as of 2026; functions are arm64. What AWS gives for nothing each month is not taken off."""
+"""Prices in us-east-1 in 2026, with functions on arm64. The free tier is not deducted."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Requests of one kind, of functions and hosts together."""
+    """Requests of one kind from functions and hosts."""
 
     mean_hour: float
     worst_hour: int
@@ -70,8 +69,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Week:
-    """`broken` are invariants in words. Seconds of a run are from its begin to its end, of the rush and of the others;
-    `dollars` are the control plane's, patrol's passes included, without hosts and disks."""
+    """Results of the week.
+
+    `broken` describes violated invariants. Seconds of a run are from its start to its end, for the rush and for the
+    others. `dollars` is the cost of the control plane including patrol, without hosts and disks.
+    """
 
     days: float
     runs: int
@@ -98,21 +100,21 @@ class Week:
 
 
 class NothingFails(Plan):
-    """Remembers no places: a week has millions."""
+    """Fault injection without faults. It stores no fault points, because a week has millions."""
 
     def at(self, kind: Kind, point: str, visit: Visit | None = None) -> list[Fault]:
         return []
 
 
 class Meter:
-    """Stands before the throttle: counts every request by hour and by second, and what the second used."""
+    """Counts every request by hour and by second, before the throttle, with the capacity that the second used."""
 
     def __init__(self, yard: Yard) -> None:
         self.throttle = Throttle(yard.world)
         self.hours: dict[str, Counter[int]] = {}
         self.worst_second: Counter[str] = Counter()
         self.most: dict[str, float] = {}
-        """In any one second: of ledger units and state transitions."""
+        """Peak of ledger units and state transitions in one second."""
         self.metrics = self.most_hosts = 0
         self.function_seconds = 0.0
         self._yard, self._begin, self._at = yard, yard.world.now, yard.world.now
@@ -130,7 +132,7 @@ class Meter:
         return self.throttle(caller, operation, request)
 
     def asked(self, hours: float) -> dict[str, Asked]:
-        """By operation, the most frequent first."""
+        """Return the requests by operation, most frequent first."""
         ranked = sorted(self.hours.items(), key=lambda item: -item[1].total())
         return {
             name: Asked(
@@ -169,7 +171,7 @@ class Meter:
 
 
 def week(template: YardTemplate, *, days: float = DAYS, runs_a_day: int = RUNS_A_DAY) -> Week:
-    """One world. `days` may be part of one: then it is the rush alone, of as many runs as that part has."""
+    """Simulate one world. Less than one day simulates only the rush, with that share of the runs."""
     began = time.process_time()
     world = World(1)
     yard = Yard(world, template.with_limits(most_runs=0, most_hosts=0), NothingFails())
@@ -218,18 +220,18 @@ def week(template: YardTemplate, *, days: float = DAYS, runs_a_day: int = RUNS_A
 
 
 def without_quotas(pools: Pools) -> None:
-    """Of vCPUs: rates are what is looked at here."""
+    """Remove vCPU quotas, because this measures request rates."""
     pools.quotas = dict.fromkeys(pools.quotas, 1e9)
 
 
 def later(days: float, runs_a_day: int, chance: random.Random) -> list[float]:
-    """When the runs of all days but the first are uploaded, in seconds after the begin."""
+    """Return the submission times of all days except the first, in seconds after the start."""
     count = round(runs_a_day * max(days - 1, 0))
     return sorted(chance.uniform(86_400, days * 86_400) for _ in range(count))
 
 
 def dollars(yard: Yard, meter: Meter) -> float:
-    """What AWS asks for all of it, hosts and disks apart."""
+    """Return AWS's price for everything except hosts and disks."""
     calls = yard.gateway.calls
     used = {
         "transition": yard.stepfunctions.transitions,
@@ -246,7 +248,7 @@ def dollars(yard: Yard, meter: Meter) -> float:
 
 
 def main(days: float = DAYS, runs_a_day: int = RUNS_A_DAY) -> None:
-    """For a process of its own: prints the Week as JSON."""
+    """Simulate in a separate process and print the Week as JSON."""
     process.restart_as_needed()
     template = process.prepare(assembly.synthesised())
     print(json.dumps(asdict(week(template, days=days, runs_a_day=runs_a_day))))

@@ -1,4 +1,4 @@
-"""What a clean simulated run of two hosts takes, and what a process holds after hundreds of worlds."""
+"""CPU time of a clean simulated run of two hosts, and memory of a process after hundreds of worlds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True)
 class Worlds:
-    """`seconds`: of CPU, the median; memory in MiB (resident), after FEW and after MANY worlds."""
+    """Median CPU seconds of a world, and resident memory in MiB after FEW and after MANY worlds."""
 
     seconds: float
     after_few: float

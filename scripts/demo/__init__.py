@@ -1,1 +1,1 @@
-"""`make demo`: the yard on this machine, from nothing to an evaluated model, and nothing left behind."""
+"""`make demo`: a yard on this machine, from an empty folder to an evaluated model, with cleanup."""

@@ -1,6 +1,6 @@
-"""`make demo`: local cloud, deployment, image, run, model. Exit code 0 only when all of it worked.
+"""`make demo`: local cloud, deployment, image, run, model. Exit code 0 means that all steps succeeded.
 
-Settings come from the environment, as `make demo JOB=... KEEP=1` gives them.
+Settings come from the environment, as in `make demo JOB=... KEEP=1`.
 """
 
 import json
@@ -36,7 +36,7 @@ PORT = 4566
 
 @dataclass(frozen=True)
 class Settings:
-    """What the person asked for."""
+    """The user's settings."""
 
     job: Path
     keep: bool
@@ -44,7 +44,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls) -> "Settings":
-        """JOB: a job file; KEEP=1: leave the cloud up; STATE: its folder."""
+        """Read JOB (a job file), KEEP=1 (leave the cloud up) and STATE (its folder)."""
         return cls(
             job=Path(os.environ.get("JOB") or SHIPPED_JOB).resolve(),
             keep=os.environ.get("KEEP", "") not in ("", "0", "no", "false"),
@@ -53,7 +53,7 @@ class Settings:
 
 
 def main() -> int:
-    """The whole demo; answers the exit code."""
+    """Run the demo and return the exit code."""
     signal.signal(signal.SIGTERM, _as_interrupt)
     settings = Settings.from_environment()
     phases = Phases()
@@ -95,13 +95,13 @@ def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
         if module_of(settings.job) == DIGITS_MODULE:
             with phases.phase("evaluate", "Evaluating the model on held-out digits"):
                 accuracy = evaluate(run)
-                say(f"  accuracy {accuracy:.4f} on digits the program never saw")
+                say(f"  accuracy {accuracy:.4f} on held-out digits")
     finally:
         write(run.summary, accuracy, phases.seconds)
     report.ended(run, status)
     for name, seconds in phases.seconds.items():
         say(f"  {name:<24} {seconds:>8.1f}")
-    say(f"\nAll of it in numbers: {os.path.relpath(BUILD / 'summary.json')}")
+    say(f"\nSummary: {os.path.relpath(BUILD / 'summary.json')}")
     if accuracy is not None and accuracy < LEAST_ACCURACY and settings.job == SHIPPED_JOB:
         raise NotHere(
             f"the model's accuracy is {accuracy:.4f}, below {LEAST_ACCURACY}",
@@ -112,7 +112,7 @@ def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
 
 @contextmanager
 def host_software() -> Iterator[None]:
-    """What hosts and the evaluation run on is set up beside the block, which needs none of it."""
+    """Install the software for hosts and the evaluation in parallel to the block, which does not need it."""
     command = ["make", "--no-print-directory", ".venv-host/.ready"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL) as setup:
         try:
@@ -121,18 +121,20 @@ def host_software() -> Iterator[None]:
             setup.terminate()
             raise
     if setup.returncode:
-        raise NotHere("the software of hosts could not be set up", "what was printed is above", "make setup")
+        raise NotHere(
+            "the software of hosts could not be installed", "what was printed is above", "make setup"
+        )
 
 
 def write(summary: dict[str, Any], accuracy: float | None, phases: dict[str, float]) -> None:
-    """build/demo/summary.json: the run's own summary, and beside it what only the demo knows."""
+    """Write build/demo/summary.json: the run's summary, accuracy and phases."""
     BUILD.mkdir(parents=True, exist_ok=True)
     told = {**summary, "accuracy": accuracy, "phases": phases}
     (BUILD / "summary.json").write_text(json.dumps(told, indent=2) + "\n")
 
 
 def bake(yard: Yard) -> None:
-    """An image made from the recipe as it is here, this software and the base image of today."""
+    """Bake an image from the current recipe, software and base image."""
     bake = yard.bake(ROOT / "examples" / yard.recipe)
     screen.show_states(bake)
     try:
@@ -144,7 +146,7 @@ def bake(yard: Yard) -> None:
 
 
 def submit(yard: Yard, job: Path) -> Run:
-    """The run of this job file, after the shipped data that it reads."""
+    """Upload the shipped data and submit the job file. Return the run."""
     for data_set, keys in datasets.upload(yard.bucket, job).items():
         say(f"  {data_set.what}: {len(keys)} objects under s3://{yard.bucket.name}/{data_set.prefix}")
     uploaded = yard.upload(source.read(job, bucket=yard.bucket.name))
@@ -154,7 +156,7 @@ def submit(yard: Yard, job: Path) -> Run:
 
 
 def evaluate(run: Run) -> float:
-    """Accuracy of the SavedModel from the bucket on the held-out digits, by an interpreter with TensorFlow."""
+    """Return the accuracy of the run's SavedModel on held-out digits, computed by an interpreter with TensorFlow."""
     folder = BUILD / "model"
     shutil.rmtree(folder, ignore_errors=True)
     held_out = datasets.DIGITS.made_in(datasets.MADE) / "test"
@@ -168,7 +170,7 @@ def evaluate(run: Run) -> float:
 
 
 def module_of(job: Path) -> str:
-    """The program's module as the job file names it; empty when the file does not say."""
+    """Return the program's module in the job file, or an empty string."""
     try:
         return str(yaml.safe_load(job.read_text())["program"]["module"])
     except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError):
@@ -176,7 +178,7 @@ def module_of(job: Path) -> str:
 
 
 def leave(cloud: Cloud, *, keep: bool, ours: bool) -> None:
-    """Stop what was started, or say how to look around and how to stop it."""
+    """Stop the cloud, or print how to look around and stop it."""
     folder = os.path.relpath(cloud.state)
     if keep and cloud.is_up():
         say("\n[bold]The cloud is still up.[/bold] Look around:")
@@ -192,7 +194,7 @@ def leave(cloud: Cloud, *, keep: bool, ours: bool) -> None:
 
 
 def tour(folder: str) -> list[str]:
-    """Commands for a person who wants to see for herself."""
+    """Return commands for a tour."""
     return [
         f'export PATH="{ROOT}/.tools/bin:{ROOT}/.venv/bin:$PATH"',
         f'eval "$(trainyard local env --state {folder})"',
@@ -203,7 +205,7 @@ def tour(folder: str) -> list[str]:
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:
-    """A polite end is Ctrl-C: everything started is stopped."""
+    """Treat SIGTERM like Ctrl-C, so that everything started is stopped."""
     raise KeyboardInterrupt
 
 

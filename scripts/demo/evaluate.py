@@ -1,6 +1,6 @@
-"""Judge a SavedModel on held-out digits: `python -m scripts.demo.evaluate MODEL SHARDS` prints {"accuracy", "scans"}.
+"""Evaluate a SavedModel on held-out digits: `python -m scripts.demo.evaluate MODEL SHARDS` prints JSON.
 
-Runs where TensorFlow is (.venv-host). It knows the model only by its folder and its signature.
+Requires TensorFlow (.venv-host). Only the model's folder and signature are used.
 """
 
 import json
@@ -15,7 +15,7 @@ BATCH = 256
 
 
 def accuracy(model_folder: Path, shards: Path) -> tuple[float, int]:
-    """The share of the scans that the model names rightly, and how many there were."""
+    """Return the share of correct predictions, and the number of scans."""
     model = tf.saved_model.load(str(model_folder))
     predict = model.signatures["serving_default"]
     (name,) = predict.structured_input_signature[1]
