@@ -1,4 +1,4 @@
-"""A running local cloud for the contract tests: its own port, its own state, ended with the session."""
+"""A running local cloud for the contract tests, with its own port and state. It ends with the session."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ ACCOUNT, REGION = "123456789012", "us-east-1"
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = Path(__file__).parent / "settings.yaml"
 MOST_CLIENTS = 100
-"""With their connections: the tests, too, live under `ulimit -n 1024`, and each role has clients of its own."""
+"""Limit of clients with their connections.
+
+The tests also run under `ulimit -n 1024`, and each role has its own clients.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,11 +44,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 DECOY = "only_on_the_machine"
-"""A module that is installed on the machine in every way known to Python, and that no host and no function has."""
+"""A module that is installed on the machine in every way of Python. Hosts and functions must not see it."""
 
 
 def packages_of_the_machine(folder: Path) -> dict[str, str]:
-    """Variables of a shell whose Python has packages of its user: by PYTHONPATH, in the user's site, by a .pth file."""
+    """Return shell variables for a Python with user packages: by PYTHONPATH, in the user's site, by a .pth file."""
     site = folder / "base/lib/python{}.{}/site-packages".format(*sys.version_info)
     for place in (folder / "path", folder / "pth", site):
         place.mkdir(parents=True, exist_ok=True)
@@ -62,7 +65,7 @@ def packages_of_the_machine(folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Credentials:
-    """Whom a client acts as."""
+    """Credentials of a client."""
 
     key: str
     secret: str
@@ -71,7 +74,7 @@ class Credentials:
 
 @dataclass
 class Cloud:
-    """One local cloud, driven through its command line and its endpoint, as a user would."""
+    """A local cloud, used through its command line and its endpoint."""
 
     state: Path
     port: int
@@ -84,12 +87,12 @@ class Cloud:
 
     @property
     def root(self) -> Credentials:
-        """The account's own, as `localcloud env` prints them."""
+        """Return the account's own credentials, as `localcloud env` prints them."""
         key = root_key.of(self.state)
         return Credentials(key.access_key_id, key.secret_access_key)
 
     def command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """`python -m localcloud ARGUMENTS --state ...`."""
+        """Run `python -m localcloud ARGUMENTS --state ...`."""
         argv = [sys.executable, "-m", "localcloud", *arguments, "--state", str(self.state)]
         environment = os.environ | packages_of_the_machine(self.state.with_name("machine"))
         done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=False, env=environment)
@@ -103,7 +106,7 @@ class Cloud:
         self.command("down")
 
     def client(self, service: str, credentials: Credentials | None = None) -> Any:
-        """A boto3 client that does not retry: a test wants the first answer."""
+        """Return a boto3 client without retries, because tests check the first answer."""
         who = credentials or self.root
         if (service, who) not in self._clients:
             if len(self._clients) == MOST_CLIENTS:
@@ -120,7 +123,7 @@ class Cloud:
         return self._clients[service, who]
 
     def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """One call under /_localcloud/."""
+        """Call a route under /_localcloud/."""
         data = json.dumps(body).encode() if body is not None else None
         key = {"Authorization": root_key.of(self.state).as_basic()}
         request = urllib.request.Request(f"{self.endpoint}/_localcloud{path}", data, key, method=method)
@@ -128,7 +131,7 @@ class Cloud:
             return json.load(reply)
 
     def role(self, service: str, *statements: Mapping[str, Any]) -> str:
-        """A role that `service` (or, for `root`, the account) may assume, with these statements; its ARN."""
+        """Create a role with these statements for `service` (or, for `root`, the account). Return its ARN."""
         iam, name = self.client("iam"), f"role-{uuid.uuid4().hex[:12]}"
         principal = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"} if service == "root" else {"Service": service}
         trust = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
@@ -140,16 +143,16 @@ class Cloud:
         return str(arn)
 
     def acting_as(self, *statements: Mapping[str, Any]) -> Credentials:
-        """Credentials of a fresh role that may do just this."""
+        """Return credentials of a new role with only these statements."""
         return self.acting_in(self.role("root", *statements))
 
     def acting_in(self, role: str) -> Credentials:
-        """Credentials of this role, which the account may assume."""
+        """Return credentials of this role, which the account may assume."""
         given = self.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
         return Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
 
     def ledger(self, name: str) -> None:
-        """A table like the yard's ledger."""
+        """Create a table like the yard's ledger."""
         self.client("dynamodb").create_table(
             TableName=name,
             BillingMode="PAY_PER_REQUEST",
@@ -161,7 +164,7 @@ class Cloud:
         )
 
     def function(self, code: str, *statements: Mapping[str, Any], **settings: Any) -> str:
-        """A Lambda function with this module as its code (`handler(event, context)`); its name."""
+        """Create a Lambda function with this module as its code (`handler(event, context)`). Return its name."""
         name = f"function-{uuid.uuid4().hex[:12]}"
         self.client("lambda").create_function(
             FunctionName=name,
@@ -174,7 +177,7 @@ class Cloud:
         return name
 
     def machine(self, definition: Mapping[str, Any], *statements: Mapping[str, Any]) -> str:
-        """A state machine (JSONata) under a role with these statements; its ARN."""
+        """Create a state machine (JSONata) under a role with these statements. Return its ARN."""
         made = self.client("stepfunctions").create_state_machine(
             name=f"machine-{uuid.uuid4().hex[:12]}",
             definition=json.dumps({"QueryLanguage": "JSONata", **definition}),
@@ -183,12 +186,12 @@ class Cloud:
         return str(made["stateMachineArn"])
 
     def start(self, machine: str, **given: Any) -> str:
-        """Start an execution; its ARN."""
+        """Start an execution and return its ARN."""
         states = self.client("stepfunctions")
         return str(states.start_execution(stateMachineArn=machine, input=json.dumps(given))["executionArn"])
 
     def end_of(self, execution: str, seconds: float = 120) -> dict[str, Any]:
-        """The execution, once it has ended."""
+        """Wait for the end of an execution and return it."""
         states = self.client("stepfunctions")
         ended: dict[str, Any] = eventually(
             lambda: (
@@ -207,7 +210,7 @@ class Cloud:
 
 @contextmanager
 def answering(cloud: Cloud, who: Credentials | None = None) -> Iterator[None]:
-    """Inside, the functions' own code, called in this process, speaks to this cloud: as the account or as `who`."""
+    """Direct the functions' own code in this process to this cloud, as the account or as `who`."""
     acting = who or cloud.root
     with pytest.MonkeyPatch.context() as patched:
         for name, value in (
@@ -225,11 +228,11 @@ def answering(cloud: Cloud, who: Credentials | None = None) -> Iterator[None]:
 
 
 PATIENCE_SECONDS = 120.0
-"""In which a busy disk comes to itself."""
+"""Time for a busy disk to recover."""
 
 
 def eventually(look: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:
-    """The first truthy answer of `look`."""
+    """Return the first truthy result of `look`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := look():
@@ -239,13 +242,13 @@ def eventually(look: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> An
 
 
 def allow(actions: str | list[str], resource: str | list[str] = "*", **condition: Any) -> dict[str, Any]:
-    """A statement."""
+    """Return a policy statement."""
     statement: dict[str, Any] = {"Effect": "Allow", "Action": actions, "Resource": resource}
     return {**statement, "Condition": condition} if condition else statement
 
 
 def packed(code: str, name: str = "index.py") -> bytes:
-    """A zip of one module, as functions are uploaded."""
+    """Return a zip archive with one module, as functions are uploaded."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr(name, textwrap.dedent(code))
@@ -260,8 +263,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """The session's local cloud, of an account that has launched before; tests share it and therefore name what they
-    make themselves."""
+    """Return the session's shared local cloud. Its account has launched before, so tests use unique names."""
     running = Cloud(tmp_path_factory.mktemp("cloud"), free_port())
     running.up()
     for service in ("spot.amazonaws.com", "ec2fleet.amazonaws.com"):
@@ -272,7 +274,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 
 @pytest.fixture
 def own_cloud(tmp_path: Path) -> Iterator[Cloud]:
-    """A local cloud of one test, which may end it as it likes."""
+    """Return a local cloud for one test, which may stop it."""
     running = Cloud(tmp_path / "state", free_port())
     running.up()
     yield running
@@ -281,7 +283,7 @@ def own_cloud(tmp_path: Path) -> Iterator[Cloud]:
 
 @pytest.fixture
 def network(cloud: Cloud) -> Iterator[Callable[[str], str]]:
-    """Makes a VPC of that CIDR block; it goes with all that is in it, since an account has room for five."""
+    """Return a function that creates a VPC and deletes it with its contents, because the account's limit is five."""
     ec2, made = cloud.client("ec2"), []
 
     def make(block: str) -> str:

@@ -1,4 +1,4 @@
-"""Stacks that tests deploy, and how their deployments end."""
+"""Stacks for tests, and the ends of their deployments."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Deploy = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def word() -> str:
-    """In the names of one test's stacks and exports."""
+    """Return a unique word for the names of one test's stacks and exports."""
     return f"s{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
 def deploy(cloud: Cloud) -> Iterator[Deploy]:
-    """Creates or updates a stack and waits for its end; whatever is left is deleted, importers first."""
+    """Return a function that deploys a stack. Remaining stacks are deleted at the end, importers first."""
     cloudformation, made = cloud.client("cloudformation"), list[str]()
 
     def run(name: str, template: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def deploy(cloud: Cloud) -> Iterator[Deploy]:
 
 
 def ended(cloud: Cloud, name: str) -> dict[str, Any]:
-    """The stack, once nothing happens to it; {} when it is gone."""
+    """Wait until a stack is stable and return it, or {} if it is gone."""
 
     def look() -> dict[str, Any] | None:
         try:

@@ -1,7 +1,4 @@
-"""What the local cloud holds after many calls and hosts under `ulimit -n 1024`: descriptors, threads, processes, MB.
-
-Each of the calls is one of every service that a yard uses; clients go away in every way that clients do.
-"""
+"""Descriptors, threads, processes and memory of the local cloud after many calls and hosts under `ulimit -n 1024`."""
 
 from __future__ import annotations
 
@@ -27,9 +24,9 @@ latencies: {boot: 0.1, agent: 0.1, stop: 0.1, terminate: 0.1, terminated_visible
 """
 AT_ONCE = 8
 CONNECTED = 50
-"""Calls after which all connections are closed, and others opened."""
+"""Number of calls after which all connections are closed and new ones opened."""
 SETTLED_SECONDS = 400.0
-"""Processes of a function beyond its first end when they have been idle for five minutes."""
+"""Time after which a function's extra processes end. Their idle timeout is five minutes."""
 NAME, REGION, ACCOUNT = "endurance", "us-east-1", "123456789012"
 CODE = """
 def handler(event, context):
@@ -78,7 +75,7 @@ RARE: tuple[tuple[str, str, dict[str, Any]], ...] = (
         {"stateMachineArn": f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{NAME}"},
     ),
 )
-"""Each starts something that runs, so that it takes longer than twenty of the others: one of `SELDOM` calls."""
+"""Calls that start something that runs, so each takes longer than twenty others. One of `SELDOM` calls."""
 SERVICES = sorted({service for service, _, _ in OFTEN + RARE})
 COUNTED = ("descriptors", "threads", "processes")
 TRUSTED = ("lambda.amazonaws.com", "states.amazonaws.com", "ec2.amazonaws.com")
@@ -86,7 +83,7 @@ TRUSTED = ("lambda.amazonaws.com", "states.amazonaws.com", "ec2.amazonaws.com")
 
 @dataclass(frozen=True)
 class Held:
-    """By the server at one moment, and how many processes it has started that still run."""
+    """Resources of the server at one time, and the number of its living child processes."""
 
     descriptors: int
     threads: int
@@ -95,7 +92,7 @@ class Held:
 
 
 def held(state: Path) -> Held:
-    """By the server of this state folder, now."""
+    """Measure the server of this state folder now."""
     process = Path("/proc", str(_server(state)))
     status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
     return Held(
@@ -107,7 +104,7 @@ def held(state: Path) -> Held:
 
 
 def settled(state: Path, before: Held | None = None) -> Held:
-    """Once it does not shrink any more; or is, in all that is counted, down to what it held `before`."""
+    """Measure once the resources no longer shrink, or are down to `before`."""
     ends, last = time.monotonic() + SETTLED_SECONDS, held(state)
     while time.monotonic() < ends:
         time.sleep(1)
@@ -130,7 +127,7 @@ def _command(pid: int) -> bytes:
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    with suppress(OSError):  # one that has ended meanwhile has none
+    with suppress(OSError):  # an ended process has none
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in (task / "children").read_text().split():
                 yield int(child)
@@ -138,7 +135,7 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 class User:
-    """Somebody with root's keys who calls, breaks off and launches."""
+    """A client with the root's keys that calls, disconnects and launches."""
 
     def __init__(self, endpoint: str, root: RootKey) -> None:
         self._endpoint = endpoint
@@ -149,7 +146,7 @@ class User:
         }
 
     def furnish(self) -> None:
-        """What the calls are about."""
+        """Create the resources that the calls use."""
         trust = [
             {"Effect": "Allow", "Principal": {"Service": who}, "Action": "sts:AssumeRole"} for who in TRUSTED
         ]
@@ -174,7 +171,7 @@ class User:
             KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
         )
         self._clients["sqs"].create_queue(QueueName=NAME)
-        for service, name, given in OFTEN:  # what others of them look for
+        for service, name, given in OFTEN:  # used by other calls
             if name.startswith("put_"):
                 getattr(self._clients[service], name)(**given)
         self._clients["sns"].create_topic(Name=NAME)
@@ -211,7 +208,7 @@ class User:
         )
 
     def call(self, times: int, at_once: int) -> None:
-        """So many calls, some of each service, now and then over new connections."""
+        """Make this many calls across all services, at times over new connections."""
         with ThreadPoolExecutor(at_once) as pool:
             for first in range(0, times, CONNECTED):
                 list(pool.map(self._call, range(first, min(first + CONNECTED, times))))
@@ -224,7 +221,7 @@ class User:
         getattr(self._clients[service], name)(**given)
 
     def break_off(self, times: int) -> None:
-        """So many connections that end where none should: before, in and right after a request."""
+        """Open this many connections that break before, during and right after a request."""
         host, _, port = self._endpoint.removeprefix("http://").partition(":")
         head = b"POST / HTTP/1.1\r\nHost: sts\r\nAuthorization: AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/"
         head += b"sts/aws4_request, SignedHeaders=host, Signature=0\r\nContent-Length: "
@@ -235,7 +232,7 @@ class User:
                 connection.sendall(said[number % len(said)])
 
     def launch(self, hosts: int) -> None:
-        """So many hosts at once: up, registered, a command on each, terminated and gone."""
+        """Launch this many hosts at once, run a command on each, and terminate them."""
         ec2, ssm = self._clients["ec2"], self._clients["ssm"]
         image = ec2.describe_images(
             Owners=["amazon"], Filters=[{"Name": "architecture", "Values": ["x86_64"]}]

@@ -1,4 +1,4 @@
-"""Keys of KMS, and what is denied without them."""
+"""KMS keys, and denials without them."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ LOGS = {
 
 
 def new_key(cloud: Cloud, *statements: dict[str, Any]) -> str:
-    """A key whose policy has these statements; without any, AWS's own: the account's IAM decides."""
+    """Create a key whose policy has these statements. By default the account's IAM decides, as on AWS."""
     policy = {"Version": "2012-10-17", "Statement": list(statements or (OWN,))}
     made = cloud.client("kms").create_key(Policy=json.dumps(policy))
     return str(made["KeyMetadata"]["Arn"])

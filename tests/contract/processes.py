@@ -1,5 +1,3 @@
-"""The processes of the local cloud."""
-
 from __future__ import annotations
 
 import os
@@ -7,7 +5,7 @@ from pathlib import Path
 
 
 def processes_of(state: Path) -> list[int]:
-    """Every process that mentions the state folder in its command line."""
+    """Return every process with the state folder in its command line."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():

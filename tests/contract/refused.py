@@ -1,4 +1,4 @@
-"""The table of refusals, and what its requests name."""
+"""The table of refusals, and the resources that its requests name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TABLE = Path(__file__).with_name("refusals.yaml")
 
 @dataclass(frozen=True)
 class Refused:
-    """A call that AWS refuses, and how."""
+    """A refused call with AWS's answer."""
 
     name: str
     service: str
@@ -29,10 +29,10 @@ class Refused:
     status: int
     message: str
     seen: str
-    """The recording: file::test#step."""
+    """The recording as file::test#step."""
 
     def answer(self, client: Any, named: Mapping[str, Any]) -> tuple[str, int, str]:
-        """Call, and return the code, the status and the words of the refusal; of an accepted call `("", 200, "")`."""
+        """Make the call. Return code, status and message of the refusal, or `("", 200, "")` if it is accepted."""
         try:
             getattr(client, self.operation)(**filled(self.request, named))
         except ClientError as refused:
@@ -43,7 +43,6 @@ class Refused:
 
 
 def table() -> list[Refused]:
-    """Read the rows."""
     rows = yaml.safe_load(TABLE.read_text())
     found = []
     for name, row in rows.items():
@@ -53,7 +52,7 @@ def table() -> list[Refused]:
 
 
 def named_by(client: Callable[[str], Any]) -> dict[str, Any]:
-    """Make what the requests name. `client` gives the client of a service."""
+    """Create the resources that the requests name. `client` returns a service's client."""
     mark, now = uuid.uuid4().hex[:8], datetime.now(UTC)
     trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
@@ -95,7 +94,7 @@ def named_by(client: Callable[[str], Any]) -> dict[str, Any]:
 
 
 def filled(value: Any, named: Mapping[str, Any]) -> Any:
-    """Put what was made in the place of each $NAME."""
+    """Replace each $NAME with the created resource."""
     match value:
         case str():
             return named.get(value, value)

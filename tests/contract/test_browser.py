@@ -1,6 +1,6 @@
 """Web pages in a real browser: from another origin, and by a name that an attacker points at this machine.
 
-What a program can send instead of a browser is in test_privacy.py; it runs where there is no Chromium, too.
+Requests that programs can send are in test_privacy.py, which runs without Chromium.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ OTHER_WAYS = {
                                         () => parent.postMessage("refused", "*"))<` + "/script>";
         window.addEventListener("message", (event) => report(event.data)); document.body.append(frame);""",
 }
-"""How a page may try to read an address, or to have it asked, besides fetch. Each calls `report` with what it read."""
+"""Alternatives to fetch for reading an address or sending a request. Each calls `report` with its result."""
 TRY = """
 const done = arguments[arguments.length - 1], url = arguments[0]; let said = false;
 const report = (what) => { if (!said) { said = true; done(what) } }; setTimeout(() => report("refused"), 3000);
@@ -102,7 +102,7 @@ const report = (what) => { if (!said) { said = true; done(what) } }; setTimeout(
 
 
 class Heard(http.server.BaseHTTPRequestHandler):
-    """The attacker's server: an empty page, and whatever browsers send with a request for it."""
+    """The attacker's server: an empty page, and the headers that browsers send to it."""
 
     headers_of: list[dict[str, str]]
 
@@ -119,7 +119,7 @@ class Heard(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def attacking() -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """A page at another port of this machine, and what was sent along to it."""
+    """Yield a page on another port of this machine, and the requests that it received."""
     heard: list[dict[str, str]] = []
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Heard,), {"headers_of": heard}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -148,14 +148,14 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 
 @pytest.fixture
 def elsewhere(browser: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
-    """The browser on the attacker's page."""
+    """Open the attacker's page in the browser."""
     with attacking() as (address, _):
         browser.get(address)
         yield browser
 
 
 def read(driver: webdriver.Chrome, url: str, **options: Any) -> list[Any]:
-    """The kind, status and text of what a page's fetch was answered."""
+    """Return kind, status and text of the answer to a page's fetch."""
     return list(driver.execute_async_script(READ, url, options))
 
 
@@ -222,13 +222,13 @@ def test_no_other_way_of_a_page_reads_or_does_anything(
 
 @pytest.mark.parametrize("way", ["an iframe", "a window", "a script"])
 def test_a_way_reads_its_own_origin(elsewhere: webdriver.Chrome, way: str) -> None:
-    """Otherwise `refused` would prove nothing."""
+    """Test the control: each way can read its own origin."""
     own = elsewhere.current_url
     assert elsewhere.execute_async_script(TRY + OTHER_WAYS[way], own) != "refused"
 
 
 def test_a_name_that_leads_here_reads_and_does_nothing(cloud: Cloud, browser: webdriver.Chrome) -> None:
-    """By DNS rebinding the attacker's page has the endpoint's own origin: no preflight, and every answer is read."""
+    """Test DNS rebinding, which gives the attacker's page the endpoint's origin without a preflight."""
     there, before = f"http://{REBOUND}:{cloud.port}", faults(cloud)
     browser.get(f"{there}/_localcloud/status")
     seen = browser.find_element("tag name", "body").text
@@ -259,7 +259,7 @@ def test_a_name_that_leads_here_reads_and_does_nothing(cloud: Cloud, browser: we
 
 @pytest.fixture
 def page() -> Iterator[tuple[str, canned.Cloud]]:
-    """The address of a page of a canned yard, served as the command serves it."""
+    """Yield the address of a page with canned data, served like by the command."""
     made, ready = canned.cloud(), threading.Event()
     addresses: list[str] = []
     here: list[serve.Ending] = []
@@ -270,7 +270,7 @@ def page() -> Iterator[tuple[str, canned.Cloud]]:
 
     class Here(serve.Ending):
         def capture_signals(self) -> Any:
-            """Signals are the main thread's, which pytest has."""
+            """Skip signal handlers, which only the main thread may install."""
             here.append(self)
             return nullcontext()
 
@@ -325,7 +325,7 @@ def test_no_other_way_of_a_page_reads_or_stops_a_run(
 def test_the_file_that_the_command_opens_leads_to_the_page(
     page: tuple[str, canned.Cloud], browser: webdriver.Chrome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not the command line of the browser, which all accounts of a computer read."""
+    """Test the file that the command opens. All accounts of a computer can read a browser's command line."""
     opened: list[str] = []
 
     def open_in_chromium(address: str) -> None:

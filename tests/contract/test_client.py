@@ -1,4 +1,4 @@
-"""Whoever looks for a yard and does not find it is told why, and what to do now."""
+"""Errors for users whose yard is not found: the reason and the next step."""
 
 import json
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ TOLD = {
     "topic": f"arn:aws:sns:{REGION}:123456789012:told-notices",
     "policies": {},
 }
-"""As the stacks write it."""
+"""Settings as the stacks write them."""
 YARDS = {
     "/told/yard": json.dumps(TOLD),
     "/older/yard": json.dumps(TOLD | {"yard": "Older", "version": "0.1.7"}),
@@ -85,7 +85,10 @@ def test_a_yard_that_is_not_there_is_told_from_those_that_are(cloud: Cloud) -> N
 
 
 def test_who_may_use_one_yard_is_told_of_it_where_he_names_another(cloud: Cloud) -> None:
-    """Which AWS denies, since no policy of that yard's names it."""
+    """Test a user with permission for one yard who names another.
+
+    AWS denies this, because the policy lacks the name.
+    """
     one = {
         "Effect": "Allow",
         "Action": "ssm:GetParameter",
@@ -133,7 +136,7 @@ def test_who_may_not_look_is_told_which_permission_is_missing(cloud: Cloud) -> N
 
 
 def test_an_endpoint_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the environment names it."""
+    """Test the name of the endpoint in the environment."""
     alone(monkeypatch)
     endpoint = f"http://127.0.0.1:{free_port()}"
     for name, value in (("ACCESS_KEY_ID", "a"), ("SECRET_ACCESS_KEY", "b"), ("ENDPOINT_URL", endpoint)):
@@ -143,7 +146,7 @@ def test_an_endpoint_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
 
 
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of AWS is set, whatever the person who runs the tests has set."""
+    """Remove all AWS settings of the person who runs the tests."""
     for name in (
         "PROFILE",
         "REGION",

@@ -1,4 +1,4 @@
-"""CloudFormation refuses what AWS refuses: exports in use, and properties that nothing would apply."""
+"""CloudFormation refuses like AWS: exports in use, and unsupported properties."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["deploy", "word"]
 
 
 def exporting(name: str, value: Any, kept: str = "kept") -> dict[str, Any]:
-    """A stack with one parameter of Systems Manager that exports `value`, or nothing."""
+    """Return a stack with one SSM parameter that exports `value`, or nothing."""
     output = {"It": {"Value": value, "Export": {"Name": name}}} if value is not None else {}
     return {"Resources": {"Kept": parameter(kept)}, **({"Outputs": output} if output else {})}
 
@@ -35,7 +35,7 @@ def value_of(cloud: Cloud, name: str) -> str | None:
 
 
 def test_an_export_in_use_keeps_its_value(cloud: Cloud, deploy: Deploy, word: str) -> None:
-    """The update of everything else in the stack goes with it."""
+    """Test the whole update, including unrelated changes."""
     deploy(f"{word}-a", exporting(word, "one"))
     deploy(f"{word}-b", importing(word))
     refused = deploy(f"{word}-a", exporting(word, "two", kept="new"))
@@ -82,7 +82,7 @@ def test_another_change_of_a_stack_whose_export_is_in_use_goes_through(
 
 
 def test_a_stack_whose_export_is_in_use_stays_and_says_why(cloud: Cloud, deploy: Deploy, word: str) -> None:
-    """DeleteStack itself succeeds, as on AWS: who waits for the end waits in vain."""
+    """Test DeleteStack, which succeeds as on AWS. The stack stays."""
     cloudformation = cloud.client("cloudformation")
     deploy(f"{word}-a", exporting(word, "one"))
     deploy(f"{word}-b", importing(word))
@@ -232,7 +232,7 @@ def test_a_buckets_lifecycle_encryption_and_ownership_are_applied_and_go_again(
 
 
 def test_a_bucket_under_the_managed_key_takes_objects(cloud: Cloud, deploy: Deploy, word: str) -> None:
-    """As CDK's bootstrap makes its own, and as CDK then uploads: with the algorithm, without a key."""
+    """Test a bucket like CDK's bootstrap bucket, and uploads like CDK's: with the algorithm, without a key."""
     s3 = cloud.client("s3")
     encrypted = {
         "ServerSideEncryptionByDefault": {
@@ -373,7 +373,7 @@ ANSWERS = """
 
 
 def custom(function: str, queued: str = "kept", **properties: Any) -> dict[str, Any]:
-    """A stack with a custom resource that says `Word`, and with something beside it."""
+    """Return a stack with a custom resource that has the property `Word`, and another resource."""
     token = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{function}"
     given = {"ServiceToken": token, "ServiceTimeout": 20, "Status": "SUCCESS", **properties}
     return {

@@ -1,4 +1,4 @@
-"""CloudFormation keeps what exists: names that are in use, retained resources, and what the services do not delete."""
+"""CloudFormation keeps existing resources: names in use, retained resources, and refused deletions."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_a_retained_table_keeps_its_rows_when_its_stack_is_made_again(
 
 
 def test_a_retained_table_and_bucket_are_imported_with_what_is_in_them(cloud: Cloud, word: str) -> None:
-    """`cdk deploy --import-existing-resources` makes such a change set."""
+    """Test the change set of `cdk deploy --import-existing-resources`."""
     s3, dynamodb = cloud.client("s3"), cloud.client("dynamodb")
     s3.create_bucket(Bucket=word)
     s3.put_object(Bucket=word, Key="key", Body=b"kept")

@@ -1,4 +1,4 @@
-"""What the credentials of a run list, and how a host tells a missing object from one that is denied."""
+"""Listings with the credentials of a run, and the difference between a missing and a denied object."""
 
 import json
 import uuid
@@ -29,7 +29,7 @@ def name(cloud: Cloud) -> Iterator[str]:
 
 @pytest.fixture
 def bucket(cloud: Cloud, name: str) -> Bucket:
-    """The bucket by the credentials of a run, as its host's agent has it."""
+    """Return the bucket with the credentials of a run, as its host's agent uses it."""
     asked = job(
         program={"module": "mine", "source": f"s3://{name}/programs/mine.tar.gz"}, data={}, checkpoints={}
     )

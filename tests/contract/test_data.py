@@ -1,4 +1,4 @@
-"""S3, DynamoDB, parameters, SNS and logs: the promises the control plane stands on."""
+"""S3, DynamoDB, parameters, SNS and logs: the behavior that the control plane relies on."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_transaction_with_the_same_client_token_is_made_once(cloud: Cloud, tab
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """A cloud whose transactions take a second."""
+    """A cloud with transactions that take a second."""
     state = tmp_path_factory.mktemp("slow")
     settings = state / "settings.yaml"
     settings.write_text("latencies: {transaction: 1}\nrates: null\n")
@@ -114,7 +114,7 @@ def written(sk: str, pk: str = "run#x") -> dict[str, Any]:
 
 
 def meanwhile(cloud: Cloud, call: Callable[[Any], Any]) -> str:
-    """The code that this call answers while a transaction on the row run#x/run goes on; "" where it succeeds."""
+    """Return the error code of the call during a transaction on the row run#x/run, or "" for success."""
     dynamodb = cloud.client("dynamodb")
     with ThreadPoolExecutor(1) as pool:
         going_on = pool.submit(
@@ -201,7 +201,7 @@ def test_two_hundred_writers_of_one_run_at_once_lose_nothing(cloud: Cloud) -> No
                 try:
                     return ledger.write(run_row("r", {"attempt": number}), event_row("r", happened))
                 except ServiceUnavailable:
-                    continue  # as a state's Retry does
+                    continue  # like a state's Retry
 
         with ThreadPoolExecutor(200) as pool:
             list(pool.map(write, range(200)))
@@ -223,7 +223,7 @@ def test_a_query_finds_rows_in_the_order_of_their_sort_keys(cloud: Cloud, table:
 
 
 def test_an_index_has_the_rows_that_have_its_key_with_what_is_projected(cloud: Cloud) -> None:
-    """What lists of runs stand on; an index answers no consistent read."""
+    """Test an index like the one for lists of runs. An index supports no consistent read."""
     name = f"table-{uuid.uuid4().hex[:8]}"
     dynamodb = cloud.client("dynamodb")
     dynamodb.create_table(
@@ -266,7 +266,7 @@ def test_an_index_has_the_rows_that_have_its_key_with_what_is_projected(cloud: C
     }
 
     def newest(**more: Any) -> dict[str, Any]:
-        """A page with the newest row, once the index has heard of what was written."""
+        """Return a page with the newest row, once the index has it."""
         page: dict[str, Any] = dynamodb.query(**asked, **more)
         return page
 
@@ -284,7 +284,7 @@ def test_an_index_has_the_rows_that_have_its_key_with_what_is_projected(cloud: C
 
 
 def test_who_may_query_an_index_may_not_query_the_table(cloud: Cloud, table: str) -> None:
-    """Nor the other way round: each is a resource of its own."""
+    """Test separate permissions for the index and the table."""
     arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{table}"
     asked: dict[str, Any] = {
         "TableName": table,
@@ -312,7 +312,7 @@ def test_a_versioned_object_keeps_what_it_was(cloud: Cloud) -> None:
 
 
 def test_versions_are_listed_to_the_last_one_while_they_are_deleted(cloud: Cloud) -> None:
-    """As `aws s3api` and boto3 empty a bucket: page by page, the one that ends a page first."""
+    """Test the way `aws s3api` and boto3 empty a bucket: page by page, including a page's last version."""
     s3, bucket = cloud.client("s3"), f"emptied-{uuid.uuid4().hex[:8]}"
     s3.create_bucket(Bucket=bucket)
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})

@@ -1,7 +1,4 @@
-"""What the server of a local cloud that runs for weeks holds: no more after many calls and hosts than after the first.
-
-Counts, each compared with what it was when all that is made once had been made; never times.
-"""
+"""Resources of a server that runs for weeks: constant over many calls and hosts."""
 
 from __future__ import annotations
 
@@ -20,15 +17,15 @@ from tests.contract.endurance import Held, User
 from tests.contract.processes import server_of
 
 A_FEW = 3
-"""Connections or threads that just then come or go: a leak has one for each of hundreds of calls, or for each host."""
+"""Tolerance for connections or threads in transition. A leak has hundreds."""
 MEMORY_MB = 40
 PIPES = 3
-"""Of a function's process."""
+"""Pipes of a function's process."""
 
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cloud, User]]:
-    """A cloud as an ordinary login has it, and its user."""
+    """A cloud under an ordinary login's limit, and its client."""
     folder = tmp_path_factory.mktemp("lasting")
     settings = folder / "settings.yaml"
     settings.write_text(endurance.SETTINGS)
@@ -41,7 +38,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cloud, U
 
 
 def up_under(limit: str, cloud: Cloud, *more: str) -> subprocess.CompletedProcess[str]:
-    """Started in a shell that has typed `limit`."""
+    """Start the cloud in a shell that has run `limit`."""
     up = ["up", "--detach", "--state", str(cloud.state), "--port", str(cloud.port), *more]
     command = ["sh", "-c", f'{limit} && exec "$@"', "sh", sys.executable, "-m", "localcloud", *up]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
@@ -52,7 +49,7 @@ def holds_no_more(cloud: Cloud, warm: Held) -> None:
         now = endurance.held(cloud.state)
         more = max(
             0, now.processes - warm.processes
-        )  # of functions at once; they end after five idle minutes
+        )  # of functions in parallel; they end after five idle minutes
         return (
             now.descriptors <= warm.descriptors + A_FEW + PIPES * more
             and now.threads <= warm.threads + A_FEW + more

@@ -1,4 +1,4 @@
-"""From an object or an event to whatever a rule starts."""
+"""Delivery from an object or event to a rule's target."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def handler(event, context):
 
 
 class Remembered:
-    """A function that puts every event it gets into a queue."""
+    """A function that puts its events into a queue."""
 
     def __init__(self, cloud: Cloud) -> None:
         self.sqs = cloud.client("sqs")
@@ -54,7 +54,7 @@ class Remembered:
 
 
 def rule(cloud: Cloud, pattern: dict[str, Any], target: dict[str, Any], *, permitted: bool = True) -> str:
-    """A rule with one target; where the target is a function, one that may be invoked by it."""
+    """Create a rule with one target. By default a function as the target permits the rule."""
     events, name = cloud.client("events"), f"rule-{uuid.uuid4().hex[:8]}"
     arn = events.put_rule(Name=name, EventPattern=json.dumps(pattern))["RuleArn"]
     events.put_targets(Rule=name, Targets=[{"Id": "it", **target}])

@@ -1,4 +1,4 @@
-"""IAM is enforced: every (action, resource) pair of a request, and every role that is handed over."""
+"""IAM enforcement: every (action, resource) pair of a request, and every passed role."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ TLS: dict[str, Any] = {"Bool": {"aws:SecureTransport": "true"}}
 REGIONAL: dict[str, Any] = {"StringEquals": {"aws:RequestedRegion": REGION}}
 
 MATRIX = [
-    # sentence, statements, service, call, the action that is refused (None: allowed)
+    # sentence, statements, service, call, refused action (None: allowed)
     (
         "an allowed action on the allowed table",
         [allow("dynamodb:PutItem", TABLE)],
@@ -185,14 +185,14 @@ MATRIX = [
         "events:PutEvents",
     ),
     (
-        "two events of which one goes to another bus",
+        "two events, one of them to another bus",
         [allow("events:PutEvents", f"{BUS}/matrix", **SOURCE)],
         "events",
         put_events(event(EventBusName="matrix"), event()),
         "events:PutEvents",
     ),
     (
-        "two events of which one has another source",
+        "two events, one of them with another source",
         [allow("events:PutEvents", f"{BUS}/matrix", **SOURCE)],
         "events",
         put_events(event(EventBusName="matrix"), event(EventBusName="matrix", Source="x")),
@@ -206,7 +206,7 @@ MATRIX = [
         None,
     ),
     (
-        "two parameters of which one is not",
+        "two parameters, one of them not allowed",
         [allow("ssm:GetParameters", f"{PARAMETER}/matrix/one")],
         "ssm",
         get_parameters("/matrix/one", "/matrix/two"),
@@ -286,7 +286,7 @@ def test_handing_a_role_to_a_service_needs_pass_role_for_that_service(
 
 @pytest.fixture(scope="module")
 def two_hosts(cloud: Cloud) -> Iterator[dict[str, str]]:
-    """Two instances: {"ours": id, "theirs": id}, tagged so."""
+    """Two tagged instances: {"ours": id, "theirs": id}."""
     ec2 = cloud.client("ec2")
     image = cloud.client("ssm").get_parameter(
         Name="/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
@@ -333,7 +333,7 @@ def test_a_command_needs_its_document_and_every_instance_it_reaches(
         where = {"InstanceIds": [two_hosts[name] for name in target]}
 
     def outcome() -> tuple[str, str]:
-        """The command was accepted, or refused for another reason than permissions: hosts without an agent."""
+        """Return the outcome of the command. Without an agent on the hosts it fails after the check of permissions."""
         try:
             client.send_command(DocumentName="AWS-RunShellScript", Parameters={"commands": ["true"]}, **where)
         except ClientError as error:
@@ -384,7 +384,7 @@ def test_an_answer_to_a_task_is_judged_by_its_state_machine(cloud: Cloud) -> Non
 
 
 def test_a_policy_variable_has_its_value_in_the_request(cloud: Cloud) -> None:
-    """In resources and conditions; what the request does not have fits nothing, but for the default beside it."""
+    """Test variables in resources and conditions. A missing key matches only with a default."""
     bucket, objects = "iam-matrix", "arn:aws:s3:::iam-matrix"
     acting = cloud.acting_as(
         allow("s3:PutObject", f"{objects}/own/${{aws:userid}}.json"),
@@ -407,7 +407,7 @@ def test_a_policy_variable_has_its_value_in_the_request(cloud: Cloud) -> None:
 
 EVERY_SOURCE = sources.only_from("trainyard.host", "trainyard.people/ada")
 SEVERAL: list[tuple[str, dict[str, Any], tuple[str, ...], bool]] = [
-    # sentence, condition, the entries' sources, whether they are allowed
+    # sentence, condition, sources of the entries, expected permission
     ("one of those that are named", EVERY_SOURCE, ("trainyard.host",), True),
     ("twice the same one", EVERY_SOURCE, ("trainyard.host", "trainyard.host"), True),
     ("a stranger behind one's own", EVERY_SOURCE, ("trainyard.host", "trainyard.patrol"), False),
@@ -449,7 +449,7 @@ def test_an_array_in_a_condition_is_compared_as_a_set(
 
 
 def test_a_user_of_the_account_is_held_to_her_own_name(cloud: Cloud) -> None:
-    """And is known by her id, too; where the name of another begins like hers is another's."""
+    """Test users by name and by id, with names that share a prefix."""
     bucket, iam = "iam-matrix", cloud.client("iam")
     mine = [f"arn:aws:s3:::{bucket}/by/${{{key}}}/*" for key in ("aws:username", "aws:userid")]
     user = iam.create_user(UserName="alice")["User"]
@@ -470,7 +470,7 @@ def test_a_user_of_the_account_is_held_to_her_own_name(cloud: Cloud) -> None:
 
 
 MORE_THAN_A_WRITE = [
-    # what the action is called, what PutObject is given
+    # name of the action, arguments of PutObject
     ("PutObjectTagging", {"Tagging": "a=b"}),
     ("PutObjectTagging", {"Tagging": "a="}),
     ("PutObjectAcl", {"ACL": "bucket-owner-full-control"}),

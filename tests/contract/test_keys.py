@@ -1,4 +1,4 @@
-"""A customer's KMS key is asked for with what it encrypts: objects and rows here, notices and logs where stacks are."""
+"""Permissions for customer managed keys of encrypted objects and rows. Stacks test notifications and logs."""
 
 import uuid
 from collections.abc import Iterator

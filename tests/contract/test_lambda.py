@@ -1,4 +1,4 @@
-"""Functions: what they see, what they may do, how their failures are reported."""
+"""Functions: environment, permissions, and error reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOGETHER = 3 * STARTS_AT_ONCE
 
 
 def invoke(cloud: Cloud, function: str, event: Any = None) -> tuple[Any, str | None]:
-    """The payload and the kind of error, if any."""
+    """Return the payload and the kind of error, if any."""
     answer = cloud.client("lambda").invoke(FunctionName=function, Payload=json.dumps(event))
     return json.load(answer["Payload"]), answer.get("FunctionError")
 
@@ -229,7 +229,7 @@ def test_a_permission_taken_away_is_gone_for_a_warm_function_too(cloud: Cloud) -
     assert "ssm:GetParameter" in invoke(cloud, function)[0]["errorMessage"]
 
 
-# ------------------------------------------------------------------------------- what a function can reach
+# ------------------------------------------------------------------------------- isolation
 
 
 def test_a_function_sees_its_bundle_python_and_a_tmp_of_its_own(cloud: Cloud) -> None:
@@ -287,7 +287,7 @@ REACHES = (
     "subprocess.run(['mount', '-t', 'tmpfs', 'x', '/tmp'], check=True, capture_output=True)",
     "subprocess.run(['cat', {key!r}], check=True, capture_output=True)",
 )  # fmt: skip
-"""Each raises in a function, and most of them work for the user who has started the local cloud."""
+"""Statements that raise in a function, although most succeed for the user who started the local cloud."""
 
 
 def test_a_function_reaches_no_file_and_no_process_of_the_machine(cloud: Cloud) -> None:

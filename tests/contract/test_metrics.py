@@ -1,4 +1,4 @@
-"""CloudWatch's metrics: what was put is found by exactly what it was put for, in pages, with nothing invented."""
+"""CloudWatch's metrics: exact matches, in pages, without invented data."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -184,11 +184,11 @@ def test_a_state_machine_reads_metrics_too(cloud: Cloud, namespace: str) -> None
     assert "42" in ended["output"]
 
 
-# ------------------------------------------------------------------------------------- what services tell by themselves
+# ------------------------------------------------------------------------------------- metrics of services
 
 
 def total(cloud: Cloud, namespace: str, name: str, **dimensions: str) -> float | None:
-    """The sum of the last hour; None where nothing was told."""
+    """Return the sum of the last hour, or None without data."""
     now = datetime.now(UTC)
     points = cloud.client("cloudwatch").get_metric_statistics(
         Namespace=namespace,
@@ -301,7 +301,7 @@ def test_executions_are_counted_by_how_they_end(cloud: Cloud) -> None:
 
 
 def alarm(cloud: Cloud, namespace: str, name: str, metric: str, *, below: bool = False, **more: Any) -> str:
-    """On the metric's sum over five minutes for `service` = `name`; the alarm's name."""
+    """Create an alarm on the metric's five-minute sum for `service` = `name`. Return its name."""
     named = unique(name)
     settings = {
         "AlarmName": named,

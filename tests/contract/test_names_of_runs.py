@@ -1,4 +1,4 @@
-"""A run belongs to one execution: what another one of its name may do to it, in any workflow, is nothing."""
+"""A run belongs to one execution. Other executions of the same name must not change it, in any workflow."""
 
 from collections.abc import Iterator
 from types import ModuleType

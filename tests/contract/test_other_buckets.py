@@ -1,4 +1,4 @@
-"""A job that names other buckets than the yard's: what Admit says of each before anything is launched."""
+"""Jobs with buckets outside the yard: Admit's check of each before a launch."""
 
 import uuid
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.support.recorded import CONTEXT
 
 
 class Shelves(Place):
-    """A yard that reads one other bucket, and the folder `images/` of a second."""
+    """A yard that may read one other bucket, and the folder `images/` of a second."""
 
     def __init__(self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(cloud, monkeypatch)

@@ -1,4 +1,4 @@
-"""Parameter Store: names that no parameter can have, and AWS's own public parameters."""
+"""Parameter Store: invalid names, and AWS's public parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seams at which the local cloud patches its libraries: an upgrade that moves one fails here with its name."""
+"""The patched names of libraries. An upgrade that changes one fails here with its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EACH = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.library)
 
 
 def asked_of_the_libraries(program: str, state: Path, *arguments: str) -> list[str]:
-    """What a program prints in a process of its own, in which nothing is patched."""
+    """Return the output of a program in a separate process without patches."""
     environment = {"PATH": os.environ["PATH"], "STATE_DIR": str(state), "AWS_DEFAULT_REGION": "us-east-1"}
     ended = subprocess.run(
         [sys.executable, "-c", program, *arguments],
@@ -73,7 +73,7 @@ def test_a_name_that_is_in_no_table_cannot_be_patched() -> None:
 
 
 def imported_from_libraries(tree: ast.AST) -> dict[str, str]:
-    """Local name -> where it comes from."""
+    """Return local names with the modules that they come from."""
     return {
         alias.asname or alias.name: f"{node.module}:{alias.name}"
         for node in ast.walk(tree)
@@ -83,7 +83,7 @@ def imported_from_libraries(tree: ast.AST) -> dict[str, str]:
 
 
 def attributes_of_libraries(path: Path) -> Iterator[tuple[ast.Attribute, str]]:
-    """Every `name.attribute` where the name comes from a library, with the place that it comes from."""
+    """Yield every `name.attribute` of a library's name, with its module."""
     tree = ast.parse(path.read_text())
     imported = imported_from_libraries(tree)
     for node in ast.walk(tree):

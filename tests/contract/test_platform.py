@@ -1,4 +1,4 @@
-"""The command line: up, down, status, env; what survives; what certainly ends."""
+"""The command line: up, down, status, env; persistence; and certain ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.contract.processes import processes_of, server_of
 
 
 def furnish(cloud: Cloud) -> dict[str, Any]:
-    """One of each thing that has to be there after a restart."""
+    """Create one resource of each kind that a restart must keep."""
     cloud.client("s3").create_bucket(Bucket="kept")
     cloud.client("s3").put_bucket_versioning(Bucket="kept", VersioningConfiguration={"Status": "Enabled"})
     version = cloud.client("s3").put_object(Bucket="kept", Key="a/b", Body=b"bytes")["VersionId"]
@@ -145,7 +145,7 @@ def test_two_clouds_are_strangers_and_a_state_folder_may_have_spaces(cloud: Clou
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Makes a folder on a disk of its own with so many megabytes."""
+    """Return a function that creates a folder on a separate disk of this size in MB."""
     folder = tmp_path / "small"
     folder.mkdir()
 
@@ -169,7 +169,7 @@ def test_a_full_disk_is_said_where_it_hurts(small_disk: Callable[[int], Path]) -
         try:
             filler.write_bytes(bytes(20 << 20))
         except OSError:
-            pass  # full, as it should be
+            pass  # full, as intended
         with pytest.raises(ClientError, match="No space left on device") as refused:
             cloud.client("s3").put_object(Bucket="large", Key="object", Body=bytes(1 << 20))
         assert refused.value.response["Error"]["Code"] == "InsufficientStorage"

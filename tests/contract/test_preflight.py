@@ -1,4 +1,4 @@
-"""What a new account lacks is said before anything is launched, with what to type."""
+"""Checks of a new account before any launch, with the next step for each problem."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +22,7 @@ NEEDS = Needs(
 
 @pytest.fixture(scope="module")
 def new_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """All quotas of GPUs at AWS's default: 0."""
+    """An account with AWS's default GPU quotas of 0."""
     folder = tmp_path_factory.mktemp("account")
     settings = yaml.safe_load(SETTINGS.read_text()) | {
         "quotas": {code: {"applied": None} for code in (SPOT, ON_DEMAND)}
@@ -84,8 +84,7 @@ def about(subject: str, cloud: Cloud, needs: Needs) -> Row:
 
 
 def test_a_yard_that_cannot_bake_for_want_of_a_way_out_is_told_so(cloud: Cloud) -> None:
-    """A closed network needs a base image that asks a mirror; whether a network of the customer's is closed, its
-    routes say."""
+    """Test a network whose routes lead nowhere. It needs a base image that uses a mirror."""
     ec2 = cloud.client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
     closed, open_ = (

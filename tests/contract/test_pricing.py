@@ -1,4 +1,4 @@
-"""The price list over the wire: asked by boto3, with a role's permissions, where it is served."""
+"""The price list over HTTP, read by boto3 under a role's permissions."""
 
 import json
 from typing import Any

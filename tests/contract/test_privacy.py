@@ -1,4 +1,4 @@
-"""The local cloud answers programs of its user with its keys, by its own names: no web page and no other account."""
+"""The local cloud serves its user's programs with its keys and names, but no web page and no other account."""
 
 import http.client
 import json
@@ -35,7 +35,7 @@ OWN_HOSTS = (
 def answer(
     cloud: Cloud, method: str, path: str, headers: Mapping[str, str] = {}, body: str = ""
 ) -> tuple[int, dict[str, str], str]:
-    """What a program hears that sends these very headers."""
+    """Return the answer to a request with exactly these headers."""
     connection = http.client.HTTPConnection("127.0.0.1", cloud.port, timeout=30)
     connection.putrequest(method, path, skip_host="Host" in headers, skip_accept_encoding=True)
     for name, value in {"Content-Length": str(len(body)), **headers}.items():
@@ -50,7 +50,7 @@ def answer(
 def signed(
     cloud: Cloud, service: str, body: str, headers: Mapping[str, str], who: Credentials | None = None
 ) -> dict[str, str]:
-    """The headers of a POST to a service as this person signs it."""
+    """Return the headers of a POST to a service, signed with these credentials."""
     given = who or cloud.root
     request = AWSRequest("POST", f"{cloud.endpoint}/", headers, body)
     SigV4Auth(Signing(given.key, given.secret, given.token), service, REGION).add_auth(request)
@@ -58,7 +58,7 @@ def signed(
 
 
 def presigning(cloud: Cloud, endpoint: str, who: Credentials | None = None, **settings: Any) -> Any:
-    """A client of S3 that signs addresses as the CLI does; boto3 signs them in the old way by itself."""
+    """Return an S3 client that presigns like the CLI. boto3's default is the old signature."""
     given = who or cloud.root
     return boto3.client(
         "s3",
@@ -72,7 +72,7 @@ def presigning(cloud: Cloud, endpoint: str, who: Credentials | None = None, **se
 
 
 def list_tables(cloud: Cloud, headers: Mapping[str, str], who: Credentials | None = None) -> int:
-    """The status of a call that is signed rightly and sent with these headers."""
+    """Return the status of a correctly signed call with these headers."""
     target = {
         "X-Amz-Target": "DynamoDB_20120810.ListTables",
         "Content-Type": "application/x-amz-json-1.0",
@@ -215,7 +215,7 @@ def test_a_body_that_was_not_signed_is_refused(cloud: Cloud) -> None:
 
 
 def test_what_a_function_signs_with_follows_from_no_name(cloud: Cloud) -> None:
-    """Else whoever knows the ARNs of a function and its role could sign in its name."""
+    """Test that a function's credentials are random. Its ARNs are not secret."""
     code = """
     import os
 
@@ -267,7 +267,7 @@ def test_the_key_is_generated_once_and_is_its_users_alone(tmp_path: Path) -> Non
 
 
 def test_only_loopback_is_listened_on(cloud: Cloud) -> None:
-    """In this machine's network: what the local cloud opens besides is in a network of its own."""
+    """Test the ports in this machine's network. Other ports are in a separate network."""
     found = subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, check=True).stdout
     listening = [line.split()[3] for line in found.splitlines()]
     mine = [each for each in listening if each.endswith(f":{cloud.port}")]
@@ -289,7 +289,7 @@ def test_the_admin_interface_needs_the_same_key(cloud: Cloud) -> None:
 
 
 def test_a_channel_of_a_session_is_not_opened_by_a_page(cloud: Cloud) -> None:
-    """Its connection is given away before the application sees the request."""
+    """Test the origin check of WebSockets, which bypass the application."""
     upgrade = {
         "Upgrade": "websocket",
         "Connection": "Upgrade",

@@ -1,4 +1,4 @@
-"""Calls that AWS refuses are refused by the local cloud, with the same code, status and words."""
+"""The local cloud refuses calls with AWS's codes, statuses and messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.contract.refused import Refused, named_by, table
 
 @pytest.fixture(scope="module")
 def client(cloud: Cloud) -> Callable[[str], Any]:
-    """Clients that leave it to the service to refuse."""
+    """Return clients without local validation."""
     session = boto3.Session(cloud.root.key, cloud.root.secret, region_name=REGION)
     config = Config(parameter_validation=False, retries={"max_attempts": 0}, inject_host_prefix=False)
     made: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Keys of objects: what S3 takes for one, and what IAM says of it, to the character."""
+"""Object keys in S3 and IAM, compared to the character."""
 
 import uuid
 from typing import Any

@@ -1,4 +1,4 @@
-"""The Amazon States Language on the local cloud, as executions on AWS were seen to end."""
+"""Amazon States Language on the local cloud, compared with observed executions on AWS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.contract.conftest import Cloud
 
 
 def one(state: dict[str, Any], language: str = "JSONata") -> dict[str, Any]:
-    """A machine of one state, the last one."""
+    """Return a machine with one state, which is the last."""
     end = {} if state["Type"] == "Fail" else {"End": True}
     return {"QueryLanguage": language, "StartAt": "It", "States": {"It": {**state, **end}}}
 
@@ -23,7 +23,7 @@ def wait(field: str, path: str) -> dict[str, Any]:
 
 
 def ends_of(cloud: Cloud, machines: list[dict[str, Any]], **given: Any) -> list[dict[str, Any]]:
-    """How an execution of each ends; all run at once."""
+    """Run all machines in parallel and return the ends of their executions."""
     arns = [cloud.machine(each) for each in machines]
     with ThreadPoolExecutor(8) as threads:
         return list(threads.map(lambda arn: cloud.run(arn, **given), arns))

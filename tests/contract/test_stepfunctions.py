@@ -1,4 +1,4 @@
-"""Step Functions: task tokens, heartbeats, time limits, errors by name, the role, the history."""
+"""Step Functions: task tokens, heartbeats, timeouts, error names, roles, history."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ENDS = {"Done": {"Type": "Succeed"}, "Caught": {"Type": "Succeed"}}
 
 
 def task(**settings: Any) -> dict[str, Any]:
-    """A machine of one task that ends in Done or, with `Catch`, in Caught."""
+    """Return a machine with one task that ends in Done or, with `Catch`, in Caught."""
     state = {"Type": "Task", "Next": "Done", **settings}
     ends = ENDS if "Catch" in settings else {"Done": ENDS["Done"]}
     return {"StartAt": "It", "States": {"It": state, **ends}}
 
 
 class Mailbox:
-    """A queue into which machines put their task tokens."""
+    """A queue for the machines' task tokens."""
 
     def __init__(self, cloud: Cloud, name: str) -> None:
         self.sqs = cloud.client("sqs")

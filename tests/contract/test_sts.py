@@ -1,4 +1,4 @@
-"""STS: sessions are narrowed by a policy, last as long as AWS lets them, and are given to whom the role trusts."""
+"""STS: session policies, durations, and trust policies."""
 
 import json
 import uuid
@@ -35,7 +35,7 @@ def session(cloud: Cloud, role: str, *, by: Credentials | None = None, **more: A
 
 
 def unchecked(cloud: Cloud) -> Any:
-    """A client that leaves it to STS to refuse."""
+    """Return a client without local validation."""
     return boto3.client(
         "sts",
         endpoint_url=cloud.endpoint,

@@ -1,4 +1,4 @@
-"""A yard that is taken away says what it leaves and what that costs, and leaves nothing where that is asked for."""
+"""Deletion of a yard: it lists what remains and its cost, or deletes everything on request."""
 
 import json
 import uuid
@@ -42,7 +42,7 @@ def stacked(cloud: Cloud, yard: str, name: str, template: dict[str, Any]) -> Non
 
 
 def kept(cloud: Cloud, yard: str) -> None:
-    """What the storage stack leaves: a versioned bucket with an object in two versions, a protected table."""
+    """Create what the storage stack retains: a versioned bucket with two object versions, a protected table."""
     bucket, s3 = f"{yard.lower()}-bucket", cloud.client("s3")
     s3.create_bucket(Bucket=bucket)
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
@@ -158,7 +158,7 @@ POLICIES = ("viewer", "user", "dev", "operator")
 
 @pytest.fixture
 def granting(cloud: Cloud) -> Iterator[Deployment]:
-    """A yard of policies for people, and two users of IAM."""
+    """A yard with policies for users, and two IAM users."""
     name, iam = f"G{uuid.uuid4().hex[:8]}", cloud.client("iam")
     stacked(
         cloud,
@@ -220,7 +220,7 @@ def test_a_grant_is_revoked_and_others_policies_stay(cloud: Cloud, granting: Dep
 
 
 def test_grants_go_with_the_yard_and_are_named_before(cloud: Cloud, granting: Deployment) -> None:
-    """IAM deletes no policy that is attached, and one that is made again would be in force at once."""
+    """Test attached policies. IAM refuses to delete them, and a new policy of the same name would apply at once."""
     for user, levels in (("ada", ("user", "dev")), ("bob", ("viewer",))):
         people.grant(granting, f"user/{granting.name}-{user}", levels)
     said: list[str] = []

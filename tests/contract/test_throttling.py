@@ -1,4 +1,4 @@
-"""How many requests AWS takes of an account, and what it says to one too many: rates of the settings, and faults."""
+"""AWS's request limits of an account, and the errors beyond them: rates in the settings, and faults."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ resource_rates:
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """A cloud in which the third request of a kind is one too many."""
+    """A cloud that throttles the third request of a kind."""
     state = tmp_path_factory.mktemp("limited")
     (state / "settings.yaml").write_text(RATES)
     running = Cloud(state / "state", free_port(), state / "settings.yaml")
@@ -47,7 +47,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 
 
 def refusal(call: Callable[[], Any]) -> tuple[str, int]:
-    """Code and status of the error that this call must answer."""
+    """Return code and status of the error that this call must raise."""
     with pytest.raises(ClientError) as raised:
         call()
     answer = raised.value.response
@@ -75,7 +75,7 @@ def test_one_request_too_many_is_refused_in_the_services_own_words(
     limited: Cloud, service: str, operation: str, parameters: dict[str, Any], code: str, status: int
 ) -> None:
     ask = getattr(limited.client(service), operation)
-    for _ in range(1 if service == "s3" else 2):  # a bucket was looked at before
+    for _ in range(1 if service == "s3" else 2):  # the bucket was read before
         ask(**parameters)
     assert refusal(lambda: ask(**parameters)) == (code, status)
 

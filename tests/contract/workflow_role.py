@@ -29,7 +29,7 @@ NAMES: dict[str, Any] = {
     "when_full": "wait",
     "data_buckets": (),
     "subnet_ids": (),
-    "topic_arn": "nobody is told",
+    "topic_arn": "unused",
     "resume_document": "none",
     "image_parameter": "/yard/image",
     "previous_image_parameter": "/yard/image/previous",
@@ -40,7 +40,7 @@ NAMES: dict[str, Any] = {
 
 
 class Place:
-    """A yard's ledger and bucket, with a run that goes on in them."""
+    """A yard's ledger and bucket with a running job."""
 
     def __init__(self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
         self.name = f"yard-{uuid.uuid4().hex[:12]}"
@@ -59,7 +59,7 @@ class Place:
         return Admission(Ledger(self.name), given, JobRefused)
 
     def begins(self, workflow: str) -> None:
-        """The run, under way."""
+        """Start the run."""
         event = {"run": RUN, "execution": f"{STATES}-{workflow}:{RUN}", "started": STARTED}
         host = {"pk": f"run#{RUN}", "sk": "host#i-0123456789abcdef0", "launched": STARTED, "attempt": 1}
         more = {"type": "g6.xlarge", "zone": "us-east-1a", "market": "spot", "price": 1}
@@ -69,7 +69,7 @@ class Place:
             self.objects.put_object(Bucket=self.name, Key=f"runs/{RUN}/{key}", Body=workflow.encode())
 
     def everything(self) -> tuple[Any, ...]:
-        """Every row and every object."""
+        """Return every row and every object."""
         rows = sorted(self.table.scan(ConsistentRead=True)["Items"], key=str)
         listed = self.objects.list_objects_v2(Bucket=self.name).get("Contents", [])
         return rows, [

@@ -12,8 +12,7 @@ from training.host.periodic import Repeat
 
 @pytest.fixture(autouse=True)
 def powered_off() -> Iterator[None]:
-    """What an agent in this process does again and again ends with its test, as with a host's power: else each would
-    ask for orders once a second until the last test is over."""
+    """End the agent's threads with the test. On a host the power-off does that."""
     yield
     for thread in threading.enumerate():
         if isinstance(thread, Repeat):
@@ -22,7 +21,7 @@ def powered_off() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def denials_count_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host doubts a denial for 45 s (tests/unit/host/agent/test_retries.py)."""
+    """Shorten the 45 s for which a host retries a denial (tests/unit/host/agent/test_retries.py)."""
     monkeypatch.setattr(denials, "GRACE_SECONDS", 0.0)
 
 

@@ -1,7 +1,4 @@
-"""The program of a campaign's case: does what plan.json beside it lists, then ends as it says. Standard library only.
-
-In a second attempt it prints what the checkpoints folder holds, as JSON in lines that begin with LISTING.
-"""
+"""The program of a campaign's case: perform the actions in plan.json, then end. Standard library only."""
 
 import base64
 import hashlib
@@ -22,7 +19,7 @@ LINE_CHARACTERS = 8000
 
 
 def content(seed: int, size: int) -> bytes:
-    """Return the bytes of the file of that seed and size."""
+    """Return the content of the file with that seed and size."""
     block = hashlib.sha256(str(seed).encode()).digest() * 2048
     return (block * (size // len(block) + 1))[:size]
 
@@ -32,7 +29,7 @@ def folder_of(area: str) -> Path:
 
 
 def decoded(name: str) -> str:
-    """Return the name, whose bytes are in base 64, as Python names a file: any bytes can be one."""
+    """Decode a base 64 name, which may contain any bytes, as Python represents file names."""
     return os.fsdecode(base64.b64decode(name))
 
 
@@ -41,7 +38,7 @@ def encoded(name: str | Path) -> str:
 
 
 def do(action: dict[str, Any]) -> None:
-    """Make the file, link, folder, pipe, or tree of folders that the action describes."""
+    """Create the file, link, folder, pipe or tree that the action describes."""
     path = folder_of(action["area"]) / decoded(action["name"])
     path.parent.mkdir(parents=True, exist_ok=True)
     match action["kind"]:
@@ -70,7 +67,7 @@ def do(action: dict[str, Any]) -> None:
 
 
 def dig(parent: Path, depth: int) -> None:
-    """Make folders within folders until no path from the root can name the file at the bottom."""
+    """Create nested folders until no path from the root can name the file at the bottom."""
     here = os.open(parent, os.O_RDONLY)
     for _ in range(depth):
         with suppress(FileExistsError):
@@ -83,7 +80,7 @@ def dig(parent: Path, depth: int) -> None:
 
 
 def churn(folder: Path) -> None:
-    """Make files and remove them at once, for as long as the program runs."""
+    """Create and remove files while the program runs."""
     for number in itertools.count():
         path = folder / f"vanishing-{number % 20}"
         path.write_bytes(b"x" * 50_000)
@@ -92,7 +89,7 @@ def churn(folder: Path) -> None:
 
 
 def grow(folder: Path) -> None:
-    """Append a line to a log twenty times a second, for as long as the program runs."""
+    """Append a line to a log 20 times a second while the program runs."""
     with (folder / "growing.log").open("ab", buffering=0) as file:
         while True:
             file.write(b"a line of the log\n")
@@ -100,7 +97,7 @@ def grow(folder: Path) -> None:
 
 
 def listing(folder: Path) -> list[list[Any]]:
-    """Return [name, kind, facts ...] for each file, link and empty folder below."""
+    """Return [name, kind, properties ...] of each file, link and empty folder below."""
     found: list[list[Any]] = []
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent, name) for name in (*folders, *files)):
@@ -117,7 +114,7 @@ def listing(folder: Path) -> list[list[Any]]:
 
 
 def end(ending: str, last: dict[str, Any], left: threading.Event) -> None:
-    """End as the case says; a program that waits to be asked returns once it has been asked."""
+    """End as the case specifies. A waiting program returns after a stop request."""
     match ending:
         case "handled early":
             try:

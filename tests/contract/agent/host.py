@@ -1,4 +1,4 @@
-"""One host's agent on this machine's disk, with a bucket and a bus of the local cloud."""
+"""A host's agent on this machine's disk, with a bucket and a bus of the local cloud."""
 
 import io
 import json
@@ -31,13 +31,13 @@ INSTANCE, IMAGE = "i-0123456789abcdef0", "ami-0123456789abcdef0"
 CREDENTIALS = f"credentials/AROAHOST:{INSTANCE}.json"
 Way = Literal["ssm", "bucket"]
 BOTH_WAYS: Collection[Way] = ("ssm", "bucket")
-"""How an order comes to a host: by a document of Systems Manager, and by the order that stands in the bucket."""
+"""Ways of an order to a host: an SSM document, and the order in the bucket."""
 HOLD = "meta-data/tags/instance/trainyard:hold"
-"""The page of the metadata service that says until when somebody holds the host."""
+"""Page of the metadata service with the end of the host's hold."""
 
 
 class MetadataService(ThreadingHTTPServer):
-    """What of the instance metadata service the agent asks for; with IMDSv2's tokens."""
+    """The part of the instance metadata service that the agent uses, with IMDSv2's session tokens."""
 
     def __init__(self, tags: dict[str, str]) -> None:
         super().__init__(("127.0.0.1", 0), MetadataAnswers)
@@ -79,7 +79,7 @@ class MetadataAnswers(BaseHTTPRequestHandler):
 
 @dataclass
 class Yard:
-    """A bucket, a bus with a queue that hears everything, and one host on this machine's disk."""
+    """A bucket, a bus with a queue for all events, and a host on this machine's disk."""
 
     cloud: Cloud
     root: Path
@@ -120,13 +120,13 @@ class Yard:
         return [item["Key"] for item in found.get("Contents", [])]
 
     def give(self, who: Credentials) -> None:
-        """As the function signal leaves the run's credentials for the host."""
+        """Store the run's credentials for the host, as the signal function does."""
         until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
         given = {"Version": 1, "AccessKeyId": who.key, "SecretAccessKey": who.secret, "Expiration": until}
         self.put(CREDENTIALS, json.dumps(given | {"SessionToken": who.token or "", "Run": self.run}))
 
     def prepare(self, code: str, *, program: dict[str, Any] | None = None, **changes: Any) -> None:
-        """Program, data and job in the bucket."""
+        """Upload the program, data and job."""
         self.put("programs/p.tar.gz", packed({"mine.py": textwrap.dedent(code)}))
         self.put("data/d/sub/a.txt", "hello")
         job: dict[str, Any] = {
@@ -166,7 +166,7 @@ class Yard:
         return service
 
     def end(self) -> None:
-        """Whatever the agent does, the host's time is over: its threads live in this process, and end with it."""
+        """End all threads of the agent, which live in this process."""
         orders.give(Order(OrderKind.STOP, self.run, 99), self.paths)
         for service, agent in self.started:
             service.pages.pop(HOLD, None)
@@ -189,7 +189,7 @@ class Yard:
     def agent_process(
         self, service: MetadataService, *, disk: str | None = None
     ) -> Iterator["subprocess.Popen[bytes]"]:
-        """An agent that can be killed; with `disk`, on a disk of that size, seen by it and its program alone."""
+        """Run an agent in a process that can be killed. With `disk` it and its program have a disk of that size."""
         command = [
             sys.executable,
             "-m",
@@ -219,7 +219,7 @@ class Yard:
         checkpoint: dict[str, Any] | None = None,
         **changes: Any,
     ) -> None:
-        """Start or stop; by default this host is all there is."""
+        """Send a start or stop order. By default the gang has only this host."""
         cluster = {
             "run": self.run,
             "attempt": attempt,
@@ -239,27 +239,26 @@ class Yard:
 
     @property
     def latest(self) -> dict[str, Any]:
-        """latest.json."""
         found: dict[str, Any] = json.loads(self.read(f"runs/{self.run}/checkpoints/latest.json"))
         return found
 
     def checkpoint(self, version: dict[str, Any] | None = None) -> dict[str, str]:
-        """The text of each file of a checkpoint, the newest or the given one, as its manifest says."""
+        """Return the text of each file in a checkpoint's manifest: the newest checkpoint, or the given one."""
         version = version or self.latest
         prefix = f"runs/{self.run}/checkpoints/"
         manifest = json.loads(self.read(f"{version['key'][:-1]}.json"))
         return {name: self.read(prefix + key) for name, (_, _, _, key) in manifest["files"].items()}
 
     def log(self, attempt: int = 1, name: str = "chief-0") -> str:
-        """The program's log in the bucket; empty while there is none."""
+        """Return the program's log in the bucket, or an empty text."""
         return "".join(map(self.read, self.keys(f"runs/{self.run}/attempts/{attempt}/logs/{name}/")))
 
     def program_id(self, attempt: int = 1) -> int:
-        """The process group of the program that runs."""
+        """Return the process group of the running program."""
         return int(json.loads(self.paths.process(attempt).read_text())["pid"])
 
     def hear(self, word: str, attempt: int = 1, *, within: float = PATIENCE_SECONDS) -> dict[str, Any]:
-        """The signal of this word and attempt, once it is there."""
+        """Wait for the signal of this name and attempt."""
 
         def look() -> dict[str, Any] | None:
             sqs = self.cloud.client("sqs")
@@ -286,8 +285,7 @@ class Yard:
 
 
 def make_environment(paths: Paths) -> None:
-    """Make the Python of a host as `python -m venv` does, in a hundredth of the time: an environment without packages.
-    A link to an interpreter alone would be that interpreter, with the packages that are installed on this machine."""
+    """Create a host's Python environment without packages, 100 times as fast as `python -m venv`."""
     python = Path(sys.executable).resolve()
     environment = paths.python.parent.parent
     paths.python.parent.mkdir(parents=True)
@@ -297,7 +295,7 @@ def make_environment(paths: Paths) -> None:
 
 
 def packed(files: Mapping[str, str]) -> bytes:
-    """A program's archive: texts by their paths."""
+    """Pack a program's source archive from texts by path."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz") as tar:
         for path, text in files.items():

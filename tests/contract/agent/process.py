@@ -1,4 +1,4 @@
-"""An agent in a process of its own: `python -m tests.contract.agent.process ROOT METADATA_SERVICE`."""
+"""An agent in a separate process: `python -m tests.contract.agent.process ROOT METADATA_SERVICE`."""
 
 import logging
 import sys

@@ -1,7 +1,7 @@
-"""The simulator's actor beside the real agent: on the same bus, in the same bucket, through the same stories.
+"""The simulator's actor compared with the real agent: same bus, same bucket, same cases.
 
-The real one trains by the wall clock, the actor in virtual time. What each says, in which order and with which facts,
-and what it leaves in the bucket, is compared line by line.
+The agent trains in real time, the actor in virtual time. Their signals, with order and values, and their objects in the
+bucket are compared line by line.
 """
 
 import difflib
@@ -87,22 +87,25 @@ SHORT = {"steps": 20, "step-seconds": 0.1, "save-steps": 8}
 LONG = {"steps": 400, "step-seconds": 0.1, "save-steps": 8}
 MIDDLE = {"steps": 100, "step-seconds": 0.1, "save-steps": 8}
 LONGEST = timedelta(minutes=10)
-"""How long an actor may take to say a word."""
+"""Longest time for a signal of the actor."""
 NOTICE = timedelta(minutes=2)
 REPEATED = ("ready", "progress", "checkpointed")
 COMPARED = [
     *("run", "instance", "attempt", "address", "role", "index"),
     *("why", "kind", "exit_code", "final", "reason", "key"),
 ]
-"""Facts that depend on neither time nor chance: by value, others by name."""
+"""Values that must be equal, because they depend neither on time nor on chance.
+
+For others only the names are compared.
+"""
 
 
-# ------------------------------------------------------------------------------------------------ the actor's yard
+# ------------------------------------------------------------------------------------------------ the actor's host
 
 
 @dataclass
 class SimulatedHost:
-    """What the actor is given by the world around it: the same cloud that the real agent asks."""
+    """The environment of the actor, which uses the same cloud as the real agent."""
 
     yard: "Actor"
     instance: str = INSTANCE
@@ -148,12 +151,12 @@ class SimulatedHost:
         self.yard.powered_off.append("by itself")
 
     def crash(self) -> None:
-        raise AssertionError("nobody lets it crash")
+        raise AssertionError("no case crashes this host")
 
 
 @dataclass
 class Actor(Yard):
-    """The same yard with a simulated host, whose time goes on only while somebody listens."""
+    """A simulated host in the same yard. Its time passes only while the test waits for a signal."""
 
     said: list[tuple[str, int]] = field(default_factory=list)
     commands: list[CommandEnd] = field(default_factory=list)
@@ -211,7 +214,7 @@ class Real(Yard):
         )
 
     def settle(self) -> None:
-        """Until nothing is on its way to the bucket any more."""
+        """Wait until all uploads have ended."""
         time.sleep(1.5)
 
 
@@ -220,13 +223,13 @@ Host = Actor | Real
 
 @pytest.fixture
 def hosts(yard: Yard, cloud: Cloud, tmp_path: Path) -> Iterator[tuple[Real, Actor]]:
-    """`yard` has set the credentials that both use."""
+    """Yield both hosts. They use the credentials that `yard` has set."""
     real, actor = Real(cloud, tmp_path / "real"), Actor(cloud, tmp_path / "actor")
     yield real, actor
     real.end()
 
 
-# --------------------------------------------------------------------------------------------------- the stories
+# -------------------------------------------------------------------------------------------------------- the cases
 
 
 def trains_to_the_end(host: Host) -> None:
@@ -295,9 +298,9 @@ STORIES: list[Callable[[Host], None]] = [
     is_told_to_stop_and_then_interrupted_while_it_waits,
 ]
 STAYS: dict[str, str] = {
-    f"leaves attempts/1/leaving/AROAHOST:{INSTANCE}.json": "who has left by its look sees the next order alone",
+    f"leaves attempts/1/leaving/AROAHOST:{INSTANCE}.json": "a host that already drains only reads the next order",
 }
-"""Lines that only one of them has, and why that is right."""
+"""Lines of only one of the two, each with the reason."""
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
@@ -309,14 +312,14 @@ def test_the_actor_does_as_the_agent(hosts: tuple[Real, Actor], story: Callable[
         told.append([*words(host), *left(host)])
     real, actor = told
     differences = [line for line in difflib.ndiff(real, actor) if line[0] in "-+" and line[2:] not in STAYS]
-    assert not differences, "(- the agent alone, + the actor alone)\n" + "\n".join(differences)
+    assert not differences, "(- only the agent, + only the actor)\n" + "\n".join(differences)
 
 
-# ------------------------------------------------------------------------------------------------ in comparable lines
+# ------------------------------------------------------------------------------------------------ comparable lines
 
 
 def words(host: Host) -> Iterator[str]:
-    """What it has said, in order; of what it repeats while a thing lasts, the first of each time."""
+    """Yield the host's signals in order. Repeated ones appear once."""
     sqs = host.cloud.client("sqs")
     while messages := sqs.receive_message(QueueUrl=host.queue, MaxNumberOfMessages=10).get("Messages"):
         host.heard += [json.loads(message["Body"]) for message in messages]
@@ -341,7 +344,7 @@ def word(host: Host, detail: Mapping[str, Any]) -> str:
 
 
 def left(host: Host) -> Iterator[str]:
-    """What it has left in the bucket, and what documents have in them."""
+    """Yield the host's objects in the bucket, and the keys in its JSON files."""
     prefix = f"runs/{host.run}/"
     lines = set()
     for key in host.keys(prefix):
@@ -357,7 +360,7 @@ def plain(host: Host, text: str) -> str:
 
 
 def paths(key: str, value: Any) -> str:
-    """The keys in it, to the last."""
+    """Return the paths of all keys in a JSON value."""
     if isinstance(value, Mapping):
         return f"{key}({', '.join(paths(name, each) for name, each in sorted(value.items()))})"
     return key

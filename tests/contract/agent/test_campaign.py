@@ -1,4 +1,4 @@
-"""A few cases of the campaign (campaign.py), chosen so that each ending and each kind of odd name is among them."""
+"""A few cases of the campaign (campaign.py) that cover each ending and each kind of odd name."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Checkpoints that an attempt restores: verified, and where one is damaged, the one before it."""
+"""Restored checkpoints: verified, with the previous one in place of a damaged one."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ TWO_HOSTS = [
 
 
 def put_checkpoints(yard: Yard, *steps: int, damaged: tuple[int, ...] = ()) -> list[dict[str, Any]]:
-    """Checkpoints of the runtime's kind in the bucket, newest first; what latest.json says."""
+    """Upload checkpoints in the runtime's format, newest first. Return the contents of latest.json."""
     manifests = []
     for step in steps:
         weights = f"weights of {step:03d}"

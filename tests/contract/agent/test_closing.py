@@ -1,4 +1,4 @@
-"""No host is ended at the end of a run before every host of the gang has uploaded what its program left."""
+"""Hosts stay at the end of a run until every host of the gang has uploaded its files."""
 
 import json
 import signal
@@ -39,12 +39,12 @@ def key(yard: Yard, instance: str) -> str:
 
 
 def say(yard: Yard, instance: str, **state: Any) -> None:
-    """Say what the agent of another host says."""
+    """Send a state as the agent of another host."""
     yard.put(key(yard, instance), json.dumps({"at": f"{time.time()}", "ended": None} | state))
 
 
 def said(yard: Yard) -> dict[str, Any]:
-    """Return what this host has said last."""
+    """Return the last state of this host."""
     own = key(yard, INSTANCE)
     found: dict[str, Any] = json.loads(yard.read(own)) if yard.keys(own) else {}
     return found
@@ -135,7 +135,7 @@ def test_a_worker_that_ends_by_itself_gets_a_minute_to_do_so(
 
 
 def test_a_worker_that_fails_after_the_chief_has_finished_repeats_no_training(yard: Yard) -> None:
-    """The runtimes of many frameworks abort when the first process of a gang has left."""
+    """Test that training is not repeated. Many frameworks' runtimes abort when the first process of a gang ends."""
     program = """
     import os, pathlib
     pathlib.Path("rank-1.txt").write_text("written last")
@@ -154,7 +154,7 @@ def test_a_worker_that_fails_after_the_chief_has_finished_repeats_no_training(ya
 def test_a_worker_that_has_to_leave_says_so_only_when_all_its_files_are_uploaded(
     ending: str, yard: Yard
 ) -> None:
-    """The gang's end waits for this signal. At an interruption AWS gives two minutes."""
+    """Test the order of upload and signal. The gang's end waits for this signal, and AWS gives two minutes."""
     yard.prepare(WRITES_LAST)
     service = yard.start_agent()
     yard.hear("ready")
@@ -171,8 +171,7 @@ def test_a_worker_that_has_to_leave_says_so_only_when_all_its_files_are_uploaded
 
 
 def test_a_worker_whose_host_is_ended_since_another_one_failed_uploads_its_files_first(yard: Yard) -> None:
-    """The failure of one host ends the attempt at once: the others are asked to stop, and EC2 ends them a moment later.
-    A host that EC2 ends shuts down in an orderly way, in which the agent has a minute."""
+    """Test an end during the failure of another host: a stop request, and termination a moment later."""
     started(yard, WRITES_LAST, "worker", "multi_worker", CHIEF)
     eventually(lambda: "serves" in yard.log(name="worker-0"))
     yard.order("stop", 1)

@@ -1,4 +1,4 @@
-"""Credentials of the run on the host: asked for, kept, renewed before they end, and the same for every tool."""
+"""Credentials of a run on its host: requested, stored, renewed before their expiry, and used by every tool."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def said() -> list[Signal]:
 
 @pytest.fixture
 def run_credentials(yard: Yard, said: list[Signal]) -> Renewal:
-    """With nothing in the bucket for this host yet."""
+    """Return the renewal of credentials for a host without stored credentials."""
     yard.cloud.client("s3").delete_object(Bucket=yard.bucket, Key=CREDENTIALS)
     return of(yard, said)
 
@@ -152,7 +152,7 @@ PROGRAM = (
 def test_boto3_the_aws_command_and_s5cmd_take_the_same(
     yard: Yard, run_credentials: Renewal, tmp_path: Path
 ) -> None:
-    """In an environment that has no others."""
+    """Use the only credentials in the environment."""
     yard.put("data/a", "hello")
     yard.give(yard.cloud.acting_as(allow("s3:GetObject", f"arn:aws:s3:::{yard.bucket}/data/*")))
     run_credentials.turn()

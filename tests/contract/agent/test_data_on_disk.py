@@ -1,4 +1,4 @@
-"""Data between a bucket of the local cloud and a host's disk."""
+"""Data transfers from a bucket of the local cloud to a host's disk."""
 
 import os
 import uuid
@@ -23,7 +23,7 @@ CHIEF, WORKER = Assignment("i-1", Role.CHIEF, 0, "10.0.1.5"), Assignment("i-2", 
 
 
 class Store:
-    """A bucket with data in it, and the disk they are fetched to."""
+    """A bucket with data, and the disk for downloads."""
 
     def __init__(self, cloud: Cloud, root: Path) -> None:
         self.name = f"data-{uuid.uuid4().hex[:8]}"
@@ -52,7 +52,7 @@ class Store:
         return {str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()}
 
     def inodes(self) -> dict[str, int]:
-        """A file that was fetched anew is another file."""
+        """Return the inodes. A new download creates a new file."""
         return {path.name: path.stat().st_ino for path in self.paths.data.rglob("*") if path.is_file()}
 
 

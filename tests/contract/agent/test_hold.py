@@ -1,4 +1,4 @@
-"""Holding a host from itself, against the bus: what is said there, and what the host takes for an answer."""
+"""Holds that the host requests itself: the events on the bus, and the host's reaction."""
 
 import threading
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def test_a_person_holds_the_host_and_hears_until_when(
     assert (
         timedelta(hours=1.9) < datetime.fromisoformat(said["until"]) - datetime.now(UTC) <= timedelta(hours=2)
     )
-    assert person.is_alive(), "nobody has written the tag yet"
+    assert person.is_alive(), "the tag is not written yet"
     metadata.pages[HOLD] = said["until"]
     person.join(10)
     assert codes == [0]
@@ -70,7 +70,7 @@ def test_a_role_that_may_not_speak_is_named(
 
 
 def test_the_agent_stays_beyond_its_lease_while_it_is_held(yard: Yard) -> None:
-    """Its tag was read when it began; what is written later it hears of by itself."""
+    """Test a hold after the agent's start. The agent reads its tag again."""
     yard.prepare("print('trains')")
     service = yard.start_agent()
     yard.hear("ready")

@@ -1,4 +1,4 @@
-"""The host agent against S3, EventBridge and IAM: what a run sees of one host."""
+"""The host agent with S3, EventBridge and IAM: the effects of one host on a run."""
 
 import json
 import os
@@ -86,7 +86,7 @@ def test_a_host_trains_is_stopped_and_goes_on_from_its_checkpoint(yard: Yard) ->
     assert yard.read(f"runs/{yard.run}/model/saved_model.pb") == "model"
     assert "data hello restored 7" in yard.log(2)
     assert "data hello restored 0" in yard.log()
-    assert "one account only" not in yard.log(), "what the host is like is no line of the program's"
+    assert "one account only" not in yard.log(), "properties of the host do not appear in the program's log"
 
 
 def test_a_host_that_systems_manager_never_learns_of_takes_its_orders_from_the_bucket(yard: Yard) -> None:
@@ -100,7 +100,10 @@ def test_a_host_that_systems_manager_never_learns_of_takes_its_orders_from_the_b
 
 
 def test_an_order_that_comes_both_ways_and_again_is_obeyed_once(yard: Yard) -> None:
-    """Also one of an attempt that is over: a document may come minutes late, and each new agent reads the bucket."""
+    """Test repeated orders, including one of an ended attempt:
+
+    SSM documents may arrive late, and new agents read the bucket.
+    """
     yard.start_agent()
     yard.hear("ready")
     yard.order("start", 1, ways=["bucket"])
@@ -118,7 +121,7 @@ def test_an_order_that_comes_both_ways_and_again_is_obeyed_once(yard: Yard) -> N
 
 
 def test_a_disk_that_another_run_has_used_begins_anew(yard: Yard) -> None:
-    """An image of a host of another run, made while that host went on: nothing of it is taken for this run's."""
+    """Test an image of another run's host: the disk's data must not be used for this run."""
     old = {
         yard.paths.state: '{"run": "other", "instance": "i-0other", "attempt": 3, "phase": "running"}',
         yard.paths.orders / "start.json": json.dumps({"word": "start", "run": yard.run, "attempt": 1}),

@@ -1,4 +1,4 @@
-"""Whether a program still goes on: by its work and its peers', not by what it repeats while it waits."""
+"""Detection of programs without progress: their own work and their peers' work count, not repeated lines."""
 
 import json
 import threading

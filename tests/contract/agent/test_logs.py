@@ -1,4 +1,4 @@
-"""A long log from the program that prints it to who reads it, by S3 of the local cloud."""
+"""A long log, from the program to a reader of the bucket."""
 
 import boto3
 
@@ -36,7 +36,7 @@ def bucket_of(yard: Yard) -> Bucket:
 
 
 def chunks(yard: Yard) -> dict[str, str]:
-    """Versions of bytes by key."""
+    """Return the versions of the log by key."""
     return bucket_of(yard).etags(f"runs/{yard.run}/attempts/1/logs/chief-0/")
 
 

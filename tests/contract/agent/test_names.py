@@ -1,4 +1,4 @@
-"""What users call their own modules is theirs: what a program can import of ours is `trainyard`, and nothing else."""
+"""Names of users' modules: of our packages a program can only import `trainyard`."""
 
 import shutil
 import subprocess
@@ -34,7 +34,7 @@ print("yours:", start.__module__, trainyard.__version__)
 
 @pytest.fixture
 def image(yard: Yard) -> Yard:
-    """A host as it is baked: TensorFlow in its Python, `trainyard` beside it, `training` in the agent's folder."""
+    """A host like a baked one: TensorFlow and `trainyard` in its Python, `training` in the agent's folder."""
     yard.paths.python.unlink()
     environment = yard.paths.python.parent.parent
     subprocess.run(

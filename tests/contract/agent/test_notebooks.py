@@ -1,4 +1,4 @@
-"""A notebook as a host's program: executed cell by cell, carried to the bucket however it ends."""
+"""A notebook as a host's program: executed cell by cell, and uploaded after any end."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ LEAVES = b"zmq.error.ZMQError: Socket operation on non-socket\n"
 
 
 def prepare(yard: Yard, text: str, *, libraries: Sequence[str] = LIBRARIES, **args: Any) -> None:
-    """The job of a notebook, by an interpreter that has neither `trainyard` nor these libraries installed."""
+    """Prepare a notebook job with an interpreter that lacks `trainyard` and these libraries."""
     start = (
         f"import sys; sys.path[:0] = {[str(ROOT), *libraries]!r}; "
         "from trainyard.notebook.__main__ import main; sys.exit(main(sys.argv[1:]))"
@@ -38,7 +38,7 @@ def prepare(yard: Yard, text: str, *, libraries: Sequence[str] = LIBRARIES, **ar
 
 
 def executed(yard: Yard) -> list[dict[str, Any]]:
-    """The cells of the notebook in the bucket."""
+    """Return the cells of the notebook in the bucket."""
     cells: list[dict[str, Any]] = json.loads(yard.read(f"runs/{yard.run}/notebook/t.ipynb"))["cells"]
     return cells
 
@@ -86,7 +86,7 @@ def test_what_only_ipython_reads_is_run_as_in_jupyter(yard: Yard) -> None:
 def test_a_cell_that_fails_is_the_reason_with_its_number_and_the_notebook_is_there_as_far_as_it_came(
     yard: Yard,
 ) -> None:
-    """And not what its kernel shows as it leaves."""
+    """Test the reason of a failed cell, without the kernel's output at its end."""
     leaves = f"import atexit, os\natexit.register(os.write, 2, {LEAVES!r})\nprint('begun')"
     prepare(yard, notebook(leaves, "import math\nmath.sqrt(-1)", "print('never')"))
     yard.start_agent()
@@ -110,7 +110,7 @@ def test_one_that_is_told_to_leave_saves_and_goes_on_in_the_next_attempt(yard: Y
     eventually(lambda: "first step 0" in yard.log())
 
     def hears() -> bool:
-        """Whether it takes SIGTERM for its kernel, which has a handler since its first cell."""
+        """Return True if the process handles SIGTERM, which its kernel does from the first cell on."""
         program = Program.recall(yard.paths.process(1))
         return program is not None and program.handles_sigterm()
 

@@ -1,4 +1,4 @@
-"""Names that the bucket cannot store: the files are left out and named, and the run ends as if they were not there."""
+"""File names that the bucket cannot store: the files are skipped and reported, and the run ends normally."""
 
 import pytest
 

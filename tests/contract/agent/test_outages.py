@@ -1,4 +1,4 @@
-"""A service that is down for a while, before a program starts and after it has ended, costs an attempt time only."""
+"""Outages of a service before a program starts or after it has ended only delay the attempt."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from trainyard.protocol.orders import Order, OrderKind
 
 OUTAGE_SECONDS = 6.0
 ONCE = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 1})
-"""Without botocore's own tries, which would outlast so short an outage."""
+"""Client settings without botocore's retries, which would outlast a short outage."""
 PROGRAM = """
 import os, pathlib, time
 model = pathlib.Path(os.environ["TRAINYARD_MODEL"])
@@ -60,7 +60,7 @@ def end(yard: Yard) -> None:
 
 
 OUTAGES = [
-    # service, the phase in which it is down
+    # service, phase of the outage
     ("s3", fetching),
     ("s3", starting),
     ("ssm", starting),

@@ -1,4 +1,4 @@
-"""Files that programs write into their working folder: kept in the bucket, and found again after an interruption."""
+"""Files in a program's working folder: uploaded to the bucket, and restored after an interruption."""
 
 import json
 import os
@@ -43,7 +43,7 @@ while step < goal:
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a program that is told to leave."""
+    """Shorten the time that a program gets to stop."""
     monkeypatch.setattr(notice, "GRACE", timedelta(seconds=12))
 
 
@@ -58,7 +58,7 @@ def listed(yard: Yard, host: str = "chief-0", name: str = "files") -> dict[str, 
 
 
 def restorable(yard: Yard) -> bool:
-    """Whether a restart would find a checkpoint."""
+    """Return True if a restart would find a checkpoint."""
     if not yard.keys(f"runs/{yard.run}/outputs-of/chief-0/files.json"):
         return False
     found = listed(yard)
@@ -80,7 +80,7 @@ def test_outputs_are_kept_while_the_program_runs_and_found_again_after_an_interr
     assert len(numbers) == 3, "what the program removes is removed"
     assert all(kept[f"outputs/{number:07d}.ckpt"] == str(number) for number in numbers)
     assert kept["log.txt"].splitlines()[-1] == f"step {numbers[-1]}"
-    assert "mine.py" not in kept, "the source is no output"
+    assert "mine.py" not in kept, "source files are not outputs"
     assert not [name for name in kept if "__pycache__" in name]
     known = listed(yard)
     assert known["links"] == {"outputs/last.ckpt": f"{numbers[-1]:07d}.ckpt"}
@@ -244,7 +244,7 @@ def test_a_job_that_keeps_no_outputs_is_not_warned(yard: Yard) -> None:
 
 
 def test_a_resumed_run_that_is_interrupted_before_all_is_copied_still_finds_the_rest(yard: Yard) -> None:
-    """The first attempt had uploaded one changed file of the three that it began with, and was lost with its host."""
+    """Test an interrupted restart. The first attempt uploaded one of three changed files before its host was lost."""
     other = f"{yard.run}-before"
 
     def known(*files: int, **more: Any) -> str:

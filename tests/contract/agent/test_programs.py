@@ -1,4 +1,4 @@
-"""Programs that know nothing of Trainyard: their logs, curves, checkpoints and ends."""
+"""Programs without any use of Trainyard: their logs, curves, checkpoints and ends."""
 
 import json
 import os
@@ -40,7 +40,7 @@ save(done + 1)
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a program that is told to leave."""
+    """Shorten the time that a program gets to stop."""
     monkeypatch.setattr(notice, "GRACE", timedelta(seconds=12))
 
 
@@ -52,7 +52,7 @@ def test_a_script_keeps_its_folder_over_an_interruption_it_knows_nothing_of(yard
     assert "step" not in yard.hear("checkpointed")
     yard.order("stop", 1)
     stopped = yard.hear("stopped")
-    assert (stopped.get("step"), stopped["why"]) == (None, "asked"), "what it calls its checkpoint is no step"
+    assert (stopped.get("step"), stopped["why"]) == (None, "asked"), "the checkpoint's name is not a step"
     first = yard.latest
     assert (first["kind"], first["key"]) == ("folder", f"runs/{yard.run}/checkpoints/00000003/")
     saved = set(yard.checkpoint(first))

@@ -1,5 +1,4 @@
-"""A checkpoint whose restore an outage of S3 interrupts: the host waits no longer than the outage, and fetches no file
-twice."""
+"""Restore of a checkpoint during an outage of S3: the host waits only for the outage, and fetches each file once."""
 
 import json
 import os
@@ -21,7 +20,7 @@ NAMES = [f"20/part-{number:03d}" for number in range(24)]
 KEY = "runs/r/checkpoints/00000020/"
 VERSION = Version(20, KEY, catalogue.STEP, "2026-11-20T12:00:00.000Z", 20, len(NAMES), 24 * 1000)
 SOON_SECONDS = 90.0
-"""s5cmd's own tries last for eight minutes and more."""
+"""Limit of the restore. s5cmd's own retries last at least eight minutes."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A checkpoints folder over a restart: what a program finds is what it left, by name, link, time and content."""
+"""Restored checkpoint folders: names, links, times and contents equal those before the restart."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""program.secrets on a host: in the program's environment, and nowhere else."""
+"""program.secrets on a host: only in the program's environment."""
 
 import hashlib
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ def test_a_failure_is_told_without_the_secret(yard: Yard) -> None:
 
 @pytest.mark.parametrize("ends", ["meanwhile", "later"])
 def test_an_agent_that_was_restarted_hides_it_too(yard: Yard, ends: str) -> None:
-    """Whether or not it finds the program that has it."""
+    """Test with and without a running program."""
     prepare(yard, WAITS="1", FAILS="1")
     end = yard.paths.results / "go-on"
     service = yard.metadata()

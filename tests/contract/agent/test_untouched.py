@@ -1,4 +1,4 @@
-"""How far a program is that knows nothing of Trainyard: by TensorBoard's events, or by the job's pattern."""
+"""Progress of programs without any use of Trainyard: from TensorBoard's events, or from the job's pattern."""
 
 import json
 from pathlib import Path

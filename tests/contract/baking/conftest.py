@@ -1,4 +1,4 @@
-"""A builder of the local cloud: the documents of this repository, run on a host as the bake workflow runs them."""
+"""A builder of the local cloud: this repository's SSM documents, executed on a host like in the bake workflow."""
 
 import hashlib
 import io
@@ -23,7 +23,7 @@ MINUTES = 10
 
 @dataclass(frozen=True)
 class Done:
-    """A command, over."""
+    """An ended command."""
 
     status: str
     stdout: str
@@ -32,7 +32,7 @@ class Done:
 
 @dataclass
 class Bakery:
-    """A bucket with the host software, the documents, and one builder."""
+    """A bucket with the host software, the SSM documents, and a builder."""
 
     hosts: Hosts
     name: str = field(default_factory=lambda: f"yard-{uuid.uuid4().hex[:8]}")
@@ -51,7 +51,7 @@ class Bakery:
             )
 
     def builder(self, *denied: str) -> str:
-        """A host with what docs/contracts/images.md says a builder's role needs, but for `denied`."""
+        """Launch a host with a builder's permissions in docs/contracts/images.md, except those `denied`."""
         bucket = f"arn:aws:s3:::{self.name}"
         statements = [
             allow(action, resource)
@@ -75,7 +75,7 @@ class Bakery:
         return host
 
     def recipe(self, run: str, **keys: Any) -> None:
-        """As the control plane writes it, and knows it from then on."""
+        """Write the recipe like the control plane."""
         self.recipes[run] = json.dumps({"name": "mine", "hash": "0123456789abcdef"} | keys)
         self.put(f"runs/{run}/recipe.json", self.recipes[run])
 
@@ -87,7 +87,7 @@ class Bakery:
         return body.decode()
 
     def log(self, run: str) -> list[str]:
-        """The lines of the builder's log, without time and host."""
+        """Return the lines of the builder's log without time and host."""
         prefix = f"runs/{run}/logs/builder/"
         listed = self.s3.list_objects_v2(Bucket=self.name, Prefix=prefix).get("Contents", [])
         text = "".join(self.read(each["Key"]) for each in listed)
@@ -111,7 +111,7 @@ class Bakery:
         return Done(said["Status"], said["StandardOutputContent"], said["StandardErrorContent"])
 
     def image_of(self, host: str) -> str:
-        """An image of the host, available."""
+        """Return an available image of the host."""
         ec2 = self.hosts.ec2
         image = str(
             ec2.create_image(InstanceId=host, Name=f"{host}-{uuid.uuid4().hex[:6]}", NoReboot=True)["ImageId"]
@@ -129,13 +129,13 @@ class Bakery:
     def _over(self, command: str, host: str) -> Any:
         try:
             said = self.ssm.get_command_invocation(CommandId=command, InstanceId=host)
-        except self.ssm.exceptions.InvocationDoesNotExist:  # for a moment after it was sent
+        except self.ssm.exceptions.InvocationDoesNotExist:  # shortly after it was sent
             return None
         return said if said["Status"] in OVER else None
 
 
 def packed_software() -> bytes:
-    """As the yard uploads it."""
+    """Pack the host software like the yard."""
     folder = packages.software_folder()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:

@@ -1,4 +1,4 @@
-"""The documents of a bake on a host of the local cloud: what each leaves in the bucket, on disk, in its last line."""
+"""SSM documents of a bake on a host of the local cloud: objects, files and the last line of each."""
 
 import json
 import os
@@ -9,12 +9,12 @@ import pytest
 from tests.contract.baking.conftest import Bakery, Done
 
 NEEDS_ROOT = {"account_of_programs"}
-"""A host of an ordinary user's local cloud has one account only."""
+"""Hosts of an ordinary user's local cloud have one account only."""
 AS_ROOT = os.geteuid() == 0
 SKIPPED = {"driver", "tensorflow_gpus", "cuda", "cloudwatch_agent", "gpu_metrics", "jupyter"} | (
     set() if AS_ROOT else NEEDS_ROOT
 )
-"""And tests that need a GPU or JupyterLab: a host of the local cloud has neither."""
+"""Tests that need a GPU or JupyterLab, which hosts of the local cloud lack."""
 PASSED = {
     "matmul", "tensorflow", "ssm_agent", "disk", "host_agent", "two_processes",
 } | (NEEDS_ROOT if AS_ROOT else set())  # fmt: skip
@@ -73,7 +73,7 @@ def test_a_document_that_is_delivered_twice_does_its_work_once(bakery: Bakery, b
 
 @pytest.mark.parametrize("action", ["s3:PutObject", "s3:GetObject"])
 def test_a_missing_permission_is_named(bakery: Bakery, action: str) -> None:
-    """GetObject of the software is the shell's, which says it in botocore's words."""
+    """Test each permission. GetObject of the software runs in the shell, with botocore's message."""
     bakery.recipe("denied")
     done = bakery.install(bakery.builder(action), "denied")
     assert done.status == "Failed"
@@ -87,7 +87,7 @@ def test_a_recipe_that_is_not_there_is_named(bakery: Bakery, builder: str) -> No
 
 
 def test_a_recipe_that_somebody_has_written_over_is_not_run(bakery: Bakery, builder: str) -> None:
-    """A run's program could, before hosts wrote in places of their own alone."""
+    """Test an overwritten recipe. Earlier versions let a run's program write it."""
     bakery.recipe("poisoned", commands=["echo fine"])
     bakery.put(
         "runs/poisoned/recipe.json", bakery.recipes["poisoned"].replace("echo fine", "touch /root/theirs")
@@ -162,7 +162,7 @@ def test_a_builder_with_a_secret_is_not_generalized(bakery: Bakery, builder: str
 
 
 def test_a_clone_of_a_host_that_went_on_is_a_host_of_its_own(bakery: Bakery, builder: str) -> None:
-    """A snapshot without generalizing: the files are there, the identity is not."""
+    """Test a snapshot without generalizing: it has the files, but a new identity."""
     bakery.recipe("clone")
     assert bakery.install(builder, "clone").status == "Success"
     bakery.hosts.run(

@@ -1,4 +1,4 @@
-"""What the EC2 tests share: clients, a template, hosts that end with their test, and the events they caused."""
+"""Shared parts of the EC2 tests: clients, a template, hosts that end with their test, and their events."""
 
 import json
 import uuid
@@ -32,14 +32,14 @@ def tags(*kinds: str, **values: str) -> list[dict[str, Any]]:
 
 
 def error_code(call: Callable[..., Any], **parameters: Any) -> str:
-    """The code of the error this call must answer."""
+    """Return the code of the error that this call must raise."""
     with pytest.raises(ClientError) as raised:
         call(**parameters)
     return str(raised.value.response["Error"]["Code"])
 
 
 class Yard:
-    """A place to launch hosts in and to see what happened to them."""
+    """Launches hosts and observes them."""
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
@@ -88,10 +88,10 @@ class Yard:
         events.put_targets(Rule=name, Targets=[{"Id": "queue", "Arn": arn}])
         return str(url)
 
-    # -- launching
+    # -- launch
 
     def template(self, **data: Any) -> str:
-        """A launch template as Trainyard writes one; `data` changes it."""
+        """Create a launch template like Trainyard's. `data` overrides fields."""
         launch = {
             "ImageId": f"resolve:ssm:{BASE_PARAMETER}",
             "InstanceType": "g6.xlarge",
@@ -110,7 +110,7 @@ class Yard:
     def fleet(
         self, template: str, pools: list[str], hosts: int, market: str = "spot", **more: Any
     ) -> dict[str, Any]:
-        """A strict gang from pools written "type/zone letter", in this order."""
+        """Launch a strict gang from capacity pools written "type/zone letter", in this order."""
         rules = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": hosts}
         block = "SpotOptions" if market == "spot" else "OnDemandOptions"
         strategy = "capacity-optimized-prioritized" if market == "spot" else "prioritized"
@@ -142,7 +142,7 @@ class Yard:
         return answer
 
     def run(self, count: int = 1, **parameters: Any) -> list[str]:
-        """RunInstances of the base image, or of a template when one is given."""
+        """Call RunInstances with the base image, or with a template if given."""
         request = {"MinCount": count, "MaxCount": count, **parameters}
         if "LaunchTemplate" not in request:
             request = {"ImageId": self.base, "InstanceType": "t3.micro", **request}
@@ -151,7 +151,7 @@ class Yard:
         self.started += ids
         return ids
 
-    # -- looking
+    # -- observe
 
     def instance(self, instance_id: str) -> dict[str, Any]:
         answer = self.ec2.describe_instances(InstanceIds=[instance_id])
@@ -161,14 +161,14 @@ class Yard:
         return str(self.instance(instance_id)["State"]["Name"])
 
     def becomes(self, instance_id: str, state: str) -> dict[str, Any]:
-        """The instance when it is in this state."""
+        """Wait until the instance is in this state and return it."""
         assert eventually(lambda: self.state(instance_id) == state), (
             f"{instance_id} is {self.state(instance_id)}"
         )
         return self.instance(instance_id)
 
     def printed(self, instance_id: str) -> str:
-        """What the user data of this host wrote, as on its disk."""
+        """Return the output of this host's user data from its disk."""
         log = self.cloud.state / "instances" / instance_id / "upper" / "var" / "log" / "cloud-init-output.log"
         return log.read_text() if log.exists() else ""
 
@@ -177,7 +177,7 @@ class Yard:
         return dict(self.ec2.describe_spot_instance_requests(Filters=wanted)["SpotInstanceRequests"][0])
 
     def events(self, about: str, detail_type: str) -> list[dict[str, Any]]:
-        """The events so far whose resources name this id, in order."""
+        """Return the events so far whose resources contain this id, in order."""
         while messages := self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10).get(
             "Messages"
         ):
@@ -195,7 +195,7 @@ class Yard:
         events = self.events(instance_id, "EC2 Instance State-change Notification")
         return [event["detail"]["state"] for event in events]
 
-    # -- steering
+    # -- change
 
     def fault(self, kind: str, **details: Any) -> dict[str, Any]:
         return dict(self.cloud.admin("POST", f"/faults/{kind}", details))
@@ -216,7 +216,7 @@ def whole_yard(cloud: Cloud) -> Yard:
 
 @pytest.fixture
 def yard(whole_yard: Yard) -> Iterator[Yard]:
-    """The yard; afterwards no fault stands and no host of the test is left."""
+    """Yield the yard, then clear all faults and terminate the test's hosts."""
     whole_yard.started.clear()
     yield whole_yard
     whole_yard.fault("clear")

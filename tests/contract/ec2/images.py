@@ -1,4 +1,4 @@
-"""Images that tests make of a running instance."""
+"""Images of running instances."""
 
 from typing import Any
 

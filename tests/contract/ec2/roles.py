@@ -1,4 +1,4 @@
-"""Callers in roles of their own, and what they are denied."""
+"""Clients with their own roles, and their denials."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ def acting(yard: Yard, *statements: Statement, service: str = "ec2") -> Any:
 
 
 def denied(call: Callable[..., Any], **parameters: Any) -> str:
-    """The message of the UnauthorizedOperation that this call must answer."""
+    """Return the message of the UnauthorizedOperation that this call must raise."""
     with pytest.raises(ClientError) as raised:
         call(**parameters)
     assert raised.value.response["Error"]["Code"] == "UnauthorizedOperation", raised.value

@@ -1,4 +1,4 @@
-"""What there is, and how it is found: filters, pages, types, zones, quotas."""
+"""Listings: filters, pages, types, zones, quotas."""
 
 from typing import Any
 

@@ -1,6 +1,4 @@
-"""A hold from a host, from the event to the tag: signal's own code under its own permissions on the local cloud.
-
-And what hosts publish of their GPUs themselves, as patrol reads it."""
+"""A hold requested by a host, from the event to the tag: the signal function under its own permissions."""
 
 import json
 from collections.abc import Iterator
@@ -35,7 +33,7 @@ MINE = {"trainyard:yard": "trainyard", "trainyard:run": "digits-1"}
 
 @pytest.fixture(scope="module")
 def statements() -> list[dict[str, Any]]:
-    """What the template gives signal on EC2."""
+    """Return signal's EC2 statements in the template."""
     assembly = Assembly.read(synthesised())
     found = [plain(each) for each in assembly.statements(assembly.role_of("signal"))]
     text = json.dumps([each for each in found if "ec2:" in json.dumps(each["Action"])])
@@ -45,7 +43,7 @@ def statements() -> list[dict[str, Any]]:
 
 
 class Signal:
-    """The function, as the template's role unless told otherwise."""
+    """The function under the role of the template, unless changed."""
 
     def __init__(self, yard: Yard, monkeypatch: pytest.MonkeyPatch, statements: list[dict[str, Any]]) -> None:
         self.yard, self._monkeypatch, self._statements = yard, monkeypatch, statements
@@ -71,7 +69,7 @@ class Signal:
         clients.client.cache_clear()
 
     def hears(self, host: str, until: datetime | None, *, run: str = "digits-1") -> str:
-        """What came of the host's own event; it takes a host that has asked for it as any other."""
+        """Process a host's event and return the outcome."""
         names = {
             "trainyard:run": run,
             "trainyard:attempt": "1",
@@ -149,7 +147,7 @@ def test_an_instance_that_nobody_knows_is_not_held(function: Signal) -> None:
 def test_without_a_permission_the_event_is_lost_and_the_run_is_not(
     function: Signal, statements: list[dict[str, Any]], missing: str
 ) -> None:
-    """Infrastructure: were it an access error, signal would end the run with it."""
+    """Test missing permissions. They must not appear as an access error, with which signal would end the run."""
     mine = function.host(**MINE)
     function.may(*(each for each in statements if missing not in json.dumps(each["Action"])))
     with pytest.raises(Infrastructure, match=missing):
@@ -160,7 +158,10 @@ def test_without_a_permission_the_event_is_lost_and_the_run_is_not(
 def test_what_a_host_publishes_itself_is_what_patrol_reads(
     yard: Yard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """CloudWatch is asked first and has nothing of this host; then the busiest of its eight GPUs is there."""
+    """Test that patrol reads the host's own publication:
+
+    CloudWatch has no data, so the busiest of eight GPUs counts.
+    """
     nvidia_smi(tmp_path, EIGHT)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("AWS_ENDPOINT_URL", yard.cloud.endpoint)

@@ -1,4 +1,4 @@
-"""Images that go wrong: they fail, take long, leave their snapshot behind, or nobody is told of them."""
+"""Faults of images: failures, delays, remaining snapshots, and lost events."""
 
 import json
 from typing import Any

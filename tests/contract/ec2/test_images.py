@@ -1,4 +1,4 @@
-"""Images: a copy of a host's disk that other hosts start from."""
+"""Images: copies of a host's disk that other hosts start with."""
 
 import base64
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ LOOK_FOR_IT = "#!/bin/sh\ncat /opt/mark/file\n"
 
 
 def printed(yard: Yard, host: str, text: str) -> None:
-    """The host is running, and its user data printed this: it may have before EC2 says that the host runs."""
+    """Wait until the host is running and its user data has printed this, in either order."""
     yard.becomes(host, "running")
     eventually(lambda: text in yard.printed(host))
 
@@ -102,7 +102,7 @@ def test_deregistering_takes_the_snapshots_along_when_asked(yard: Yard) -> None:
 
 
 def test_an_image_restarts_its_host_unless_told_not_to(yard: Yard) -> None:
-    """Its processes end and it boots again; disk, address and state stay. Units and sessions are another boot's."""
+    """Test the reboot: processes end and new ones start, but disk, address and state stay."""
     counting = "#!/bin/sh\necho $(cut -d' ' -f22 /proc/1/stat) >> /opt/boots\n"
     unit = "[Service]\nType=oneshot\nExecStart=/bin/sh /opt/count\n[Install]\nWantedBy=multi-user.target\n"
     setup = (
@@ -273,7 +273,7 @@ def test_a_disk_may_be_larger_than_its_image_and_is_initialized_as_fast_as_asked
 
 
 def test_twelve_images_of_a_host_are_cheap(yard: Yard) -> None:
-    """What an image adds to the images below it is on this machine's disk once: what its host has changed."""
+    """Test the disk usage of images: only the changes of each host are stored."""
     host = yard.run(UserData=LEAVE_A_MARK)[0]
     printed(yard, host, "left")
     made = [made_image(yard, host, NoReboot=True) for _ in range(12)]

@@ -1,4 +1,4 @@
-"""Volumes under a customer's KMS key: who may not use it gets hosts that do not come up, nor do EC2's roles without."""
+"""Volumes under customer managed keys: hosts of callers and roles without permission do not start."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +39,7 @@ def disk(**more: Any) -> dict[str, Any]:
 
 
 def end_of(yard: Yard, instance: str) -> str:
-    """The code of the reason for which it is gone."""
+    """Return the code of the instance's state reason."""
     ended = yard.becomes(instance, "terminated")
     return str(ended["StateReason"]["Code"])
 
@@ -112,7 +112,7 @@ def test_a_key_that_is_disabled_starts_nothing(yard: Yard, key: str) -> None:
 
 @pytest.fixture
 def by_default(yard: Yard, key: str) -> Iterator[str]:
-    """The account encrypts every volume, with a key of its own."""
+    """Encrypt every volume of the account with its own key."""
     yard.ec2.enable_ebs_encryption_by_default()
     yard.ec2.modify_ebs_default_kms_key_id(KmsKeyId=key)
     yield key

@@ -1,4 +1,4 @@
-"""RunInstances and CreateFleet keep AWS's promises."""
+"""RunInstances and CreateFleet behave as on AWS."""
 
 import base64
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.ec2.conftest import Yard, error_code, members, tags, unique
 
-# ------------------------------------------------------------------------------------------ what a launch keeps
+# ------------------------------------------------------------------------------------------ properties of a launch
 
 
 def test_a_fleet_member_is_what_the_template_says(yard: Yard) -> None:

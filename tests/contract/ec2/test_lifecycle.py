@@ -1,4 +1,4 @@
-"""An instance's states, what forbids what, and the events that tell."""
+"""Instance states, forbidden actions, and events."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""CloudFormation's AWS::EC2::*: created, changed, replaced and deleted as the template says."""
+"""AWS::EC2::* in CloudFormation: created, changed, replaced and deleted."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def attribute(name: str, of: str) -> dict[str, list[str]]:
 def template(
     *, subnet: str = "10.20.0.0/24", user_data: str = "one", extra_rule: bool = True, dns: Any = "true"
 ) -> Template:
-    """A network as Trainyard's: template values are strings where CloudFormation allows them."""
+    """Return a network like Trainyard's. Template values are strings if CloudFormation allows them."""
     egress = [{"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIp": "0.0.0.0/0"}]
     if extra_rule:
         egress.append({"IpProtocol": "udp", "FromPort": 0, "ToPort": 53, "CidrIp": "10.20.0.0/16"})

@@ -1,4 +1,4 @@
-"""Passes of patrol's own code against the local cloud: every call it makes is answered as it reads it."""
+"""Passes of patrol's own code with the local cloud's answers."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ POLICY = {"window_minutes": 5, "grace_minutes": 0.01}
 
 
 class Place:
-    """A ledger, two state machines, a topic, and a clock that a test turns by minutes."""
+    """A ledger, two state machines, a topic, and a clock that tests advance by minutes."""
 
     def __init__(self, yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
         self.yard, self.minutes, self.name, self.region = yard, 0, unique("yard"), REGION
@@ -56,7 +56,7 @@ class Place:
         return made
 
     def goes_on(self, run: str) -> None:
-        """A run with its row in the ledger."""
+        """Add a running job to the ledger."""
         self.yard.cloud.client("stepfunctions").start_execution(
             stateMachineArn=self.machine, name=run, input="{}"
         )
@@ -71,7 +71,7 @@ class Place:
         return patrol.handler({}, CONTEXT)
 
     def metrics(self, host: str, share: float) -> None:
-        """As the agent would have sent them in the last quarter of an hour."""
+        """Add metrics of the last quarter of an hour, as the agent sends them."""
         now = datetime.now(UTC)
         self.yard.cloud.client("cloudwatch").put_metric_data(
             Namespace="Trainyard",
@@ -170,7 +170,7 @@ def test_a_host_that_was_stopped_long_ago_goes_to_the_snapshot_workflow(place: P
     asked = json.loads(states.describe_execution(executionArn=begun["executionArn"])["input"])
     assert asked == {"instance": old, "quiesce": "stop", "then": "terminate"}
     place.looks()
-    assert place.tag(old).startswith("keep ")  # while the snapshot is under way
+    assert place.tag(old).startswith("keep ")  # during the snapshot
 
 
 def test_a_pass_counts_the_money_and_tells_the_topic(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""IAM on EC2: every resource a request touches or makes must be allowed, each with its own tags."""
+"""IAM for EC2: each touched or created resource needs a permission, each with its own tags."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ def arns(*resources: str) -> list[str]:
 
 
 def launcher(yard: Yard, **changes: Statement | None) -> list[Statement]:
-    """What AWS's own examples give a fleet launcher; a change replaces one statement, None takes it away."""
+    """Return AWS's example statements for a fleet launcher. A change replaces one statement; None removes it."""
     ours = {"aws:RequestTag/yard": "mine"}
     statements: dict[str, Statement | None] = {
         "inputs": allow(LAUNCH, arns(*INPUTS)),
@@ -42,7 +42,7 @@ def launcher(yard: Yard, **changes: Statement | None) -> list[Statement]:
 
 
 def launched(yard: Yard, client: Any, template: str, tagged: tuple[str, ...] = MADE) -> list[str]:
-    """The members of a spot fleet of one that this client asks for."""
+    """Return the members of a spot fleet of one host that this client requests."""
     override = {"InstanceType": "g6.xlarge", "SubnetId": yard.subnets["us-east-1a"]}
     answer = client.create_fleet(
         Type="instant",
@@ -180,7 +180,7 @@ def test_an_image_needs_its_host_itself_and_its_tags(yard: Yard) -> None:
 
 
 def imaged(yard: Yard, host: str, owner: str) -> tuple[str, str]:
-    """An available image of this host and its snapshot, both tagged as this yard's."""
+    """Return an available image of this host and its snapshot, both tagged as this yard's."""
     marks = tags("image", "snapshot", yard=owner)
     image = yard.ec2.create_image(
         InstanceId=host, Name=unique("image"), NoReboot=True, TagSpecifications=marks
@@ -267,7 +267,7 @@ def test_only_images_and_snapshots_with_the_tag_may_go(yard: Yard) -> None:
 
 
 def test_the_snapshot_of_ones_image_stays_when_it_is_not_ones_own(yard: Yard) -> None:
-    """DeregisterImage answers 200, and for the snapshot why it is still there."""
+    """Test that DeregisterImage returns 200 with a reason for the remaining snapshot."""
     host = yard.run()[0]
     yard.becomes(host, "running")
     image, snapshot = imaged(yard, host, "mine")

@@ -1,4 +1,4 @@
-"""What EC2 refuses before it looks at anything: a client's mistakes have AWS's own names here."""
+"""EC2's refusals of invalid requests, with AWS's error codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Call = Callable[[Any], Any]
 
 
 def said(yard: Yard, call: Call) -> tuple[str, str]:
-    """Code and message of the error that this call must answer."""
+    """Return code and message of the error that this call must raise."""
     with pytest.raises(ClientError) as raised:
         call(yard.ec2)
     error = raised.value.response["Error"]
@@ -230,7 +230,7 @@ def test_a_volume_says_that_no_snapshot_made_it(yard: Yard) -> None:
 
 @pytest.mark.parametrize("said", [{}, {"Domain": "standard"}, {"Domain": "vpc"}])
 def test_every_address_has_an_allocation_id_and_its_tags_are_found(yard: Yard, said: dict[str, str]) -> None:
-    """A tag of nothing would fail every look for tags from then on."""
+    """Test empty tags. They would break every later search for tags."""
     tags = [{"ResourceType": "elastic-ip", "Tags": [{"Key": "Name", "Value": "address"}]}]
     address = yard.ec2.allocate_address(**said, TagSpecifications=tags)
     mine = [{"Name": "resource-id", "Values": [address["AllocationId"]]}]
@@ -239,7 +239,7 @@ def test_every_address_has_an_allocation_id_and_its_tags_are_found(yard: Yard, s
 
 
 def test_filters_that_ec2_takes_though_no_page_names_them_are_taken(yard: Yard) -> None:
-    """Ansible's modules and Terraform's data sources ask so."""
+    """Test the undocumented filters of Ansible's modules and Terraform's data sources."""
     address = yard.ec2.allocate_address(Domain="vpc")["AllocationId"]
     found = yard.ec2.describe_addresses(Filters=[{"Name": "domain", "Values": ["vpc"]}])["Addresses"]
     assert address in [each["AllocationId"] for each in found]

@@ -1,4 +1,4 @@
-"""After `down` and `up` the region is as it was, and what ran was switched off: nothing runs for nothing."""
+"""A restart with `down` and `up` keeps the region's state and stops running instances."""
 
 from tests.contract.conftest import Cloud
 from tests.contract.ec2.conftest import Yard, members, tags

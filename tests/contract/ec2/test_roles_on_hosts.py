@@ -1,4 +1,4 @@
-"""What roles of the yard may do to hosts, asked of EC2: their statements from the template, under their credentials."""
+"""Permissions of the yard's roles on hosts: statements from the template, used with EC2."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def assembly() -> Assembly:
 
 
 def role_of(yard: Yard, assembly: Assembly, function: str) -> Any:
-    """EC2 as this function's role may use it."""
+    """Return EC2's client with this function's role."""
     found = [plain(each) for each in assembly.statements(assembly.role_of(function))]
     text = json.dumps([each for each in found if "ec2:" in json.dumps(each["Action"])])
     for placeholder, value in (("Partition", "aws"), ("Region", REGION), ("AccountId", ACCOUNT)):
@@ -39,19 +39,19 @@ def patrol(yard: Yard, assembly: Assembly) -> Any:
 
 @pytest.fixture
 def capture(yard: Yard, assembly: Assembly) -> Any:
-    """The function of the snapshot workflow that makes the image: by it patrol archives."""
+    """Return EC2's client of the snapshot workflow's capture function, with which patrol archives."""
     return role_of(yard, assembly, "snapshot_capture")
 
 
 @pytest.fixture
 def fate(yard: Yard, assembly: Assembly) -> Any:
-    """The one that ends the host which has become an image."""
+    """Return EC2's client of the function that terminates the captured host."""
     return role_of(yard, assembly, "snapshot_fate")
 
 
 @pytest.fixture
 def launch(yard: Yard, assembly: Assembly) -> tuple[Any, str]:
-    """EC2 as the function that launches builders may use it, and the template that it may launch from."""
+    """Return EC2's client of the function that launches builders, and its launch template."""
     template = yard.template(TagSpecifications=[])
     found = [plain(each) for each in assembly.statements(assembly.role_of("bake_launch"))]
     text = json.dumps([each for each in found if "ec2:" in json.dumps(each) or "iam:" in json.dumps(each)])
@@ -65,7 +65,7 @@ def launch(yard: Yard, assembly: Assembly) -> tuple[Any, str]:
 
 
 def run(yard: Yard, launch: tuple[Any, str], **changes: Any) -> list[str]:
-    """A builder as the yard asks for one, but for `changes`."""
+    """Launch a builder as the yard does, with `changes`."""
     client, template = launch
     asked: dict[str, Any] = {
         "MinCount": 1,

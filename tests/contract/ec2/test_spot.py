@@ -1,4 +1,4 @@
-"""What spot instances allow, what they cost, and how they are taken away."""
+"""Spot instances: allowed actions, prices and interruptions."""
 
 import json
 from functools import partial

@@ -16,7 +16,7 @@ CHANNELS = allow(
 )
 
 WHO = (b"ssm-user", b"/home/ssm-user") if os.geteuid() == 0 else (b"root", b"/root")
-"""Account and home of who sits at a host: one of an ordinary user's local cloud has root alone."""
+"""Account and home of a session. Hosts of an ordinary user's local cloud have only root."""
 
 SERVER = """
 import asyncio, sys

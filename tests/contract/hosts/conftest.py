@@ -1,4 +1,4 @@
-"""What the tests of hosts share: a profile, instances that end with their test, and commands run on them."""
+"""Shared parts of the tests of hosts: an instance profile, instances that end with their test, and commands."""
 
 import json
 import uuid
@@ -21,12 +21,12 @@ def unique(prefix: str) -> str:
 
 
 def wrote(path: str) -> str:
-    """A shell line that waits until something is in the file: what a process does first, and then works."""
+    """Return a shell line that waits until the file has content."""
     return f"until test -s {path}; do sleep 0.05; done"
 
 
 def error_code(call: Any, **parameters: Any) -> str:
-    """The code of the error this call must answer."""
+    """Return the code of the error that this call must raise."""
     with pytest.raises(ClientError) as raised:
         call(**parameters)
     return str(raised.value.response["Error"]["Code"])
@@ -34,7 +34,7 @@ def error_code(call: Any, **parameters: Any) -> str:
 
 @dataclass
 class Hosts:
-    """Hosts of one cloud, and what can be done with them."""
+    """Hosts of one cloud, with actions on them."""
 
     cloud: Cloud
     profile: str
@@ -49,7 +49,7 @@ class Hosts:
         return self.cloud.client("ssm")
 
     def make_profile(self, *statements: dict[str, Any]) -> str:
-        """An instance profile whose role may do this."""
+        """Create an instance profile whose role has these statements."""
         iam = self.cloud.client("iam")
         role = self.cloud.role("ec2.amazonaws.com", *statements).rpartition("/")[2]
         iam.create_instance_profile(InstanceProfileName=role)
@@ -57,7 +57,7 @@ class Hosts:
         return role
 
     def launch(self, count: int = 1, *, tags: dict[str, str] | None = None, **more: Any) -> list[str]:
-        """Instances of the base image; those with the usual profile are back only when SSM knows them."""
+        """Launch instances of the base image. Instances with the default profile have registered with SSM on return."""
         image = self.ssm.get_parameter(Name=BASE_PARAMETER)["Parameter"]["Value"]
         wanted = {
             "ImageId": image,
@@ -97,7 +97,7 @@ class Hosts:
         eventually(lambda: self.state(instance_id) == state)
 
     def stop_and_start(self, instance_id: str) -> None:
-        """Down and up again, until SSM knows it."""
+        """Stop and start the host, until SSM knows it again."""
         self.ec2.stop_instances(InstanceIds=[instance_id])
         self.until(instance_id, "stopped")
         self.ec2.start_instances(InstanceIds=[instance_id])
@@ -105,7 +105,7 @@ class Hosts:
         self.registered([instance_id])
 
     def send(self, instance_ids: list[str], *lines: str, **more: Any) -> str:
-        """Start a shell command; its id."""
+        """Start a shell command and return its id."""
         parameters = {"commands": list(lines)}
         sent = self.ssm.send_command(
             DocumentName="AWS-RunShellScript", InstanceIds=instance_ids, Parameters=parameters, **more
@@ -113,7 +113,7 @@ class Hosts:
         return str(sent["Command"]["CommandId"])
 
     def over(self, command_id: str, instance_id: str, **more: Any) -> dict[str, Any]:
-        """The invocation, once it is over."""
+        """Wait for the end of an invocation and return it."""
 
         def look() -> dict[str, Any] | None:
             found = self.ssm.get_command_invocation(CommandId=command_id, InstanceId=instance_id, **more)
@@ -123,13 +123,13 @@ class Hosts:
         return found
 
     def run(self, instance_id: str, *lines: str) -> str:
-        """What a shell command on the host prints; it must succeed."""
+        """Return the output of a shell command, which must succeed."""
         ended = self.over(self.send([instance_id], *lines), instance_id)
         assert ended["Status"] == "Success", ended
         return str(ended["StandardOutputContent"]).strip()
 
     def document(self, content: dict[str, Any], **more: Any) -> str:
-        """A document with this content (schema version and type are added); its name."""
+        """Create an SSM document with this content (schema version and type are added). Return its name."""
         name = unique("document")
         whole = json.dumps({"schemaVersion": "2.2", **content})
         self.ssm.create_document(Name=name, Content=whole, DocumentType="Command", **more)
@@ -155,7 +155,7 @@ def hosts(cloud: Cloud, host_profile: str) -> Iterator[Hosts]:
 
 @pytest.fixture(scope="module")
 def shared(cloud: Cloud, host_profile: str) -> Iterator[Hosts]:
-    """For tests that leave no trace on the hosts they use together."""
+    """Hosts for tests that leave no trace on them."""
     made = Hosts(cloud, host_profile)
     yield made
     made.terminate_all()

@@ -1,4 +1,4 @@
-"""Security groups, and whether a port answers through them."""
+"""Security groups, and reachability of a port through them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.contract.conftest import eventually
 from tests.contract.hosts.conftest import Hosts, unique
 
 REFUSED, LOST = "there", "lost"
-"""Of a port at which nobody listens: the host answers, or nothing does."""
+"""Results for a port without a listener: an answer from the host, or none."""
 
 
 def group(hosts: Hosts, vpc: str | None = None) -> str:
@@ -18,7 +18,7 @@ def group(hosts: Hosts, vpc: str | None = None) -> str:
 
 
 def port_9(source: str | None = None, protocol: str = "tcp") -> dict[str, Any]:
-    """A rule for what `knock` does: from a group, or from anywhere."""
+    """Return a rule for `knock`, from a group or from anywhere."""
     whom = {"UserIdGroupPairs": [{"GroupId": source}]} if source else {"IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
     return {"IpProtocol": protocol, "FromPort": 9, "ToPort": 9, **whom}
 

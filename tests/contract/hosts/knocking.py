@@ -1,8 +1,8 @@
-"""Hosts that watch whether others reach them."""
+"""Hosts that test the reachability of others."""
 
 from tests.contract.hosts.conftest import Hosts
 
-# Unsigned, so that S3 refuses it: an answer all the same.
+# Unsigned requests are refused by S3, which is an answer.
 CALL = 'curl -s -o /dev/null -m 2 -w "%{http_code}" "$AWS_ENDPOINT_URL/" || true'
 TOKEN = (
     "curl -s -m 2 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' -o /dev/null -w '%{http_code}' "
@@ -11,18 +11,18 @@ TOKEN = (
 
 
 def watching(hosts: Hosts, instance_id: str, command: str) -> None:
-    """Let the host write what the command prints to /opt/count, again and again."""
+    """Write the output of the command to /opt/count repeatedly on the host."""
     hosts.send([instance_id], f"while :; do {command} >> /opt/count; echo >> /opt/count; sleep 0.2; done")
 
 
 def seen(hosts: Hosts, instance_id: str) -> str:
-    """The last line of it."""
+    """Return the last line of the output."""
     path = hosts.cloud.state / "instances" / instance_id / "upper" / "opt" / "count"
     return next(reversed(path.read_text().split()), "") if path.exists() else ""
 
 
 def knock(hosts: Hosts, instance_id: str) -> str:
-    """A command that says whether a host is there: then it refuses a connection to a port that nobody listens at."""
+    """Return a command that tests if a host refuses connections to an unused port, which shows that it is reachable."""
     address = (hosts.instance(instance_id)["PrivateIpAddress"], 9)
     lines = (
         "import socket",

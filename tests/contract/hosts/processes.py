@@ -1,4 +1,4 @@
-"""The processes of a host, from outside."""
+"""A host's processes, seen from outside."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from tests.contract.conftest import Cloud
 
 
 def processes_of(cloud: Cloud, instance_id: str) -> list[int]:
-    """Processes of this machine that belong to the host: those that see its disk as their root."""
+    """Return this machine's processes that have the host's disk as their root."""
     found = []
     for folder in Path("/proc").iterdir():
         try:

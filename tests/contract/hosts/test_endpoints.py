@@ -1,4 +1,4 @@
-"""What policies may ask of a request's way to S3: a gateway endpoint in the routes of a host's subnet says its VPC."""
+"""Condition keys for the network path to S3: a gateway endpoint in the routes of a host's subnet identifies its VPC."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.contract.hosts.conftest import Hosts, unique
 
 @dataclass
 class Net:
-    """A VPC with one subnet, whose routes lead to S3 by an endpoint; a bucket with one object."""
+    """A VPC with one subnet, whose routes lead to S3 through an endpoint, and a bucket with one object."""
 
     hosts: Hosts
     bucket: str
@@ -26,13 +26,13 @@ class Net:
     endpoint: str
 
     def denies_unless(self, **condition: dict[str, str]) -> Credentials:
-        """Of a role that may read the bucket, where the condition of its Deny does not hold."""
+        """Return credentials of a role that may read the bucket unless the condition of its Deny holds."""
         objects = f"arn:aws:s3:::{self.bucket}/*"
         deny = {"Effect": "Deny", "Action": "s3:*", "Resource": objects, "Condition": condition}
         return self.hosts.cloud.acting_as(allow("s3:GetObject", objects), deny)
 
     def reads(self, host: str, who: Credentials) -> str:
-        """What the host is answered that reads the object by a signed address."""
+        """Return the answer to a host that reads the object through a presigned URL."""
         endpoint = self.hosts.run(host, 'echo "$AWS_ENDPOINT_URL"')
         return self.hosts.run(
             host, f"curl -s -o /dev/null -w '%{{http_code}}' '{self.signed(endpoint, who)}'"
@@ -93,7 +93,7 @@ def test_who_may_by_the_endpoint_of_a_vpc_may_from_no_other_place(net: Net) -> N
 
 
 def test_a_host_that_shuts_down_still_comes_by_its_endpoint(net: Net) -> None:
-    """It brings its work away until it is off."""
+    """Test a host that shuts down. It still uploads its work."""
     host = net.hosts.one(SubnetId=net.subnet)
     endpoint = net.hosts.run(host, 'echo "$AWS_ENDPOINT_URL"')
     url = net.signed(endpoint, net.denies_unless(**equals("aws:SourceVpc", net.vpc)))

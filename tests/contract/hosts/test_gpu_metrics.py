@@ -1,4 +1,4 @@
-"""What hosts with GPUs publish: that they compute, when they do, and what they hold; as the agent on AWS would."""
+"""GPU metrics of hosts: utilization and memory, as AWS's agent publishes them."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ HOLD = "python3 -c 'x = bytearray(200 << 20); import time; time.sleep(600)' & "
 def values(
     hosts: Hosts, instance_id: str, metric: str, since: datetime, namespace: str = "Trainyard"
 ) -> list[float]:
-    """What was published since, the newest first."""
+    """Return the values published since then, newest first."""
     stat = {
         "Metric": {
             "Namespace": namespace,
@@ -36,7 +36,7 @@ def values(
 
 
 def fresh(hosts: Hosts, instance_id: str, metric: str = BUSY, count: int = 2) -> list[float]:
-    """The next values that are published, the newest first."""
+    """Return the next published values, newest first."""
     begun = datetime.now(UTC) + timedelta(seconds=1)
     found: list[float] = eventually(
         lambda: got if len(got := values(hosts, instance_id, metric, begun)) >= count else None
@@ -106,9 +106,9 @@ def test_a_frozen_host_publishes_nothing(hosts: Hosts) -> None:
     assert values(hosts, frozen, BUSY, begun) == []
 
 
-# ---------------------------------------------------------------------------------------------------- of EC2 itself
+# ----------------------------------------------------------------------------------------------- EC2's own metrics
 def utilization(hosts: Hosts, instance_id: str, count: int = 2) -> list[float]:
-    """The next values of CPUUtilization, the newest first."""
+    """Return the next values of CPUUtilization, newest first."""
     begun = datetime.now(UTC)
     found: list[float] = eventually(
         lambda: (

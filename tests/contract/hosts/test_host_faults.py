@@ -1,4 +1,4 @@
-"""Hosts that EC2 calls running though they hang or nothing reaches them: frozen, or with their cable cut."""
+"""Frozen or disconnected hosts that EC2 reports as running."""
 
 import json
 from typing import Any
@@ -22,19 +22,19 @@ def impaired(hosts: Hosts) -> dict[str, Any]:
 
 
 def counted(hosts: Hosts, instance_id: str) -> int:
-    """The size of the file that a process of the host appends to."""
+    """Return the size of a file that a process of the host extends."""
     return (hosts.cloud.state / "instances" / instance_id / "upper" / "opt" / "count").stat().st_size
 
 
 def stands_still(hosts: Hosts, instance_id: str) -> bool:
-    """Whether the count is the same in two looks that are far apart for a process that counts every 50 ms."""
+    """Return True if the count stays the same over a time that is long for a process that counts every 50 ms."""
     before = counted(hosts, instance_id)
     hosts.cloud.command("fault", "list")  # takes a second or so
     return counted(hosts, instance_id) == before
 
 
 def rebooted(hosts: Hosts, instance_id: str) -> None:
-    """Reboot it; back when none of its processes is one of before."""
+    """Reboot the host and wait until all of its earlier processes are gone."""
     before = set(processes_of(hosts.cloud, instance_id))
     hosts.ec2.reboot_instances(InstanceIds=[instance_id])
     eventually(lambda: (now := set(processes_of(hosts.cloud, instance_id))) and not now & before)
@@ -111,7 +111,7 @@ def test_a_cut_heals_after_its_seconds_though_the_host_is_down_just_then(hosts: 
     knocking = knock(hosts, alone)
     fault(hosts, "cut", alone)
     rebooted(hosts, alone)
-    assert hosts.run(other, knocking) == "lost", "a reboot mends no cable"
+    assert hosts.run(other, knocking) == "lost", "a reboot does not reconnect the host"
     fault(hosts, "cut", alone, "--seconds", "0.2")
     hosts.ec2.reboot_instances(InstanceIds=[alone])
     eventually(lambda: hosts.run(other, knocking) == "there")

@@ -1,4 +1,4 @@
-"""Disks: what an image holds its hosts have, what is equal is there once, what is changed is one's own."""
+"""Disks: hosts have their image's content, equal content is stored once, and changes are separate."""
 
 from pathlib import Path
 
@@ -112,7 +112,7 @@ def test_hosts_have_what_their_base_image_carries_and_install_from_nothing_else(
 
 
 def made(hosts: Hosts) -> str:
-    """When EC2 says that the base image was made."""
+    """Return the creation time of the base image."""
     return str(hosts.ec2.describe_images(ImageIds=[BASE_IMAGE])["Images"][0]["CreationDate"])
 
 

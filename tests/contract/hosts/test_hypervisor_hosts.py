@@ -1,4 +1,4 @@
-"""A host is a machine of its own: address, disk, processes; and it ends without a trace."""
+"""Hosts are isolated machines with an address, a disk and processes, and end without a trace."""
 
 import pwd
 
@@ -34,7 +34,7 @@ def test_a_host_keeps_its_connections_while_others_come_and_go(
 ) -> None:
     ask = 'curl -s -o /dev/null -m 2 -w "%{http_code}" "$AWS_ENDPOINT_URL/"'
     answers = []
-    for _ in range(3):  # the newcomers' random hardware addresses are lower than the bridge's sooner or later
+    for _ in range(3):  # the random MAC addresses of new hosts are sometimes lower than the bridge's
         answers.append(shared.run(pair[0], ask))
         hosts.launch(4)
         answers.append(shared.run(pair[0], ask))
@@ -46,7 +46,7 @@ def test_the_next_holder_of_an_address_is_reached_at_once(
     shared: Hosts, pair: list[str], hosts: Hosts
 ) -> None:
     def reach(address: str) -> str:
-        """A refusal comes from the host itself; silence from nobody."""
+        """Return a command that tests an address. A refusal comes from the host itself, silence from no host."""
         knock = f"import socket; socket.create_connection(('{address}', 9), 1)"
         return shared.run(pair[0], f'python3 -c "{knock}" 2>&1 | tail -n 1')
 
@@ -191,7 +191,7 @@ def test_hosts_end_with_the_local_cloud(own_cloud: Cloud) -> None:
 
 
 def test_no_account_of_the_machine_has_the_number_of_one_on_a_host(shared: Hosts, pair: list[str]) -> None:
-    """Such an account could signal and read the host's processes where the local cloud's user is root."""
+    """Test the user IDs. An account of the machine with the same ID could signal and read the host's processes."""
     made = "useradd --system one-of-system && useradd two-of-people && id -u one-of-system && id -u two-of-people"
     numbers = [int(line) for line in shared.run(pair[0], made).splitlines() if line.isdigit()]
     assert len(numbers) == 2

@@ -1,4 +1,4 @@
-"""A host's init keeps the promises of systemd that host software relies on."""
+"""A host's init behaves like systemd where host software relies on it."""
 
 import base64
 import os
@@ -10,7 +10,7 @@ from tests.contract.hosts.conftest import Hosts, wrote
 
 
 def unit(name: str, text: str) -> str:
-    """A shell line that writes a unit file."""
+    """Return a shell line that writes a unit file."""
     coded = base64.b64encode(text.encode()).decode()
     return f"echo {coded} | base64 -d > /etc/systemd/system/{name}"
 
@@ -34,7 +34,7 @@ def test_a_unit_is_told_the_endpoint_and_the_region(shared: Hosts, pair: list[st
 def test_a_unit_that_fails_is_started_again_if_it_asks_for_it(shared: Hosts, pair: list[str]) -> None:
     text = "[Service]\nExecStart=/bin/sh -c 'echo x >> /opt/starts; exit 1'\nRestart=on-failure\nRestartSec=50ms\n"
     shared.run(pair[0], "rm -f /opt/starts", unit("again.service", text), "systemctl start again")
-    # five starts within ten seconds are enough for systemd
+    # systemd's limit is five starts within ten seconds
     eventually(lambda: shared.run(pair[0], "systemctl is-active again || true") == "failed")
     assert shared.run(pair[0], "wc -l < /opt/starts") == "5"
 
@@ -168,11 +168,11 @@ def test_an_ordinary_account_may_look_at_units_and_do_nothing_to_them(shared: Ho
 
 
 HOARDS = "import sys, time; kept = bytearray(64 << 20); print('hoards', flush=True); time.sleep(600)"
-"""A program that has more memory than any other of its host."""
+"""A program with more memory than any other on its host."""
 
 
 def with_child(name: str, *more: str) -> list[str]:
-    """Shell lines that start a unit whose main process waits while a child of it hoards memory."""
+    """Return shell lines that start a unit whose child process holds much memory."""
     program = f"import os, subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {HOARDS!r}]); time.sleep(600)"
     text = f"[Service]\nExecStart=/run/localcloud/bin/python3 /opt/{name}.py\n" + "\n".join(more)
     coded = base64.b64encode(program.encode()).decode()
@@ -185,7 +185,7 @@ def with_child(name: str, *more: str) -> list[str]:
 
 
 def memory_runs_out(hosts: Hosts, host: str) -> None:
-    """Let the kernel end the process that hoards; return once it is gone."""
+    """Make the kernel kill the process with the most memory, and wait for its end."""
     hosts.cloud.command("fault", "oom", host, "--process", "bytearray")
     eventually(lambda: hosts.run(host, "pgrep -f '[b]ytearray' || echo gone").endswith("gone"))
 

@@ -1,4 +1,4 @@
-"""The instance metadata service, asked from inside a host."""
+"""The instance metadata service from inside a host."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ BOTH = "-w '\\n%{http_code}'"
 
 
 def ask(hosts: Hosts, instance_id: str, path: str) -> tuple[str, str]:
-    """Status and body of one path, with a token."""
+    """Return status and body of a path, requested with a session token."""
     command = f"curl -s {BOTH} -H \"X-aws-ec2-metadata-token: $TOKEN\" '{ROOT}/{path}'"
     body, _, status = hosts.run(instance_id, TOKEN, command).rpartition("\n")
     return status, body

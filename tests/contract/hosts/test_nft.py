@@ -1,4 +1,4 @@
-"""`nft` on a host: its rules hold, beside those of the security groups, which are not the host's."""
+"""`nft` on a host: its rules apply in addition to the security groups, which the host cannot change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ http://169.254.169.254/latest/api/token || true"
 
 
 def nft(*commands: object) -> str:
-    """A shell line that has these put in place."""
+    """Return a shell line that applies these commands."""
     return f"echo {shlex.quote(json.dumps({'nftables': commands}))} | nft --json --file -"
 
 

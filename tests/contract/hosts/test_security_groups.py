@@ -1,4 +1,4 @@
-"""Security groups, seen from hosts: what no rule lets through does not arrive, and what does not go out stays."""
+"""Security groups from the view of hosts: traffic without a rule is dropped in both directions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def test_a_port_is_open_to_whom_a_rule_names_and_for_as_long(hosts: Hosts) -> No
     guarded = hosts.one(SecurityGroupIds=[inside])
     friend, stranger = hosts.one(SecurityGroupIds=[inside]), hosts.one(SecurityGroupIds=[outside])
     door = knock(hosts, guarded)
-    assert (hosts.run(friend, door), hosts.run(stranger, door)) == (LOST, LOST), "a new group lets nobody in"
+    assert (hosts.run(friend, door), hosts.run(stranger, door)) == (LOST, LOST), (
+        "a new group allows no inbound traffic"
+    )
     rule = {"GroupId": inside, "IpPermissions": [port_9(inside)]}
     hosts.ec2.authorize_security_group_ingress(**rule)
     becomes(hosts, friend, door, REFUSED)

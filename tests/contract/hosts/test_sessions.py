@@ -1,4 +1,4 @@
-"""Session Manager keeps AWS's promises: who has a session where, what goes through it, what ends it."""
+"""Session Manager behaves as on AWS: permissions, data, and ends of sessions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def told(story: Coroutine[Any, Any, Any], seconds: float = 60) -> Any:
 
 
 class Heard:
-    """What a session says, as it comes."""
+    """Collects the output of a session."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -139,7 +139,7 @@ def test_a_shell_is_a_terminal_of_ssm_user(hosts: Hosts, host: str) -> None:
 def test_control_c_interrupts_what_runs_and_the_shell_goes_on(hosts: Hosts, host: str) -> None:
     async def story() -> None:
         async with heard(link_to(hosts.cloud, begun(hosts, host), host)) as shell:
-            # by a command of its own, which says so once it has the terminal
+            # the command's process reports once it has the terminal
             type_in(shell.link, "sh -c \"echo wai''ting; exec sleep 1000\"")
             await shell.until(rb"waiting")
             shell.link.channel.write(Kind.OUTPUT, b"\x03")
@@ -174,7 +174,7 @@ def test_what_a_session_has_started_ends_with_it(hosts: Hosts, host: str) -> Non
         async with heard(link) as shell:
             type_in(link, f"echo $$ > /tmp/{mark}; sleep 12345")
             await shell.until(rb"sleep 12345")
-            # a child that the shell has not put into the terminal's foreground yet hears nothing of its end
+            # a child outside the terminal's foreground gets no signal at its end
             eventually(lambda: hosts.run(host, "pgrep -f 'slee[p] 12345' || true"))
             hosts.ssm.terminate_session(SessionId=answer["SessionId"])
             while link.channel.closed is None:
@@ -187,7 +187,7 @@ def test_what_a_session_has_started_ends_with_it(hosts: Hosts, host: str) -> Non
     )
     eventually(
         lambda: hosts.run(host, gone).split() == ["gone"]
-    )  # the terminal's end takes what is in its foreground
+    )  # closing the terminal ends its foreground processes
     assert hosts.ssm.terminate_session(SessionId=answer["SessionId"])["SessionId"] == answer["SessionId"]
 
 
@@ -196,13 +196,13 @@ def test_much_output_comes_whole_and_a_reader_that_waits_stops_it(hosts: Hosts, 
         link = link_to(hosts.cloud, begun(hosts, host), host)
         async with link.linked() as channel:
             type_in(link, "stty -echo -onlcr; seq 1 200000; echo en''d")
-            await asyncio.sleep(0.5)  # nobody reads
+            await asyncio.sleep(0.5)  # no process reads
             text = b""
             async for _, payload in channel.payloads():
                 text += payload
                 if b"end" in text[-10:]:
                     break
-        lines = text[text.index(b"1\n2\n3\n") :].split()  # after the line's echo, or a prompt that came later
+        lines = text[text.index(b"1\n2\n3\n") :].split()  # after the echo of the line, or a later prompt
         assert lines[:200000] == [b"%d" % number for number in range(1, 200001)]
 
     told(story())
@@ -212,7 +212,7 @@ def test_much_output_comes_whole_and_a_reader_that_waits_stops_it(hosts: Hosts, 
 
 
 def separate(hosts: Hosts) -> str:
-    """A document as the yard's: output and errors apart, and an exit code."""
+    """Return a document like the yard's, with separate output and errors, and an exit code."""
     name = unique("command")
     content = {
         "schemaVersion": "1.0",
@@ -285,7 +285,7 @@ def test_a_control_character_is_a_signal_to_a_command(hosts: Hosts, host: str) -
 
 @pytest.fixture(scope="module")
 def echo(hosts: Hosts, host: str) -> int:
-    """A port of the host that answers what it is told, and `end` at the end."""
+    """Start a server on the host that echoes its input, and `end` at the end. Return its port."""
     lines = f"cat > /tmp/echo.py <<'E'\n{SERVER}\nE\nsystemd-run --unit echo -- python3 /tmp/echo.py 7007 /tmp/echo.up"
     hosts.run(host, lines, "until [ -e /tmp/echo.up ]; do sleep 0.05; done")
     return 7007
@@ -293,7 +293,7 @@ def echo(hosts: Hosts, host: str) -> int:
 
 @contextlib.asynccontextmanager
 async def forwarded(link: Link) -> AsyncIterator[tuple[int, Streams, list[bytes]]]:
-    """A port here that leads there."""
+    """Yield a local port that is forwarded to the host."""
     flags: list[bytes] = []
     async with link.linked() as channel:
         streams, shaken = Streams(channel), asyncio.Event()
@@ -317,7 +317,7 @@ async def forwarded(link: Link) -> AsyncIterator[tuple[int, Streams, list[bytes]
             streams.close()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            await asyncio.sleep(0)  # connections that were aborted are closed
+            await asyncio.sleep(0)  # aborted connections are closed
 
 
 async def asked(port: int, data: bytes) -> bytes:
@@ -385,11 +385,11 @@ def test_ssh_has_one_connection_which_is_the_session(hosts: Hosts, host: str, ec
     told(story())
 
 
-# --- payloads of the public ends ---
+# --- payload sizes ---
 
 
 async def small(cloud: Cloud, answer: Mapping[str, Any], target: str) -> list[int]:
-    """The sizes of the payloads that a client gets which does not say that it takes larger ones."""
+    """Return the payload sizes for a client without support for larger ones."""
     sizes: list[int] = []
     channel = Channel(INPUT)
 
@@ -426,14 +426,14 @@ def test_a_client_that_does_not_ask_for_more_gets_1024_bytes_at_a_time(hosts: Ho
     assert sum(sizes) == sum(len(str(number)) + 1 for number in range(1, 20001))
 
 
-# --- cuts ---
+# --- interruptions ---
 
 
 class Cut:
-    """A way to the endpoint that can be cut: every connection ends, and none is made."""
+    """A path to the endpoint that can be cut: all connections end and new ones fail."""
 
     def __init__(self, to: int, *after: int) -> None:
-        """`after`: so many bytes each it is cut by itself, and mended soon."""
+        """`after` gives byte counts after which the path is cut and soon restored."""
         self.port = 0
         self.cuts = 0
         self._to = to
@@ -546,7 +546,7 @@ def test_a_token_is_replaced_by_the_next_and_the_session_goes_on_with_that(hosts
             with pytest.raises(websockets.ConnectionClosed):
                 await old.recv()
         second = link_to(hosts.cloud, resumed, host)
-        second.channel = first.link.channel  # its numbers go on
+        second.channel = first.link.channel  # its sequence numbers continue
         async with heard(second) as again:
             type_in(second, "echo $kept")
             await again.until(rb"for-later\r\n")
@@ -554,7 +554,7 @@ def test_a_token_is_replaced_by_the_next_and_the_session_goes_on_with_that(hosts
     told(story())
 
 
-# --- who may ---
+# --- permissions ---
 
 
 def test_a_session_is_where_its_caller_asked_and_is_told_of(hosts: Hosts, host: str) -> None:
@@ -678,7 +678,10 @@ def test_who_signs_the_opening_of_a_channel_must_be_allowed_to(hosts: Hosts, hos
 
 @pytest.mark.parametrize("pieces", ["ping+token", "ping token", "ping+ping+half half", "half half"])
 def test_a_channel_opens_however_its_first_words_come(hosts: Hosts, host: str, pieces: str) -> None:
-    """AWS's plugin pings from a thread of its own: the ping may come first, and both in one packet."""
+    """Test packets in any order.
+
+    AWS's plugin pings from another thread, so a ping may come first or in the same packet.
+    """
     answer = begun(hosts, host)
     text = handshake.opening("r", answer["TokenValue"], "c", "1.2.0.0").encode()
     token = Frame(Opcode.TEXT, text).serialize(mask=True)
@@ -725,7 +728,7 @@ def test_a_channel_of_no_session_is_refused(hosts: Hosts) -> None:
 
 
 def test_a_client_that_says_nothing_is_let_go(hosts: Hosts, host: str) -> None:
-    """And one that speaks no HTTP, or half of it."""
+    """Test silent clients, and those that send no HTTP or half of it."""
     answer = begun(hosts, host)
     for said in (b"GET /v1/data-channel/x HTTP/1.1\r\n\r\n", b"GET /v1/data-channel/ \r\n\r\n"):
         with socket.create_connection(("127.0.0.1", hosts.cloud.port), 10) as plain:
@@ -734,7 +737,7 @@ def test_a_client_that_says_nothing_is_let_go(hosts: Hosts, host: str) -> None:
     assert status(hosts, answer["SessionId"]) == "Connecting"
 
 
-# --- what there is no session on, or for ---
+# --- invalid targets and documents ---
 
 
 def test_a_host_whose_role_lets_its_agent_have_none_is_not_connected(hosts: Hosts) -> None:
@@ -831,7 +834,7 @@ def test_a_document_for_sessions_has_their_schema(hosts: Hosts, content: dict[st
     assert error_code(hosts.ssm.create_document, **made) == "InvalidDocumentContent"
 
 
-# --- who else looks ---
+# --- other readers ---
 
 
 def test_patrol_sees_on_which_hosts_somebody_is(hosts: Hosts) -> None:
@@ -849,7 +852,7 @@ def test_patrol_sees_on_which_hosts_somebody_is(hosts: Hosts) -> None:
 
 
 def test_time_ends_what_is_idle_and_what_lasts_too_long(tmp_path: Path) -> None:
-    """In a cloud whose minute is a second."""
+    """Test timeouts in a cloud whose minute is a second."""
     settings = tmp_path / "settings.yaml"
     text = (Path(__file__).parents[1] / "settings.yaml").read_text()
     settings.write_text(f"{text}\nsessions: {{minute_seconds: 1}}\n")

@@ -1,4 +1,4 @@
-"""ssh over a session: the command as a person types it, against a host that is called a dev host."""
+"""ssh over a session: the command line, with a host that is tagged as a dev host."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ YARD = {
     "monthly_dollars": 0, "topic": "none",
     "policies": {},
 }  # fmt: skip
-"""What the command finds of a yard: it needs its name."""
+"""The part of a yard that the command reads: its name."""
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def said(cloud: Cloud, home: Path, *words: str) -> subprocess.CompletedProcess[b
 
 
 def carried(cloud: Cloud, home: Path, name: str, data: bytes) -> bytes:
-    """What comes back of the data through the proxy, whose input ends when all is there."""
+    """Return the data that the proxy returns after its input ends."""
     with subprocess.Popen(
         [*COMMAND, "proxy", name],
         env=environment(cloud, home),
@@ -110,7 +110,7 @@ def test_a_host_without_an_sshd_is_told_of_before_anything_connects(hosts: Hosts
 
 
 def test_the_proxy_carries_a_connection_once_both_know_each_others_key(hosts: Hosts, tmp_path: Path) -> None:
-    """Where an sshd would be, there is what says everything again: what is carried counts here."""
+    """Test the proxy with an echo server in place of sshd, because only the transport matters here."""
     host = dev_host(hosts, "echoes")
     serve = f"cat > /tmp/echo.py <<'E'\n{SERVER}\nE\nsystemd-run --unit echo -- python3 /tmp/echo.py 22 /tmp/echo.up"
     keys = "mkdir -p /etc/ssh && ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key"
@@ -170,7 +170,7 @@ LOOK = (
 
 
 def read_until(terminal: int, wanted: re.Pattern[str]) -> str:
-    """What the terminal shows, without its control sequences, until that is in it."""
+    """Return the terminal's output without control sequences, up to the pattern."""
     shown, until = b"", time.monotonic() + 30
     while not wanted.search(text := CONTROL.sub("", shown.decode(errors="replace"))):
         ready, _, _ = select.select([terminal], [], [], max(0.0, until - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Run Command keeps AWS's promises: who is reached, what is answered, what ends a command."""
+"""Run Command behaves as on AWS: targets, answers, and ends of commands."""
 
 import json
 import time
@@ -11,7 +11,7 @@ from tests.contract.hosts.conftest import REGISTER, Hosts, error_code, unique
 
 
 def queue_of(cloud: Cloud, source: str) -> str:
-    """A queue that hears every event of this source from now on."""
+    """Return a queue that receives every event of this source."""
     sqs, name = cloud.client("sqs"), unique("events")
     url = str(sqs.create_queue(QueueName=name)["QueueUrl"])
     arn = f"arn:aws:sqs:us-east-1:123456789012:{name}"
@@ -30,13 +30,13 @@ def queue_of(cloud: Cloud, source: str) -> str:
 
 
 def gate() -> tuple[str, str]:
-    """A line that waits until another has told it to go on, and that other."""
+    """Return a line that waits, and another that releases it."""
     path = f"/tmp/{unique('gate')}"
     return f"until [ -e {path} ]; do sleep 0.1; done", f"touch {path}"
 
 
 def of_command(cloud: Cloud, queue: str, command_id: str, last: str) -> list[dict[str, Any]]:
-    """The command's events, up to and with the command-level one that says `last`."""
+    """Return the command's events up to the command-level status `last`."""
     heard: list[dict[str, Any]] = []
 
     def is_whole() -> bool:
@@ -52,7 +52,7 @@ def of_command(cloud: Cloud, queue: str, command_id: str, last: str) -> list[dic
     return heard
 
 
-# --- who is reached ---
+# --- targets ---
 
 
 def test_one_unregistered_host_stops_the_whole_command(shared: Hosts, pair: list[str]) -> None:
@@ -150,7 +150,7 @@ def test_hosts_are_found_by_id_and_by_tag(shared: Hosts, pair: list[str]) -> Non
     assert by_tag[0]["AgentVersion"].startswith("3.3.")
 
 
-# --- what is answered ---
+# --- answers ---
 
 
 def test_an_invocation_says_how_it_ended(shared: Hosts, pair: list[str]) -> None:
@@ -226,7 +226,7 @@ def test_output_goes_to_the_bucket_with_the_hosts_own_rights(hosts: Hosts) -> No
     assert uploaded("runs/1") == [f"runs/1/ID/{host}/awsrunShellScript/awsrunShellScript/stdout"]
 
 
-# --- what ends a command ---
+# --- ends of commands ---
 
 
 def test_cancelling_kills_what_runs(shared: Hosts, pair: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""SSM documents keep AWS's promises."""
+"""SSM documents behave as on AWS."""
 
 import json
 from typing import Any
