@@ -174,14 +174,14 @@ def test_the_command_line_throttles_allows_lists_and_clears(yard: Yard) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("interrupt i-0123456789abcdef0", "no instance 'i-0123456789abcdef0'"),
+        ("interrupt i-0123456789abcdef0", "unknown instance 'i-0123456789abcdef0'"),
         ("kill i-0123456789abcdef0", "aws ec2 describe-instances"),
         ("refuse g6.xlagre", "allowed: g6.xlarge"),
         ("refuse g6.xlarge/us-east-1q/spot", "allowed: us-east-1a, us-east-1b, us-east-1c, *"),
         ("allow g6.xlarge us-east-1a cheap", "allowed: spot, on-demand, *"),
         ("refuse g6.xlarge/spot", "type/zone/market"),
         ("refuse g6.xlarge/us-east-1a/spot us-east-1b", "type/zone/market"),
-        ("throttle CreateFleets", "there is CreateFleet"),
+        ("throttle CreateFleets", "similar actions: CreateFleet"),
         ("clear g6.xlarge/us-east-1a/spot", "changed pools: none"),
     ],
 )
