@@ -1,4 +1,4 @@
-"""The state of an alarm by the values of its periods, and by those that are missing."""
+"""State of an alarm from the values of its periods and from missing values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which pools give how many members of a fleet."""
+"""Allocation of fleet members to capacity pools."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Large values of ministack's stores, in files of their own."""
+"""Large values of ministack's stores in separate files."""
 
 import sys
 import threading

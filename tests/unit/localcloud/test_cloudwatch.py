@@ -35,7 +35,7 @@ def series(name: str, count: int) -> Series:
 
 
 def pages(all_series: list[Series], most: int) -> list[list[tuple[str, int, str]]]:
-    """Page by page: query, how many datapoints, status."""
+    """Return for each page: query, number of datapoints, status."""
     found, start = [], 0
     while True:
         results, token = page_of(all_series, start, most)

@@ -1,4 +1,4 @@
-"""Who gets a command next, and how a command stands, from how its invocations stand."""
+"""Next invocations of a command, and its status from the status of its invocations."""
 
 import pytest
 
@@ -17,7 +17,7 @@ STATUS = {"Terminated": "Cancelled", "ExecutionTimedOut": "TimedOut", "DeliveryT
 
 
 def command(*details: str, sent: int = 99, concurrency: str = "50", errors: str = "0") -> Command:
-    """A command whose invocations have these details; the first `sent` were sent."""
+    """Return a command whose invocations have these details. The first `sent` were sent."""
     made = Command(
         id="c", document="d", document_version="$DEFAULT", parameters={}, scripts=(SCRIPT,), instance_ids=[],
         targets=[], requested=0.0, timeout=3600, max_concurrency=concurrency, max_errors=errors, comment="",
@@ -58,7 +58,7 @@ def test_a_limit_is_a_number_or_a_share_of_the_targets(
         ("the next when it has ended", command("Success", "Pending", sent=1, concurrency="1"), ["i-1"]),
         ("none after too many errors", command("Failed", "Pending", sent=1, concurrency="1"), []),
         ("errors may be allowed", command("Failed", "Pending", sent=1, concurrency="1", errors="1"), ["i-1"]),
-        ("a late delivery is no error", command("DeliveryTimedOut", "Pending", sent=1), ["i-1"]),
+        ("a late delivery is not an error", command("DeliveryTimedOut", "Pending", sent=1), ["i-1"]),
     ],
 )
 def test_who_is_next(sentence: str, waiting: Command, next_ones: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""When the endpoint ends a connection, seen from its client."""
+"""End of the endpoint's connections, from the client's view."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def echo(
     receive: Callable[[], Awaitable[Any]],
     send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
 ) -> None:
-    """Answers with the request's body, after a while."""
+    """Answer with the request's body after a delay."""
     if scope["type"] != "http":
         return
     body, more = b"", True
@@ -39,7 +39,7 @@ async def echo(
 
 
 async def answer_to(request: bytes, *, then_closed: bool) -> bytes:
-    """All that the server says until it ends the connection, which it does in time."""
+    """Return the server's output until it closes the connection, which must happen in time."""
     over, config = asyncio.Event(), Config()
     listening = socket.create_server(("127.0.0.1", 0))
     address = listening.getsockname()

@@ -1,4 +1,4 @@
-"""Disks that go while others start."""
+"""Deletion of disks while other hosts start."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ def test_files_are_removed_while_others_may_start(monkeypatch: pytest.MonkeyPatc
     removed: list[str] = []
 
     def rmtree(path: Path, **given: Any) -> None:
-        disks.prepare(f"i-{len(removed) + 2}", "ami-2")  # waits without end where the lock is held
+        disks.prepare(f"i-{len(removed) + 2}", "ami-2")  # waits forever if the lock is held
         removed.append(path.name.split(".")[1])
 
     disks.delete_image("ami-1")

@@ -1,4 +1,4 @@
-"""What a document makes of its parameters."""
+"""Parameters of an SSM document in its steps."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The embedded metric format: which lines of a log are metrics, and what keeps a line from being one."""
+"""The embedded metric format: valid and invalid log lines."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ METRIC = {"Name": "HostsLaunched", "Unit": "Count"}
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    """As Powertools writes one; `changes` are at the root, `directive` and `metadata` in these."""
+    """Return a line in Powertools' format. `changes` apply to the root, with `directive` and `metadata` inside it."""
     directive = {"Namespace": "Yard", "Dimensions": [["service"]], "Metrics": [METRIC]}
     directive |= changes.pop("directive", {})
     metadata = {"Timestamp": int(NOW * 1000), "CloudWatchMetrics": [directive]} | changes.pop("metadata", {})
@@ -56,7 +56,7 @@ def test_a_value_may_stand_alone_and_a_unit_be_left_out() -> None:
             document(directive={"Dimensions": [[str(n) for n in range(31)]]}), "30", id="31 dimensions"
         ),
         pytest.param(document(directive={"Dimensions": [["zone"]]}), "zone", id="a dimension without value"),
-        pytest.param(document(service=7), "service", id="a dimension that is no text"),
+        pytest.param(document(service=7), "service", id="a dimension that is not a text"),
         pytest.param(document(service=" "), "service", id="a dimension of blanks"),
         pytest.param(document(directive={"Metrics": []}), "Metrics", id="no metric"),
         pytest.param(document(directive={"Metrics": [METRIC] * 101}), "100", id="101 metrics"),

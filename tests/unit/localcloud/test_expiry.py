@@ -1,4 +1,4 @@
-"""What a local cloud forgets, and what it says where it may open too little."""
+"""Expired data, and the warning about too few file descriptors."""
 
 import resource
 from collections.abc import Sequence

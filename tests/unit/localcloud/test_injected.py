@@ -1,4 +1,4 @@
-"""Things that go wrong so many times."""
+"""Faults that happen a number of times."""
 
 from localcloud.base.injected import Injected
 

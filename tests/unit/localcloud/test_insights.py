@@ -1,4 +1,4 @@
-"""Logs Insights' language, as far as the local cloud speaks it."""
+"""Logs Insights queries, as far as the local cloud supports them."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""When a part of the local cloud's state is written again."""
+"""Writes of the local cloud's state after changes."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,5 +1,4 @@
-"""What a function prints: all of an invocation's, however late it is read, and nothing of the next one's. Its code on
-the disk: as long as somebody needs it."""
+"""Output of functions, separated by invocation even if it is read late, and lifetime of their unpacked code."""
 
 import io
 import queue
@@ -60,7 +59,7 @@ def test_a_child_that_holds_the_log_open_is_not_waited_for_for_ever(monkeypatch:
 
 
 class Process:
-    """ministack's object behind a function's process."""
+    """Replacement of ministack's object for a function's process."""
 
 
 def archive(text: str) -> bytes:
@@ -92,8 +91,8 @@ def test_code_that_a_function_has_stays_unpacked_without_a_process(tmp_path: Pat
 def test_a_function_is_not_killed_when_the_thread_that_started_it_would_have_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The kernel sends PR_SET_PDEATHSIG when the starting thread ends, not when the server does."""
-    monkeypatch.setattr(functions, "CLONE_NEWPID", 0)  # ordinary users may not make a namespace for processes
+    """Test PR_SET_PDEATHSIG, which the kernel sends when the starting thread ends, not when the server does."""
+    monkeypatch.setattr(functions, "CLONE_NEWPID", 0)  # ordinary users cannot create a process namespace
     command = ["setpriv", "--pdeathsig", "KILL", "sleep", "60"]
     started = [functions.start_apart(command, {"PATH": "/usr/bin:/bin"}) for _ in range(30)]
     try:

@@ -1,4 +1,4 @@
-"""What the metadata service says, from what is known of a machine."""
+"""Answers of the metadata service about a machine."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

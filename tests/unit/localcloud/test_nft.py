@@ -1,4 +1,4 @@
-"""What a host's root asks of nft: what is known here, and what is refused by name."""
+"""nft on a host: supported rulesets, and named refusals."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Event patterns: what a rule matches, and what EventBridge refuses with which words."""
+"""Event patterns: matches, and EventBridge's refusals with their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The price list as the settings have it: what is beside a price, and what GetProducts refuses."""
+"""The price list from the settings: similar products, and refusals of GetProducts."""
 
 import json
 from functools import cache
@@ -16,7 +16,7 @@ def listed() -> PriceList:
 
 
 def products(service: str, *filters: str, **more: Any) -> list[dict[str, Any]]:
-    """Of every page; a filter is `Field=Value`."""
+    """Return the products of all pages. A filter is `Field=Value`."""
     asked: dict[str, Any] = {"ServiceCode": service, "Filters": [filtered(each) for each in filters], **more}
     found: list[str] = []
     while True:

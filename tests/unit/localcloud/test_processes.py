@@ -43,7 +43,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_program_hears_what_whoever_has_started_the_local_cloud_does_not() -> None:
-    """Else what runs in a terminal outlives it."""
+    """Test the signals that a program handles. Otherwise programs outlive the terminal of the local cloud."""
     argv = [sys.executable, "-c", STARTED_WITH_NOHUP]
     done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True)
     assert done.stdout == "-1\n"

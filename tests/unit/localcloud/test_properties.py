@@ -1,4 +1,4 @@
-"""The table of what the local cloud's CloudFormation applies."""
+"""The table of properties that the local cloud's CloudFormation supports."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The file of settings, and what a user may lay over it."""
+"""The settings file, and a user's overrides."""
 
 from pathlib import Path
 from random import Random

@@ -1,4 +1,4 @@
-"""What the Amazon States Language means: JSONPath, times, and which errors a rule is for."""
+"""Semantics of the Amazon States Language: JSONPath, times, and matching of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unit files as systemd reads them."""
+"""Parsing of systemd's unit files."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How busy a host was between two looks at it."""
+"""Busy share of a host between two measurements."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""WebSocket frames as the local cloud's hosts read and write them: RFC 6455's own examples, and a client's."""
+"""WebSocket frames of the local cloud's hosts, with the examples of RFC 6455 and a client's frames."""
 
 import os
 
