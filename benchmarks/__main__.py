@@ -80,7 +80,7 @@ PARTS: Mapping[str, Part] = {
 }
 
 
-def _known(names: list[str] | None) -> list[str]:
+def _check_parts(names: list[str] | None) -> list[str]:
     wrong = [name for name in names or () if name not in PARTS]
     if wrong:
         raise typer.BadParameter(f"{', '.join(wrong)}: there are {', '.join(PARTS)}")
@@ -90,7 +90,7 @@ def _known(names: list[str] | None) -> list[str]:
 def main(
     parts: Annotated[
         list[str] | None,
-        typer.Argument(callback=_known, help=f"Parts to measure: {', '.join(PARTS)}. Default: all."),
+        typer.Argument(callback=_check_parts, help=f"Parts to measure: {', '.join(PARTS)}. Default: all."),
     ] = None,
 ) -> None:
     """Measure the budgets.
@@ -140,7 +140,7 @@ def show(rows: Sequence[Row]) -> None:
 
 def write(rows: Sequence[Row], measured: Mapping[str, Any]) -> None:
     """Write the JSON file."""
-    told = {
+    report = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {
             "python": platform.python_version(),
@@ -151,7 +151,7 @@ def write(rows: Sequence[Row], measured: Mapping[str, Any]) -> None:
         **measured,
     }
     OUTPUT.parent.mkdir(exist_ok=True)
-    OUTPUT.write_text(json.dumps(told, indent=2, default=asdict) + "\n")
+    OUTPUT.write_text(json.dumps(report, indent=2, default=asdict) + "\n")
     say(f"written to {OUTPUT.relative_to(ROOT)}")
 
 

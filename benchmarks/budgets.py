@@ -11,7 +11,7 @@ from benchmarks import (
     scaling,
 )
 from benchmarks.simulated import growth, scale
-from benchmarks.simulated.week import Asked
+from benchmarks.simulated.week import RequestCounts
 from benchmarks.simulated.worlds import FEW, MANY, Worlds
 from simulation.aws.endpoint.rates import CONCURRENCY, READ_UNITS, TRANSITIONS, WRITE_UNITS, rate_of
 
@@ -138,7 +138,7 @@ def of_week(found: scale.Scale) -> list[Row]:
             f"{week.read / runs_:.0f}, {week.most_read:,.0f}", True),
         Row("dollars of the control plane for a run", "<= 0.01", f"{week.dollars / runs_:.5f}",
             week.dollars / runs_ <= 0.01),
-        *(_asked(name, each) for name, each in week.asked.items()),
+        *(_request_row(name, each) for name, each in week.requests.items()),
         *_growth(found.held),
     ]  # fmt: skip
 
@@ -152,12 +152,12 @@ def of_worlds(found: Worlds) -> list[Row]:
     ]  # fmt: skip
 
 
-def _asked(operation: str, asked: Asked) -> Row:
+def _request_row(operation: str, requests: RequestCounts) -> Row:
     rate = rate_of(operation)
     return Row(
         f"{operation}: an hour / worst hour / worst second / throttled",
         f"{rate.burst:,.0f} at once, {rate.refill:,.0f}/s" if rate else "told",
-        f"{asked.mean_hour:,.0f} / {asked.worst_hour:,} / {asked.worst_second:,} / {asked.throttled:,}",
+        f"{requests.mean_hour:,.0f} / {requests.worst_hour:,} / {requests.worst_second:,} / {requests.throttled:,}",
         True,
     )
 

@@ -99,8 +99,8 @@ def one(size: int) -> Pass:
 
 def _most_memory() -> float:
     """Return the peak memory of this process in MiB. getrusage would include the parent process."""
-    told = Path("/proc/self/status").read_text()
-    (kibibytes,) = re.findall(r"^VmHWM:\s+(\d+) kB$", told, re.MULTILINE)
+    status = Path("/proc/self/status").read_text()
+    (kibibytes,) = re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
     return int(kibibytes) / 1024
 
 
@@ -149,7 +149,7 @@ def _hosts(size: int, *, share: float) -> dict[str, Host]:
 @contextmanager
 def _environment() -> Iterator[None]:
     """Set the environment variables of the function, as the stack does."""
-    told = {
+    variables = {
         "YARD": "trainyard",
         "AWS_REGION": "us-east-1",
         "TABLE_NAME": "ledger",
@@ -160,7 +160,7 @@ def _environment() -> Iterator[None]:
         "POLICY": "{}",
     }
     before = dict(os.environ)
-    os.environ.update(told)
+    os.environ.update(variables)
     try:
         yield
     finally:

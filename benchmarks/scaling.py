@@ -76,8 +76,8 @@ def _by_hand(yard: Yard, number: int, profile: str) -> float:
             )
             for index, each in enumerate(instances)
         ]
-        said = [_outcome(ssm, command, instance) for instance, command in sent]
-    return steps_per_second([json.loads(line) for line in said[0].splitlines() if line.startswith("{")])
+        outputs = [_outcome(ssm, command, instance) for instance, command in sent]
+    return steps_per_second([json.loads(line) for line in outputs[0].splitlines() if line.startswith("{")])
 
 
 def _commands(yard: Yard, addresses: Sequence[str], index: int) -> list[str]:

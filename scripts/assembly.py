@@ -49,8 +49,8 @@ def stamp_of(folder: Path, account: str, arguments: Sequence[str]) -> str:
 def made_of(account: str, arguments: Sequence[str]) -> str:
     """Return a fingerprint of everything that determines the assembly."""
     settings = [each.read_text() if each.exists() else "" for each in SETTINGS]
-    told = {name: value for name, value in sorted(os.environ.items()) if name.startswith("CDK_")}
-    beside = json.dumps([account, [*arguments], settings, told, platform.python_version()])
+    environment = {name: value for name, value in sorted(os.environ.items()) if name.startswith("CDK_")}
+    beside = json.dumps([account, [*arguments], settings, environment, platform.python_version()])
     return hashlib.sha256(f"{fingerprint_of(ROOT / each for each in SOURCES)}{beside}".encode()).hexdigest()
 
 

@@ -12,7 +12,7 @@ DONE = re.compile(r"^\s*✅\s+\S+ \((?P<stack>[^)]+)\)(?P<same> \(no changes\))?
 EVENT = re.compile(
     r"^(?P<stack>[\w-]+) \|[^|]*\|[^|]*\| (?P<status>[A-Z_]+)\s*\| (?P<kind>[\w:]+)\s*\| (?P<rest>.*)$"
 )
-OF_STACK = "AWS::CloudFormation::Stack"
+STACK_TYPE = "AWS::CloudFormation::Stack"
 CANCELLED = "Resource creation cancelled"
 """CloudFormation's reason for resources that another failure cancelled."""
 
@@ -71,7 +71,7 @@ class Progress:
         stack, status, kind, rest = event["stack"], event["status"], event["kind"], event["rest"].strip()
         if status.endswith("_FAILED") and CANCELLED not in rest:
             self.failures.append(Failure(stack, kind, rest))
-        if kind != OF_STACK and status.endswith("_COMPLETE") and not status.startswith("ROLLBACK"):
+        if kind != STACK_TYPE and status.endswith("_COMPLETE") and not status.startswith("ROLLBACK"):
             self._changed.setdefault(stack, {})[rest] = status.partition("_")[0]
             self.kinds.add(kind)
 

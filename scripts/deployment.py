@@ -39,7 +39,7 @@ from trainyard.values.quantities import counted, span
 ROOT = Path(__file__).resolve().parent.parent
 IDLE_DOLLARS = 1.50
 """Monthly cost of an idle yard (docs/runbook.md)."""
-BROKEN, USAGE, CANNOT = 1, 2, 3
+BROKEN, USAGE, NOT_READY = 1, 2, 3
 """Exit codes: a step failed, a setting is invalid, the account cannot hold a yard."""
 LAST_LINES = 20
 PREPARED = "Custom::Prepared"
@@ -68,10 +68,10 @@ class Account:
 
 @dataclass
 class Deployment:
-    """A deployment. `said` has the settings of each -c, `reset` those to reset, and `more` the arguments for `cdk`."""
+    """A deployment. `named` has the settings of each -c, `reset` those to reset, and `more` the arguments for `cdk`."""
 
     session: Session
-    said: Mapping[str, str]
+    named: Mapping[str, str]
     reset: Sequence[str]
     more: Sequence[str]
     is_verbose: bool
@@ -84,7 +84,7 @@ class Deployment:
 
     @property
     def yard(self) -> str:
-        return self.said.get("yard") or NAME
+        return self.named.get("yard") or NAME
 
     def run(self) -> None:
         """Deploy. Raise YardError, SettingsError or DeploymentError."""
@@ -119,14 +119,14 @@ class Deployment:
         """Return what an earlier yard of this name retained, unless the yard exists. May raise Ambiguous."""
         if f"{self.yard}-Storage" in teardown.stacks(self.session, self.yard):
             return Retained()
-        return retained.find(self.session, self.yard, list(self.said.values()))
+        return retained.find(self.session, self.yard, list(self.named.values()))
 
     def _choose(self, adopted: Retained) -> Choice:
         """Return the settings. May raise SettingsError."""
         deployed = settings_of(self.session, self.yard)
         context = json.loads((ROOT / "cdk.json").read_text())["context"]
         try:
-            choice = choose(self.said, of_clone(context), deployed, self.reset)
+            choice = choose(self.named, of_clone(context), deployed, self.reset)
         except ValueError as error:
             raise SettingsError(str(error)) from error
         for line in choice.lines:
@@ -142,7 +142,7 @@ class Deployment:
                 say(f"  {row.verdict:<9}  {row.subject}: {row.found}; needed: {row.needed}")
                 say(f"             {row.next_step}")
         if not found.can_deploy:
-            raise DeploymentError("this account is not ready for a yard, and nothing was changed", CANNOT)
+            raise DeploymentError("this account is not ready for a yard, and nothing was changed", NOT_READY)
         say(f"  preflight  {summary_of(found)}")
 
     def _synthesize(self, account: Account, arguments: Sequence[str], log: IO[str]) -> None:
@@ -235,7 +235,7 @@ def check_tools() -> None:
         raise DeploymentError(
             "node is not installed, and the CDK needs it; nothing was downloaded or changed.\n"
             "Install it (Debian, Ubuntu: apt-get install nodejs npm), then deploy again.",
-            CANNOT,
+            NOT_READY,
         )
 
 
@@ -266,21 +266,21 @@ def say(line: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     asked, more = _parser().parse_known_args(arguments)
     try:
-        said = settings.read_words([*([f"yard={asked.yard}"] if asked.yard else []), *asked.context])
+        named = settings.read_words([*([f"yard={asked.yard}"] if asked.yard else []), *asked.context])
     except ValueError as error:
         say(f"deploy: {error}")
         return USAGE
     outputs = Path(os.environ.get("OUTPUTS", "build/outputs.json"))
     deployment = Deployment(
         session=Session.of(profile=asked.profile, region=asked.region),
-        said=said,
+        named=named,
         reset=asked.reset,
         more=more,
         is_verbose=asked.verbose or "APPROVAL" in os.environ,
         folder=Path(os.environ.get("ASSEMBLY", "cdk.out")),
         outputs=outputs,
     )
-    chosen = Options(said.get("yard"), asked.profile, asked.region)
+    chosen = Options(named.get("yard"), asked.profile, asked.region)
     with repeat_options(chosen.words):
         return _run(deployment)
 
@@ -304,7 +304,7 @@ def _run(deployment: Deployment) -> int:
         return USAGE
     except YardError as error:
         say(f"deploy: {error.what}\n  {error.means}\nNext: {error.next_step}")
-        return CANNOT
+        return NOT_READY
     except DeploymentError as error:
         say(f"deploy: {error}")
         if deployment.log.exists():

@@ -22,22 +22,24 @@ class Choice:
 
 
 def choose(
-    said: Mapping[str, str],
+    named: Mapping[str, str],
     clone: Mapping[str, str],
     deployed: Mapping[str, str],
     reset: Collection[str] = (),
 ) -> Choice:
     """Return the settings of a deployment. Raise ValueError for an unknown key.
 
-    `said` comes from `-c`, `clone` from cdk.json (without defaults), and `deployed` from the deployed yard. `reset` has
+    `named` comes from `-c`, `clone` from cdk.json (without defaults), `deployed` from the deployed yard. `reset` has
     the keys to reset.
     """
     for key in reset:
         settings.refuse_unknown(key)
     kept = {
-        key: value for key, value in deployed.items() if key in READERS and key not in {*said, *clone, *reset}
+        key: value
+        for key, value in deployed.items()
+        if key in READERS and key not in {*named, *clone, *reset}
     }
-    return Choice({**kept, **said}, tuple(_lines(said, clone, deployed, reset, kept)))
+    return Choice({**kept, **named}, tuple(_lines(named, clone, deployed, reset, kept)))
 
 
 def of_clone(context: Mapping[str, object]) -> Mapping[str, str]:
@@ -48,7 +50,7 @@ def of_clone(context: Mapping[str, object]) -> Mapping[str, str]:
 
 
 def _lines(
-    said: Mapping[str, str],
+    named: Mapping[str, str],
     clone: Mapping[str, str],
     deployed: Mapping[str, str],
     reset: Collection[str],
@@ -57,11 +59,14 @@ def _lines(
     if kept:
         words = " ".join(f"{key}={value}" for key, value in sorted(kept.items()))
         yield f"kept       {words}: settings of the deployed yard; --reset KEY sets one back"
-    for source, given in (("-c", said), ("cdk.json", {key: clone[key] for key in clone if key not in said})):
+    for source, given in (
+        ("-c", named),
+        ("cdk.json", {key: clone[key] for key in clone if key not in named}),
+    ):
         for key, value in sorted(given.items()):
             if key in deployed and _differ(key, deployed[key], value):
                 yield f"changed    {key}={value} by {source}; it was {deployed[key]}"
-    for key in sorted({*reset} & {*deployed} - {*said, *clone}):
+    for key in sorted({*reset} & {*deployed} - {*named, *clone}):
         yield f"reset      {key}; it was {deployed[key]}"
     if unknown := sorted({*deployed} - {*READERS}):
         yield f"forgotten  {', '.join(unknown)}: this version has no such settings"

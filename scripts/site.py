@@ -13,13 +13,13 @@ from mkdocs.structure.files import File, Files
 from scripts import llms
 
 ROOT = Path(__file__).resolve().parents[1]
-BESIDE = {
+EXTRA_FILES = {
     "trainyard/job.schema.json": "job.schema.json",
     "trainyard/recipe.schema.json": "recipe.schema.json",
     "action.yml": "action.yml",
 }
 """Files of the repository that the site serves, with their paths in both. Editors fetch the schemas from there."""
-SHOWN = ("examples/**/*", "jobs/*", "images/*.yaml")
+SERVED_PATTERNS = ("examples/**/*", "jobs/*", "images/*.yaml")
 """Files that the site serves under their path in the repository."""
 LINK = re.compile(r"(?<=\]\()((?:\.\./)+[^)#\s]+)")
 
@@ -56,11 +56,11 @@ def served() -> dict[str, str]:
     """Return paths in the site by paths in the repository."""
     shown = (
         file.relative_to(ROOT).as_posix()
-        for glob in SHOWN
+        for glob in SERVED_PATTERNS
         for file in sorted(ROOT.glob(glob))
         if file.is_file()
     )
-    return BESIDE | {path: path for path in shown if "__pycache__" not in path}
+    return EXTRA_FILES | {path: path for path in shown if "__pycache__" not in path}
 
 
 def _written_out(entries: list[Any], docs: Path) -> list[Any]:

@@ -45,18 +45,18 @@ class Job:
         return [str(self.python), "-m", "pytest", *found, *(f"--ignore={path}" for path in self.beside)]
 
 
-ALONE = ("tests/contract/ec2", "tests/contract/hosts")
+SEPARATE_CLOUDS = ("tests/contract/ec2", "tests/contract/hosts")
 """Jobs with a separate local cloud."""
 JOBS = (
     Job("patrol", ("tests/e2e/patrol",)),
     Job("runs-a", ("tests/e2e/test_[a-d]*.py",)),
     Job("runs-k", ("tests/e2e/test_[k-r]*.py",)),
     Job("training", ("tests/training",), python=TENSORFLOW),
-    Job("contract", ("tests/contract",), beside=ALONE),
+    Job("contract", ("tests/contract",), beside=SEPARATE_CLOUDS),
     Job("runs-e", ("tests/e2e/test_[e-h]*.py",)),
     Job("runs-s", ("tests/e2e/test_[s-z]*.py",)),
     Job("docs", ("tests/e2e/own_cloud",)),
-    Job("contract-hosts", ALONE),
+    Job("contract-hosts", SEPARATE_CLOUDS),
     Job("runs-i", ("tests/e2e/test_[i-j]*.py",)),
     Job("simulation", ("tests/simulation",)),
     Job("jupyter", ("tests/jupyter",)),

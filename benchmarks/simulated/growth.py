@@ -36,7 +36,7 @@ from simulation.yard import GPU_METRIC, Yard
 
 SIZES = (100, 1_000, 10_000, 100_000)
 GANG = 10
-QUIET = timedelta(minutes=50)
+QUIET_PERIOD = timedelta(minutes=50)
 """Time until a host's grace period and usage window have passed, when patrol checks the host for the first time."""
 WAIT = {"Type": "Wait", "Seconds": 86_400, "End": True}
 WAITS = {"QueryLanguage": "JSONata", "StartAt": "Wait", "States": {"Wait": WAIT}}
@@ -146,7 +146,7 @@ def held(template: YardTemplate, hosts: int) -> Held:
     with contextlib.redirect_stdout(io.StringIO()):
         watch = Watch(yard)
         _fill(yard, hosts)
-        world.run(world.now + QUIET)
+        world.run(world.now + QUIET_PERIOD)
         watch.patrol_looks = True
         world.run(
             world.now + timedelta(minutes=2)
@@ -191,7 +191,7 @@ def _fill(yard: Yard, hosts: int) -> None:
     """
     wide = "subnet-00000000000000fff"  # the yard's own three subnets fit 12,273
     yard.ec2.add_subnet(wide, next(iter(yard.template.subnets.values())).zone, cidr="10.0.0.0/8", vpc="vpc-0")
-    nature, yard.ec2.machines = yard.ec2.machines, Nothing()
+    nature, yard.ec2.machines = yard.ec2.machines, NoHosts()
     for number in range(hosts // GANG):
         if number % 2:
             _launch(yard, wide, f"over-{number}")
@@ -249,7 +249,7 @@ def _is_over(yard: Yard) -> bool:
     return bool(last and last.machine.name.endswith("-train") and last.status is not Status.RUNNING)
 
 
-class Nothing:
+class NoHosts:
     """Stands in for the machines of hosts."""
 
     def boot(self, instance: Instance) -> None:

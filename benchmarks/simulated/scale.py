@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.simulated.growth import SIZES, Held
-from benchmarks.simulated.week import Asked, Week
+from benchmarks.simulated.week import RequestCounts, Week
 from benchmarks.simulated.worlds import Worlds
 
 
@@ -25,16 +25,18 @@ class Scale:
 
 def measure() -> Scale:
     """Measure in one process for each size, so that CPU seconds are separate."""
-    told = _told("week")
-    asked = {name: Asked(**each) for name, each in told.pop("asked").items()}
-    return Scale(Week(**told, asked=asked), [Held(**_told("growth", str(size))) for size in SIZES])
+    results = _measure("week")
+    requests = {name: RequestCounts(**each) for name, each in results.pop("requests").items()}
+    return Scale(
+        Week(**results, requests=requests), [Held(**_measure("growth", str(size))) for size in SIZES]
+    )
 
 
 def worlds() -> Worlds:
-    return Worlds(**_told("worlds"))
+    return Worlds(**_measure("worlds"))
 
 
-def _told(module: str, *arguments: str) -> dict[str, Any]:
+def _measure(module: str, *arguments: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.simulated.{module}", *arguments],
         capture_output=True,

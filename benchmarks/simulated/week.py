@@ -38,7 +38,7 @@ from simulation.yard import Yard
 DAYS, RUNS_A_DAY, HOSTS = 7, 1_000, 2
 RUSH = timedelta(hours=1)
 """Time of the rush, when all runs of the first day are submitted."""
-AFTERWARDS = timedelta(hours=2)
+FOLLOW_UP = timedelta(hours=2)
 """Time for the last runs to end and for patrol to follow."""
 PROGRAM = {"module": "training.programs.digits", "args": {"steps": 2, "step-seconds": 10.0}}
 CLUSTER = {"strategy": "multi_worker", "workers": HOSTS}
@@ -58,7 +58,7 @@ DOLLARS = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestCounts:
     """Requests of one kind from functions and hosts."""
 
     mean_hour: float
@@ -81,7 +81,7 @@ class Week:
     attempts: int
     broken: list[str]
     most_hosts: int
-    asked: dict[str, Asked]
+    requests: dict[str, RequestCounts]
     functions_at_once: int
     functions_throttled: int
     invocations: dict[str, int]
@@ -131,11 +131,11 @@ class Meter:
         self.metrics += len(request.get("MetricDataQueries", ()))
         return self.throttle(caller, operation, request)
 
-    def asked(self, hours: float) -> dict[str, Asked]:
+    def requests(self, hours: float) -> dict[str, RequestCounts]:
         """Return the requests by operation, most frequent first."""
         ranked = sorted(self.hours.items(), key=lambda item: -item[1].total())
         return {
-            name: Asked(
+            name: RequestCounts(
                 mean_hour=round(by_hour.total() / hours, 1),
                 worst_hour=max(by_hour.values()),
                 worst_second=self.worst_second[name],
@@ -184,7 +184,7 @@ def week(template: YardTemplate, *, days: float = DAYS, runs_a_day: int = RUNS_A
     for number, at in enumerate(uploads):
         body = job(f"run{number}", CLUSTER, program=PROGRAM)
         yard.after(at, functools.partial(yard.people.upload, f"jobs/{number}.json", body), "an upload")
-    length = timedelta(days=days) + AFTERWARDS
+    length = timedelta(days=days) + FOLLOW_UP
     with contextlib.redirect_stdout(io.StringIO()):
         world.run(world.now + length)
         broken = oracle.conclude()
@@ -197,7 +197,7 @@ def week(template: YardTemplate, *, days: float = DAYS, runs_a_day: int = RUNS_A
         attempts=sum(len(yard.clusters(each.name)) for each in runs),
         broken=[f"{each.invariant}: {each.what}" for each in broken],
         most_hosts=meter.most_hosts,
-        asked=meter.asked(length.total_seconds() / 3600),
+        requests=meter.requests(length.total_seconds() / 3600),
         functions_at_once=yard.functions.most_at_once,
         functions_throttled=yard.functions.throttled,
         invocations={name.partition("-")[2]: count for name, count in yard.functions.counts.most_common()},

@@ -30,10 +30,10 @@ def measure() -> Worlds:
     folder, me = assembly.synthesised(), psutil.Process()
     seconds, held = [], {}
     for seed in range(1, MANY + 1):
-        told = findings.run_case(folder, Case("train", seed=seed))
-        if told.finding.violations:
-            raise RuntimeError(f"seed {seed}: {told.finding.violations}")
-        seconds.append(told.finding.cpu)
+        result = findings.run_case(folder, Case("train", seed=seed))
+        if result.finding.violations:
+            raise RuntimeError(f"seed {seed}: {result.finding.violations}")
+        seconds.append(result.finding.cpu)
         if seed in (FEW, MANY):
             held[seed] = round(me.memory_info().rss / MEBIBYTE, 1)
     return Worlds(round(statistics.median(seconds), 3), held[FEW], held[MANY])

@@ -26,7 +26,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AssumeRoleRequest:
     """The parts of an AssumeRole request that STS validates without looking at permissions."""
 
     role: str
@@ -39,70 +39,70 @@ class Asked:
 
 
 def refusal(
-    asked: Asked, *, is_chained: bool, longest: int = CHAINED, inherited: Collection[str] = ()
+    request: AssumeRoleRequest, *, is_chained: bool, longest: int = CHAINED, inherited: Collection[str] = ()
 ) -> Refusal | None:
     """Return the first error in the request, or None.
 
     `longest` is the role's MaxSessionDuration. `inherited` are the transitive tags of the caller's own session.
     """
     return (
-        _malformed(asked)
-        or _too_long(asked, is_chained=is_chained, longest=longest)
-        or _tags(asked, inherited)
+        _malformed(request)
+        or _too_long(request, is_chained=is_chained, longest=longest)
+        or _tags(request, inherited)
     )
 
 
-def _malformed(asked: Asked) -> Refusal | None:
-    if len(asked.role) < SHORTEST_ARN:
+def _malformed(request: AssumeRoleRequest) -> Refusal | None:
+    if len(request.role) < SHORTEST_ARN:
         return _violated(
-            asked.role, "roleArn", f"Member must have length greater than or equal to {SHORTEST_ARN}"
+            request.role, "roleArn", f"Member must have length greater than or equal to {SHORTEST_ARN}"
         )
-    if not re.fullmatch(SESSION_NAME, asked.name, re.ASCII):
+    if not re.fullmatch(SESSION_NAME, request.name, re.ASCII):
         return _violated(
-            asked.name, "roleSessionName", f"Member must satisfy regular expression pattern: {SESSION_NAME}"
+            request.name, "roleSessionName", f"Member must satisfy regular expression pattern: {SESSION_NAME}"
         )
-    if not 2 <= len(asked.name) <= 64:
-        bound = "greater than or equal to 2" if len(asked.name) < 2 else "less than or equal to 64"
-        return _violated(asked.name, "roleSessionName", f"Member must have length {bound}")
-    if not ARN.fullmatch(asked.role):
-        return Refusal("ValidationError", f"{asked.role} is invalid")
+    if not 2 <= len(request.name) <= 64:
+        bound = "greater than or equal to 2" if len(request.name) < 2 else "less than or equal to 64"
+        return _violated(request.name, "roleSessionName", f"Member must have length {bound}")
+    if not ARN.fullmatch(request.role):
+        return Refusal("ValidationError", f"{request.role} is invalid")
     return None
 
 
-def _too_long(asked: Asked, *, is_chained: bool, longest: int) -> Refusal | None:
-    seconds = int(asked.seconds) if asked.seconds.isdigit() else 0
+def _too_long(request: AssumeRoleRequest, *, is_chained: bool, longest: int) -> Refusal | None:
+    seconds = int(request.seconds) if request.seconds.isdigit() else 0
     if seconds < SHORTEST:
         return _violated(
-            asked.seconds, "durationSeconds", f"Member must have value greater than or equal to {SHORTEST}"
+            request.seconds, "durationSeconds", f"Member must have value greater than or equal to {SHORTEST}"
         )
     if seconds > LONGEST:
         return _violated(
-            asked.seconds, "durationSeconds", f"Member must have value less than or equal to {LONGEST}"
+            request.seconds, "durationSeconds", f"Member must have value less than or equal to {LONGEST}"
         )
     if is_chained and seconds > CHAINED:
-        said = "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining"
-        return Refusal("ValidationError", said)
+        message = "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining"
+        return Refusal("ValidationError", message)
     if seconds > longest:
-        said = "The requested DurationSeconds exceeds the MaxSessionDuration set for this role."
-        return Refusal("ValidationError", said)
+        message = "The requested DurationSeconds exceeds the MaxSessionDuration set for this role."
+        return Refusal("ValidationError", message)
     return None
 
 
-def _tags(asked: Asked, inherited: Collection[str]) -> Refusal | None:
+def _tags(request: AssumeRoleRequest, inherited: Collection[str]) -> Refusal | None:
     """Return the first error in the tags. Tag keys are compared without case."""
-    keys = [key.lower() for key in asked.tags]
+    keys = [key.lower() for key in request.tags]
     if len(set(keys)) < len(keys):
-        said = "Duplicate tag keys found. Please note that Tag keys are case insensitive."
-        return Refusal("InvalidParameterValue", said)
-    if not {key.lower() for key in asked.transitive} <= set(keys):
-        said = "The specified transitive tag key must be included in the requested tags."
-        return Refusal("InvalidParameterValue", said)
+        message = "Duplicate tag keys found. Please note that Tag keys are case insensitive."
+        return Refusal("InvalidParameterValue", message)
+    if not {key.lower() for key in request.transitive} <= set(keys):
+        message = "The specified transitive tag key must be included in the requested tags."
+        return Refusal("InvalidParameterValue", message)
     if {key.lower() for key in inherited} & set(keys):
-        said = (
+        message = (
             "One of the specified transitive tag keys can't be set because it conflicts with a transitive tag key "
             "from the calling session."
         )
-        return Refusal("InvalidParameterValue", said)
+        return Refusal("InvalidParameterValue", message)
     return None
 
 

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from typing import Any
 
-AGAIN = "told to come again"
+RETRYABLE = "(retryable error)"
 _counted: contextvars.ContextVar[tuple[str, str] | None] = contextvars.ContextVar(
     "call_counted", default=None
 )
@@ -29,14 +29,14 @@ class Calls:
         """Mark the start of a request that is not counted yet."""
         _counted.set(None)
 
-    def come_again(self) -> None:
+    def mark_retryable(self) -> None:
         """Move the current request to the count of retryable errors."""
         counted = _counted.get()
         if counted:
             caller, action = counted
             with self._lock:
                 self._counts[counted] -= 1
-                self._counts[caller, f"{action} {AGAIN}"] += 1
+                self._counts[caller, f"{action} {RETRYABLE}"] += 1
             _counted.set(None)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:

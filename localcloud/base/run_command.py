@@ -101,8 +101,8 @@ def refusal_of_send(request: Mapping[str, Any]) -> tuple[str, str] | None:
     if bool(instance_ids) == bool(targets):
         return "ValidationException", "Give either InstanceIds or Targets."
     if len(instance_ids) > MOST_INSTANCES:
-        said = "1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: "
-        return "ValidationException", f"{said}Member must have length less than or equal to {MOST_INSTANCES}"
+        text = "1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: "
+        return "ValidationException", f"{text}Member must have length less than or equal to {MOST_INSTANCES}"
     if len(set(instance_ids)) < len(instance_ids):
         return "DuplicateInstanceId", "An instance id is named twice."
     if len(targets) > 5 or any(len(target.get("Values", [])) > 50 for target in targets):

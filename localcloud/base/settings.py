@@ -164,7 +164,7 @@ class Settings:
         """Return the shipped settings, overridden by `overlay`."""
         document = yaml.safe_load(SHIPPED.read_text())
         if overlay is not None:
-            document = overlaid(document, _read(overlay))
+            document = merge(document, _read(overlay))
         return cls.parse(document)
 
     @classmethod
@@ -223,9 +223,9 @@ class Settings:
 def _spread_or_never(given: Any) -> Spread | None:
     if given == "never":
         return None
-    asked = {"median": given, "p95": given} if isinstance(given, int | float) else given
-    if isinstance(asked, dict) and asked.keys() == {"median", "p95"}:
-        median, p95 = asked["median"], asked["p95"]
+    quantiles = {"median": given, "p95": given} if isinstance(given, int | float) else given
+    if isinstance(quantiles, dict) and quantiles.keys() == {"median", "p95"}:
+        median, p95 = quantiles["median"], quantiles["p95"]
         numbers = isinstance(median, int | float) and isinstance(p95, int | float)
         if numbers and (0 <= median == p95 < math.inf or 0 < median < p95 < math.inf):
             return Spread(float(median), float(p95))
@@ -264,14 +264,14 @@ def _vagueness(key: str) -> tuple[int, list[bool], int]:
     return sum(patterns), patterns, -len(key)
 
 
-def overlaid(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     """Return `below` overridden by `above`. Mappings are merged, other values replaced."""
     merged = dict(below)
     for key, value in above.items():
         under = below.get(key)
         merged[key] = value
         if isinstance(under, dict) and isinstance(value, dict):
-            merged[key] = overlaid(under, value)
+            merged[key] = merge(under, value)
     return merged
 
 

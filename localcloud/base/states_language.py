@@ -83,8 +83,8 @@ def type_of(value: Any) -> str:
 
 def threw(source: str, location: str, code: str | None, message: str) -> QueryError:
     """Return the error of an expression that failed while it was evaluated."""
-    said = f"{code}: {message}" if code else message
-    return QueryError(f"{_expression(source, location)} threw an error during evaluation. {said}", location)
+    text = f"{code}: {message}" if code else message
+    return QueryError(f"{_expression(source, location)} threw an error during evaluation. {text}", location)
 
 
 def undefined(source: str, location: str) -> QueryError:

@@ -27,7 +27,7 @@ class Refusal:
     message: str
 
 
-class Taker(Protocol):
+class UpgradeHandler(Protocol):
     """A handler of WebSocket connections. Both methods run in a thread."""
 
     def refusal(self, upgrade: Upgrade) -> Refusal | None:
@@ -40,12 +40,12 @@ class Taker(Protocol):
         """
 
 
-takers: dict[str, Taker] = {}
+upgrade_handlers: dict[str, UpgradeHandler] = {}
 """Handlers by path prefix."""
 
 
-def taker(path: str) -> Taker | None:
-    return next((found for prefix, found in takers.items() if path.startswith(prefix)), None)
+def handler_of(path: str) -> UpgradeHandler | None:
+    return next((found for prefix, found in upgrade_handlers.items() if path.startswith(prefix)), None)
 
 
 def parse(head: bytes) -> Upgrade | None:

@@ -22,7 +22,7 @@ from localcloud.cli.faults import fault
 from localcloud.cli.requests import ask, request
 from localcloud.cli.state import DEFAULT_STATE, State, existing_state, fail, port_of, prepared_state
 
-PATIENT_SECONDS, READY_SECONDS = 15.0, 600.0
+SLOW_START_SECONDS, READY_SECONDS = 15.0, 600.0
 """Seconds until a slow start is reported, and until it is given up. Busy machines start slowly."""
 LOG_TAIL = 25
 
@@ -153,7 +153,7 @@ def _up_detached(state: Path, port: int, settings: Path | None, listening: int) 
         if _is_ready(port, root):
             print(f"The local cloud is up: http://127.0.0.1:{port}, state in {state}.")
             return
-        if waited > PATIENT_SECONDS and not reported:
+        if waited > SLOW_START_SECONDS and not reported:
             print(f"The local cloud is still starting after {waited:.0f} s. Log: {log}", flush=True)
             reported = True
         time.sleep(0.1)

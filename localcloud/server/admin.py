@@ -45,7 +45,7 @@ def route(method: str, path: str, action: Action) -> None:
     _routes[method, path] = action
 
 
-def answers(application: Application, root: RootKey) -> Application:
+def with_admin_routes(application: Application, root: RootKey) -> Application:
     """Put the admin routes in front of an application. They require the root's key."""
     expected = root.as_basic().encode()
 

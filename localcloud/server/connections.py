@@ -21,7 +21,7 @@ from hypercorn.asyncio.tcp_server import MAX_RECV, TCPServer
 from hypercorn.events import Closed, RawData
 
 from localcloud.base import upgrades
-from localcloud.base.upgrades import Taker, Upgrade
+from localcloud.base.upgrades import Upgrade, UpgradeHandler
 from localcloud.machine.guest import websocket
 from localcloud.patches import HYPERCORN
 from localcloud.server import gate
@@ -64,7 +64,7 @@ class Connection(TCPServer):
                 data = await asyncio.wait_for(self.reader.read(MAX_RECV), self._patience())
             except (OSError, TimeoutError):
                 break
-            if self._is_fresh and await self._given_away(data):
+            if self._is_fresh and await self._hand_over(data):
                 return
             self._is_fresh = False
             await self.protocol.handle(RawData(data))
@@ -72,16 +72,18 @@ class Connection(TCPServer):
         await self.idle_task.stop()
         await self.protocol.handle(Closed())
 
-    async def _given_away(self, data: bytes) -> bool:
+    async def _hand_over(self, data: bytes) -> bool:
         """Return True if another handler took over the connection or refused it."""
         target = data.split(b" ", 2)[1:2]
-        taker = upgrades.taker(target[0].decode("latin-1")) if data.startswith(b"GET ") and target else None
-        if taker is None:
+        handler = (
+            upgrades.handler_of(target[0].decode("latin-1")) if data.startswith(b"GET ") and target else None
+        )
+        if handler is None:
             return False
         await self.idle_task.stop()
         try:
             async with asyncio.timeout(OPENING_SECONDS):
-                await self._give_away(taker, data)
+                await self._give_away(handler, data)
         except (OSError, TimeoutError, websocket.WebSocketError, asyncio.IncompleteReadError) as error:
             log.info("a connection for %s came to nothing: %r", target[0][:100], error)
         self._is_read = False
@@ -89,7 +91,7 @@ class Connection(TCPServer):
         await self.protocol.handle(Closed())
         return True
 
-    async def _give_away(self, taker: Taker, data: bytes) -> None:
+    async def _give_away(self, handler: UpgradeHandler, data: bytes) -> None:
         while b"\r\n\r\n" not in data and len(data) < LONGEST_HEAD:
             data += await self._more()
         head, _, begun = data.partition(b"\r\n\r\n")
@@ -100,7 +102,7 @@ class Connection(TCPServer):
         if why := gate.refusal(upgrade.raw_headers):
             await self._refuse(403, why)
             return
-        refusal = await asyncio.to_thread(taker.refusal, upgrade)
+        refusal = await asyncio.to_thread(handler.refusal, upgrade)
         if refusal is not None:
             await self._refuse(refusal.status, refusal.message)
             return
@@ -112,7 +114,7 @@ class Connection(TCPServer):
         begun = parser.rest + bytes(reader._buffer)
         connection = self.writer.get_extra_info("socket").dup()
         if not await asyncio.to_thread(
-            taker.take, upgrade, opening.decode("utf-8", "replace"), connection, begun
+            handler.take, upgrade, opening.decode("utf-8", "replace"), connection, begun
         ):
             connection.close()
             self.writer.write(websocket.encode(websocket.CLOSE, NOT_THAT))
@@ -141,8 +143,8 @@ class Connection(TCPServer):
     async def _accept(self, upgrade: Upgrade) -> None:
         accepted = websocket.accept(upgrade.headers["sec-websocket-key"])
         lines = ("HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade")
-        said = "\r\n".join((*lines, f"Sec-WebSocket-Accept: {accepted}", "", ""))
-        self.writer.write(said.encode())
+        answer = "\r\n".join((*lines, f"Sec-WebSocket-Accept: {accepted}", "", ""))
+        self.writer.write(answer.encode())
         await self.writer.drain()
 
     async def _refuse(self, status: int, message: str) -> None:

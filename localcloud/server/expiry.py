@@ -80,7 +80,7 @@ def forget_log_events(now: float) -> None:
     for (account, region, name), group in logs._log_groups.all_items():
         streams = list(group["streams"].items())
         times = [event["timestamp"] for _, stream in streams for event in stream["events"]]
-        first = oldest[account, region, name] = first_kept(times, group.get("retentionInDays"), now)
+        first = oldest[account, region, name] = retention_start(times, group.get("retentionInDays"), now)
         for stream_name, stream in streams:
             with logs._log_events_lock:
                 del stream["events"][: bisect_left(stream["events"], first, key=itemgetter("timestamp"))]
@@ -93,7 +93,7 @@ def forget_log_events(now: float) -> None:
             logs._log_records.pop_scoped(account, region, pointer, None)
 
 
-def first_kept(times: Sequence[float], days: int | None, now: float) -> float:
+def retention_start(times: Sequence[float], days: int | None, now: float) -> float:
     """Return the time in milliseconds before which a log group with events at these times removes them."""
     too_old = (now - days * DAY) * 1000 if days else 0.0
     return max(too_old, sorted(times)[-EVENTS] if len(times) > EVENTS else 0.0)
@@ -108,11 +108,11 @@ def forget_executions(now: float) -> None:
         if execution["status"] != "RUNNING" and execution["stopDate"]:
             ended[execution["stateMachineArn"]][key] = execution["stopDate"]
     for stopped in ended.values():
-        for key in forgotten(stopped, now):
+        for key in expired_executions(stopped, now):
             stepfunctions._executions.pop_scoped(*key, None)
 
 
-def forgotten(stopped: Mapping[Key, str], now: float) -> list[Key]:
+def expired_executions(stopped: Mapping[Key, str], now: float) -> list[Key]:
     """Return the expired executions of a state machine, given their end times in AWS's format."""
     too_old = datetime.fromtimestamp(now - EXECUTION_DAYS * DAY, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     newest_first = sorted(stopped, key=lambda key: stopped[key], reverse=True)

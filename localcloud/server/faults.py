@@ -21,7 +21,7 @@ from localcloud.services.ec2.actions.base import Ec2
 from localcloud.services.ec2.capacity.allocation import Pool
 from localcloud.services.ec2.faults import KEPT_SNAPSHOT_CODES, Impairment
 from localcloud.services.ec2.instances import spot_requests
-from localcloud.services.ec2.store.records import LIVE, LOCK, Notice, everything, found_anywhere, here, now
+from localcloud.services.ec2.store.records import LIVE, LOCK, Notice, everything, find_anywhere, here, now
 from localcloud.services.eventbridge import service_events
 from localcloud.services.ssm.agent import unknown
 
@@ -195,7 +195,7 @@ class Faults:
             )
         times = None if request.get("times") is None else int(_number(request, "times", 0))
         for kind in kinds:
-            service_events.losing.set(kind, True, times)
+            service_events.lost_events.set(kind, True, times)
         return {"detail_types": kinds, "times": times}
 
     def metrics(self, request: Json) -> Json:
@@ -205,7 +205,7 @@ class Faults:
         """
         who = str(_host(request).id) if request.get("instance_id") else gpu_metrics.EVERY_HOST
         seconds = _number_if_given(request, "seconds")
-        gpu_metrics.muted.set(who, seconds)
+        gpu_metrics.muted_hosts.set(who, seconds)
         return {"silent": who, "seconds": seconds}
 
     def unregister(self, request: Json) -> Json:
@@ -229,16 +229,16 @@ class Faults:
             *self._ec2.capacity.changed,
             *throttle.throttled(),
             *self._ec2.image_faults.active(),
-            *service_events.losing.active(),
-            *(f"{who} metrics" for who in gpu_metrics.muted.active()),
+            *service_events.lost_events.active(),
+            *(f"{who} metrics" for who in gpu_metrics.muted_hosts.active()),
             *(f"{who} unregistered" for who in unknown.active()),
             *self._ec2.impairments.end_all(),
         ]
         self._ec2.capacity.changed.clear()
         throttle.clear()
         self._ec2.image_faults.clear()
-        service_events.losing.clear()
-        gpu_metrics.muted.clear()
+        service_events.lost_events.clear()
+        gpu_metrics.muted_hosts.clear()
         unknown.clear()
         return {"cleared": cleared}
 
@@ -254,8 +254,8 @@ class Faults:
             "interrupted": notices,
             "impaired": self._ec2.impairments.active(),
             "images": self._ec2.image_faults.active(),
-            "lost": {kind: times for kind, (_, times) in service_events.losing.active().items()},
-            "silent": gpu_metrics.muted.active(),
+            "lost": {kind: times for kind, (_, times) in service_events.lost_events.active().items()},
+            "silent": gpu_metrics.muted_hosts.active(),
             "unregistered": unknown.active(),
         }
 
@@ -305,7 +305,7 @@ def _number_if_given(request: Json, name: str) -> float | None:
 
 def _host(request: Json) -> Any:
     instance_id = str(request.get("instance_id") or "")
-    found = found_anywhere(instance_id)
+    found = find_anywhere(instance_id)
     if found is None:
         raise admin.Refused(f"unknown instance {instance_id!r}; `aws ec2 describe-instances` lists them")
     if found.state not in LIVE:

@@ -14,14 +14,14 @@ from localcloud.machine.hypervisor import ENDPOINT_ADDRESS
 from localcloud.server.admin import Application, Receive, Scope, Send
 
 HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:@/\\\s]+))(?::\d{1,5})?")
-HANDED_OUT = "localhost"
+LOCAL_DOMAIN = "localhost"
 """Resolvers map this name and its subdomains, such as a bucket's, only to the local machine (RFC 6761)."""
 CORS = b"access-control-"
 
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-def guards(application: Application) -> Application:
+def with_gate(application: Application) -> Application:
     """Put the gate in front of an application."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,7 +63,7 @@ def is_own_host(host: str) -> bool:
     try:
         address = ipaddress.ip_address(name)
     except ValueError:
-        return found["v6"] is None and (name == HANDED_OUT or name.endswith(f".{HANDED_OUT}"))
+        return found["v6"] is None and (name == LOCAL_DOMAIN or name.endswith(f".{LOCAL_DOMAIN}"))
     if isinstance(address, ipaddress.IPv6Address):
         address = address.ipv4_mapped or address
     return address.is_loopback or str(address) == ENDPOINT_ADDRESS

@@ -30,7 +30,7 @@ log = logging.getLogger("localcloud.server.main")
 DRAIN_SECONDS = 1.0
 WORKERS = 64
 """Number of request threads. All are created at the start."""
-SELDOM = (50_000, 20, 100)
+GC_THRESHOLDS = (50_000, 20, 100)
 """Thresholds of Python's garbage collector.
 
 With the defaults it takes a fifth of this server's time for little gain.
@@ -40,7 +40,7 @@ QUIET_LOGGERS = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "
 
 def main() -> None:
     """Serve until SIGTERM, then write all state and exit."""
-    gc.set_threshold(*SELDOM)
+    gc.set_threshold(*GC_THRESHOLDS)
     arguments = _arguments()
     descriptors.raise_limit()
     set_environment(arguments.state, arguments.port)
@@ -164,15 +164,15 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     call_counts.install()
     status.install(context, hypervisor)
     MINISTACK.replace("app:PERSIST_STATE", True)
-    MINISTACK.replace("app:_load_persisted_state", lambda: _when_ministack_starts(context))
+    MINISTACK.replace("app:_load_persisted_state", lambda: _start_workers(context))
     MINISTACK.replace("app:save_all", lambda states: None)
 
 
-def _when_ministack_starts(context: Context) -> None:
+def _start_workers(context: Context) -> None:
     """Create all worker threads and restore saved state. Runs in ministack's event loop."""
-    together = threading.Barrier(WORKERS)
+    barrier = threading.Barrier(WORKERS)
     for _ in range(WORKERS):  # otherwise the pool grows with each burst of calls and never shrinks
-        asyncio.get_running_loop().run_in_executor(None, together.wait)
+        asyncio.get_running_loop().run_in_executor(None, barrier.wait)
     context.store.restore()
 
 
@@ -196,8 +196,8 @@ def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> No
     config.shutdown_timeout = DRAIN_SECONDS
     config.loglevel = "WARNING"
     threading.Thread(target=context.store.write_forever, name="state", daemon=True).start()
-    application: Any = gate.guards(
-        admin.answers(_noticing_changes(ministack_app.app, context), root_key.of(context.state))
+    application: Any = gate.with_gate(
+        admin.with_admin_routes(_track_changes(ministack_app.app, context), root_key.of(context.state))
     )
     asyncio.run(_serve_until_terminated(hypercorn_serve, application, config))
     hypervisor.close()
@@ -216,17 +216,17 @@ async def _serve_until_terminated(hypercorn_serve: Any, application: Any, config
     await hypercorn_serve(application, config, shutdown_trigger=terminated.wait)
 
 
-def _noticing_changes(application: admin.Application, context: Context) -> admin.Application:
+def _track_changes(application: admin.Application, context: Context) -> admin.Application:
     """Request a write of state after each request, because it or its background work may change something."""
 
-    async def noticing(scope: admin.Scope, receive: admin.Receive, send: admin.Send) -> None:
+    async def tracking(scope: admin.Scope, receive: admin.Receive, send: admin.Send) -> None:
         try:
             await application(scope, receive, send)
         finally:
             if scope["type"] == "http" and not str(scope["path"]).startswith("/_"):
                 context.store.changed()
 
-    return noticing
+    return tracking
 
 
 if __name__ == "__main__":

@@ -95,13 +95,13 @@ class Stacks:
     def may_differ(self) -> bool:
         """Return True if a request came, or a stack was in progress, since the last call."""
         # reset before the check: later requests belong to the next call
-        asked, self._was_asked = self._was_asked, False
+        was_asked, self._was_asked = self._was_asked, False
         under_way = any(
             stack["StackStatus"].endswith("_IN_PROGRESS")
             for stack in list(cloudformation._stacks._data.values())
         )
         was_under_way, self._was_under_way = self._was_under_way, under_way
-        return asked or was_under_way or under_way
+        return was_asked or was_under_way or under_way
 
 
 def remove_replaced(blobs: Path, kept: Path) -> None:
@@ -133,7 +133,7 @@ class Blobs:
         self._put[id(content)] = known
         return known[1]
 
-    def all_put(self) -> None:
+    def end_save(self) -> None:
         """Drop references to content that was not part of this save."""
         self._known, self._put = self._put, {}
 
@@ -166,7 +166,7 @@ def _save(module_name: str, blobs: Blobs) -> bytes | None:
         for attempt in range(TRIES):
             try:
                 saved = json.dumps(get_state(), default=as_json).encode()
-                blobs.all_put()
+                blobs.end_save()
                 return saved
             except RuntimeError:  # a request changed the store during the copy: try again
                 if attempt == TRIES - 1:

@@ -14,7 +14,7 @@ Answer = tuple[int, dict[str, str], bytes]
 Handler = Callable[[str, str, Mapping[str, str], bytes, Mapping[str, Any]], Awaitable[Answer]]
 
 
-def in_front_of_all(around: Callable[[str, Handler], Handler]) -> None:
+def wrap_services(around: Callable[[str, Handler], Handler]) -> None:
     """Wrap the handler of every service: `around` receives the name and the handler."""
     handlers = MINISTACK.stock("app:SERVICE_HANDLERS")
     MINISTACK.extend("app:SERVICE_HANDLERS", {name: around(name, each) for name, each in handlers.items()})

@@ -57,4 +57,4 @@ def install() -> None:
 
         return handle
 
-    refusals.in_front_of_all(of_enabled_regions)
+    refusals.wrap_services(of_enabled_regions)

@@ -57,13 +57,13 @@ def install() -> None:
                 return refusals.answer(service, headers, *wrong, status=status)
             status, answered, text = await handler(method, path, headers, body, query)
             if status >= 400 and isinstance(text, bytes):
-                text = reworded(text.decode(), rows).encode()
+                text = replace_messages(text.decode(), rows).encode()
                 answered = {key: value for key, value in answered.items() if key.lower() != "content-length"}
             return status, answered, text
 
         return handle
 
-    refusals.in_front_of_all(around)
+    refusals.wrap_services(around)
 
 
 def refusal(service: str, action: str, body: bytes) -> Refusal | None:
@@ -76,8 +76,8 @@ def refusal(service: str, action: str, body: bytes) -> Refusal | None:
         model = get_service_model(name).operation_model(action)
     except (ValueError, OperationNotFoundError):  # ministack refuses these itself
         return None
-    if model.input_shape is not None and (said := constraints.refusal(model.input_shape, request, own)):
-        return code, said
+    if model.input_shape is not None and (message := constraints.refusal(model.input_shape, request, own)):
+        return code, message
     check = CHECKS.get((service, action))
     return check(request) if check else None
 
@@ -116,7 +116,7 @@ def publish_refusal(service: str, _: str, body: bytes) -> Refusal | None:
     return ("InvalidParameter", wrong) if wrong else None
 
 
-def reworded(text: str, rows: list[tuple[re.Pattern[str], str]]) -> str:
+def replace_messages(text: str, rows: list[tuple[re.Pattern[str], str]]) -> str:
     """Replace ministack's messages with AWS's."""
     for pattern, words in rows:
         text = pattern.sub(words, text)
@@ -144,15 +144,15 @@ def _put_targets(request: Request) -> Refusal | None:
 def _put_log_events(request: Request) -> Refusal | None:
     times = [each["timestamp"] for each in request["logEvents"]]
     if times != sorted(times):
-        said = "Log events in a single PutLogEvents request must be in chronological order."
-        return "InvalidParameterException", said
+        message = "Log events in a single PutLogEvents request must be in chronological order."
+        return "InvalidParameterException", message
     return None
 
 
 def _describe_log_groups(request: Request) -> Refusal | None:
     if request.get("logGroupNamePrefix") and request.get("logGroupNamePattern"):
-        said = "LogGroup name prefix and LogGroup name pattern are mutually exclusive parameters."
-        return "InvalidParameterException", said
+        message = "LogGroup name prefix and LogGroup name pattern are mutually exclusive parameters."
+        return "InvalidParameterException", message
     return None
 
 

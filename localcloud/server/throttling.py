@@ -37,7 +37,7 @@ ACTIONS = {
 
 
 @dataclass(frozen=True)
-class Words:
+class ThrottlingError:
     """A service's error for too many requests."""
 
     code: str = "ThrottlingException"
@@ -45,12 +45,12 @@ class Words:
     status: int = 400
 
 
-WORDS = {
-    "ec2": Words("RequestLimitExceeded", "Request limit exceeded.", 503),
-    "s3": Words("SlowDown", "Please reduce your request rate.", 503),
-    "servicequotas": Words("TooManyRequestsException", "Rate exceeded", 429),
-    "lambda": Words("TooManyRequestsException", "Rate Exceeded.", 429),
-    **dict.fromkeys(("cloudwatch", "cloudformation", "iam", "sts", "sns"), Words("Throttling")),
+THROTTLING_ERRORS = {
+    "ec2": ThrottlingError("RequestLimitExceeded", "Request limit exceeded.", 503),
+    "s3": ThrottlingError("SlowDown", "Please reduce your request rate.", 503),
+    "servicequotas": ThrottlingError("TooManyRequestsException", "Rate exceeded", 429),
+    "lambda": ThrottlingError("TooManyRequestsException", "Rate Exceeded.", 429),
+    **dict.fromkeys(("cloudwatch", "cloudformation", "iam", "sts", "sns"), ThrottlingError("Throttling")),
 }
 """Throttling errors by IAM's service name."""
 MESSAGES = {"Unavailable": "The server is overloaded."}
@@ -69,7 +69,7 @@ EVERY = "*"
 """Stands for every operation of a service."""
 
 
-class Throttle(Injected[Words]):
+class Throttle(Injected[ThrottlingError]):
     """Faults that refuse requests of an action."""
 
     def fail(self, action: str, code: str | None, times: int | None, seconds: float | None = None) -> str:
@@ -77,25 +77,25 @@ class Throttle(Injected[Words]):
 
         Return the error code of the refusals.
         """
-        service, _, operation = _known(action)
-        usual = WORDS.get(service, Words())
-        words = usual
+        service, _, operation = _parse_action(action)
+        usual = THROTTLING_ERRORS.get(service, ThrottlingError())
+        error = usual
         if code and code != usual.code:
-            words = Words(code, MESSAGES.get(code, "Injected fault."), STATUSES.get(code, 400))
-        self.set(f"{service}:{operation}", words, times, seconds)
-        return words.code
+            error = ThrottlingError(code, MESSAGES.get(code, "Injected fault."), STATUSES.get(code, 400))
+        self.set(f"{service}:{operation}", error, times, seconds)
+        return error.code
 
-    def take_action(self, action: str) -> Words | None:
+    def take_action(self, action: str) -> ThrottlingError | None:
         """Return the error for this request from a fault of its action or service, or None."""
         return self.take(action) or self.take(f"{action.partition(':')[0]}:{EVERY}")
 
     def throttled(self) -> dict[str, int | str | None]:
         """Return the remaining number of refusals, or their end time, by action and error code."""
         return {
-            f"{action.removeprefix('ec2:')} {words.code}": until.isoformat()
+            f"{action.removeprefix('ec2:')} {error.code}": until.isoformat()
             if (until := self.until(action))
             else times
-            for action, (words, times) in self.active().items()
+            for action, (error, times) in self.active().items()
         }
 
 
@@ -132,17 +132,17 @@ def install(settings: Settings) -> None:
         ) -> Answer:
             parameters = {**_form(headers, body), **(query_params or {})}
             action = iam_actions.extract_iam_action(service, method, path, headers, body, parameters)
-            words = throttle.take_action(action) if action else None
-            if words is None and action and not limits.take(action, _named(parameters)):
-                words = WORDS.get(action.partition(":")[0], Words())
-            if words is None:
+            error = throttle.take_action(action) if action else None
+            if error is None and action and not limits.take(action, _count_instances(parameters)):
+                error = THROTTLING_ERRORS.get(action.partition(":")[0], ThrottlingError())
+            if error is None:
                 return await handler(method, path, headers, body, query_params)
-            calls.come_again()
-            return refusals.answer(service, headers, words.code, words.message, words.status)
+            calls.mark_retryable()
+            return refusals.answer(service, headers, error.code, error.message, error.status)
 
         return handle
 
-    refusals.in_front_of_all(limited)
+    refusals.wrap_services(limited)
 
 
 def _form(headers: Mapping[str, str], body: bytes | str) -> dict[str, list[str]]:
@@ -151,13 +151,13 @@ def _form(headers: Mapping[str, str], body: bytes | str) -> dict[str, list[str]]
     return urllib.parse.parse_qs(body.decode() if isinstance(body, bytes) else body, keep_blank_values=True)
 
 
-def _named(parameters: Mapping[str, Any]) -> int:
+def _count_instances(parameters: Mapping[str, Any]) -> int:
     """Return the number of instances that an EC2 request names or launches."""
     most = parameters.get("MaxCount", ["0"])[0]
     return sum(name.startswith("InstanceId.") for name in parameters) or (int(most) if most.isdigit() else 0)
 
 
-def _known(action: str) -> tuple[str, str, str]:
+def _parse_action(action: str) -> tuple[str, str, str]:
     """Split an action into service, colon and operation as IAM names them. Raise admin.Refused for an unknown one."""
     service, _, operation = action.rpartition(":")
     service = service or "ec2"

@@ -41,7 +41,7 @@ class Transactions:
 
     def __init__(self, stock: Handler, settings: Settings) -> None:
         self._stock, self._seconds = stock, settings.latencies.transaction
-        self._taken: set[Item] = set()
+        self._locked: set[Item] = set()
 
     async def handle(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, query_params: Mapping[str, Any]
@@ -61,9 +61,9 @@ class Transactions:
             return await pass_on()  # the service itself reports the error
         if operation == "TransactWriteItems":
             return await self._write(request, items, pass_on)
-        if self._taken.isdisjoint(items):
+        if self._locked.isdisjoint(items):
             return await pass_on()
-        calls.come_again()
+        calls.mark_retryable()
         return (
             self._cancelled(items)
             if operation in TRANSACTIONS
@@ -75,22 +75,22 @@ class Transactions:
     ) -> Answer:
         token = request.get("ClientRequestToken")
         tokens = {(get_account_id(), get_region(), "token", str(token))} if token else set()
-        if not self._taken.isdisjoint({*items, *tokens}):
-            calls.come_again()
-        if not self._taken.isdisjoint(tokens):
+        if not self._locked.isdisjoint({*items, *tokens}):
+            calls.mark_retryable()
+        if not self._locked.isdisjoint(tokens):
             return _error("TransactionInProgressException", TOKEN_IN_USE)
-        if not self._taken.isdisjoint(items):
+        if not self._locked.isdisjoint(items):
             return self._cancelled(items)
-        taken = {*items, *tokens}
-        self._taken |= taken
+        locked = {*items, *tokens}
+        self._locked |= locked
         try:
             await asyncio.sleep(self._seconds)
             return await pass_on()
         finally:
-            self._taken -= taken
+            self._locked -= locked
 
     def _cancelled(self, items: list[Item]) -> Answer:
-        codes = ["TransactionConflict" if item in self._taken else "None" for item in items]
+        codes = ["TransactionConflict" if item in self._locked else "None" for item in items]
         reasons = [{"Code": code, **({} if code == "None" else {"Message": ONGOING})} for code in codes]
         message = (
             "Transaction cancelled, please refer cancellation reasons for specific reasons "

@@ -12,7 +12,7 @@ from ministack.core.router import extract_access_key_id
 from ministack.services import iam
 from ministack.services import sts as stock_sts
 
-from localcloud.base.assume_role import CHAINED, Asked, refusal
+from localcloud.base.assume_role import CHAINED, AssumeRoleRequest, refusal
 from localcloud.patches import MINISTACK
 
 TRANSITIVE = "TransitiveTagKeys"
@@ -31,10 +31,10 @@ def install() -> None:
             return await stock(method, path, headers, body, query_params)
         key = extract_access_key_id(headers, query_params) or ""
         caller = stock_sts._sessions.get(key) or {}
-        asked = asked_of(given)
-        role = iam._roles.get(asked.role.rpartition("/")[2]) or {}
+        request = parse_request(given)
+        role = iam._roles.get(request.role.rpartition("/")[2]) or {}
         wrong = refusal(
-            asked,
+            request,
             is_chained=key.startswith("ASIA"),
             longest=int(role.get("MaxSessionDuration") or CHAINED),
             inherited=caller.get(TRANSITIVE, ()),
@@ -42,14 +42,14 @@ def install() -> None:
         if wrong:
             return iam._error(400, wrong.code, escape(wrong.message), ns="sts")
         answer = await stock(method, path, headers, body, query_params)
-        _hand_on(caller, asked, answer)
+        _hand_on(caller, request, answer)
         return answer
 
     MINISTACK.extend("app:SERVICE_HANDLERS", {"sts": handle})
 
 
-def asked_of(given: Mapping[str, str]) -> Asked:
-    return Asked(
+def parse_request(given: Mapping[str, str]) -> AssumeRoleRequest:
+    return AssumeRoleRequest(
         role=given.get("RoleArn", ""),
         name=given.get("RoleSessionName", ""),
         seconds=given.get("DurationSeconds", str(CHAINED)),
@@ -62,11 +62,11 @@ def _members(given: Mapping[str, str], pattern: str) -> list[str]:
     return [value for name, value in given.items() if re.fullmatch(pattern, name)]
 
 
-def _hand_on(caller: Mapping[str, Any], asked: Asked, answer: Any) -> None:
+def _hand_on(caller: Mapping[str, Any], request: AssumeRoleRequest, answer: Any) -> None:
     """Give the new session the caller's transitive tags and its own tags."""
     inherited = list(caller.get(TRANSITIVE, ()))
     status, _, body = answer
-    if status != 200 or not (inherited or asked.transitive):
+    if status != 200 or not (inherited or request.transitive):
         return
     text = body.decode() if isinstance(body, bytes) else body
     found = re.search(r"<AccessKeyId>(\w+)</AccessKeyId>", text)
@@ -74,4 +74,4 @@ def _hand_on(caller: Mapping[str, Any], asked: Asked, answer: Any) -> None:
     session = stock_sts._sessions[found[1]]
     kept = [tag for tag in caller.get("SessionTags") or [] if tag["Key"] in inherited]
     session["SessionTags"] = [*kept, *(session.get("SessionTags") or [])]
-    session[TRANSITIVE] = [*inherited, *asked.transitive]
+    session[TRANSITIVE] = [*inherited, *request.transitive]

@@ -129,8 +129,8 @@ def host_software() -> Iterator[None]:
 def write(summary: dict[str, Any], accuracy: float | None, phases: dict[str, float]) -> None:
     """Write build/demo/summary.json: the run's summary, accuracy and phases."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    told = {**summary, "accuracy": accuracy, "phases": phases}
-    (BUILD / "summary.json").write_text(json.dumps(told, indent=2) + "\n")
+    report = {**summary, "accuracy": accuracy, "phases": phases}
+    (BUILD / "summary.json").write_text(json.dumps(report, indent=2) + "\n")
 
 
 def bake(yard: Yard) -> None:

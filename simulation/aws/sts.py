@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from localcloud.base.assume_role import Asked, refusal
+from localcloud.base.assume_role import AssumeRoleRequest, refusal
 from simulation.aws.endpoint.api import Answer, Caller, Check, Request, ServiceError
 from simulation.aws.endpoint.parameters import only
 from simulation.aws.iam import Iam
@@ -36,9 +36,8 @@ class Sts:
     def assume_role(self, caller: Caller, request: Request) -> Answer:
         only(request, ("RoleArn", "RoleSessionName", "Policy", "DurationSeconds"), "AssumeRole")
         role, name, policy = request["RoleArn"], request["RoleSessionName"], request["Policy"]
-        wrong = refusal(
-            Asked(role, name, str(request["DurationSeconds"])), is_chained=True
-        )  # all callers have credentials of a role
+        assumption = AssumeRoleRequest(role, name, str(request["DurationSeconds"]))
+        wrong = refusal(assumption, is_chained=True)  # all callers have credentials of a role
         if wrong:
             raise ServiceError(wrong.code, wrong.message)
         if not self._iam.trusts_role(role, caller.role):

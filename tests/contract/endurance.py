@@ -63,7 +63,7 @@ OFTEN: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("stepfunctions", "list_state_machines", {}),
     ("logs", "describe_log_groups", {}),
 )
-SELDOM = 25
+RARE_CALL_INTERVAL = 25
 RARE: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("lambda", "invoke", {"FunctionName": NAME, "Payload": "{}"}),
     ("lambda", "invoke", {"FunctionName": NAME, "Payload": "{}", "InvocationType": "Event"}),
@@ -75,7 +75,7 @@ RARE: tuple[tuple[str, str, dict[str, Any]], ...] = (
         {"stateMachineArn": f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{NAME}"},
     ),
 )
-"""Calls that start something that runs, so each takes longer than twenty others. One of `SELDOM` calls."""
+"""Calls that start something that runs, so each takes longer than twenty others. One of `RARE_CALL_INTERVAL` calls."""
 SERVICES = sorted({service for service, _, _ in OFTEN + RARE})
 COUNTED = ("descriptors", "threads", "processes")
 TRUSTED = ("lambda.amazonaws.com", "states.amazonaws.com", "ec2.amazonaws.com")
@@ -216,8 +216,8 @@ class User:
                     client.close()
 
     def _call(self, number: int) -> None:
-        often, rare = number % len(OFTEN), number // SELDOM % len(RARE)
-        service, name, given = RARE[rare] if number % SELDOM == 0 else OFTEN[often]
+        often, rare = number % len(OFTEN), number // RARE_CALL_INTERVAL % len(RARE)
+        service, name, given = RARE[rare] if number % RARE_CALL_INTERVAL == 0 else OFTEN[often]
         getattr(self._clients[service], name)(**given)
 
     def break_off(self, times: int) -> None:

@@ -19,7 +19,7 @@ def found(yard: YardTemplate) -> Scale:
 def test_where_a_limit_is_met_a_yard_slows_down_and_loses_nothing(found: Scale) -> None:
     rush = found.week
     assert rush.runs == rush.succeeded == rush.attempts == 20
-    assert rush.asked["service-quotas.get_service_quota"].throttled > 0
+    assert rush.requests["service-quotas.get_service_quota"].throttled > 0
     assert not rush.broken
     assert not rush.dead_letters
 

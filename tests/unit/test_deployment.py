@@ -88,7 +88,7 @@ def test_without_a_region_nothing_is_downloaded_or_asked(
     monkeypatch.setattr("subprocess.run", run)
     monkeypatch.setattr("subprocess.Popen", run)
     monkeypatch.setattr(Session, "of", lambda **_: Mock(region=""))
-    assert deployment.main(["-c", "yard=Other"]) == deployment.CANNOT
+    assert deployment.main(["-c", "yard=Other"]) == deployment.NOT_READY
     output = capsys.readouterr().out
     assert "no region is set" in output
     assert "Next: export AWS_REGION=us-east-1" in output
@@ -114,7 +114,7 @@ def test_without_node_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(deployment.DeploymentError, match="node is not installed") as raised:
         deployment.check_tools()
-    assert raised.value.code == deployment.CANNOT
+    assert raised.value.code == deployment.NOT_READY
 
 
 @pytest.mark.parametrize(("output", "yard"), [({}, "Trainyard"), ({"a": "b", "yard": "Other"}, "Other")])

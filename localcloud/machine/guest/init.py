@@ -61,8 +61,8 @@ class Init:
         self._timers: list[Timer] = []
         self._timer_count = 0
         self._commands: dict[int, int] = {}
-        self._asked: dict[int, Reply] = {}
-        self._asked_count = 0
+        self._pending: dict[int, Reply] = {}
+        self._request_count = 0
         self._temporary: list[int] = []
         self._console_size = 0
         self._scheduled: Timer | None = None
@@ -176,7 +176,7 @@ class Init:
             for unit in self.units.all():
                 unit.process_ended(pid, code)
         if self.going_down:
-            self._halt_when_alone()
+            self._halt_when_idle()
 
     def _ordered(self) -> None:
         """Handle orders of the hypervisor. When its end of the socket closes, the host ends."""
@@ -196,7 +196,7 @@ class Init:
             case "oom":
                 self._run_out_of_memory(order["process"])
             case "answer":
-                self._asked.pop(order["id"])(order["code"], order["text"])
+                self._pending.pop(order["id"])(order["code"], order["text"])
 
     def _run_command(self, order: dict[str, Any], files: list[int]) -> None:
         if not self.going_down:
@@ -264,9 +264,9 @@ class Init:
                     self._scheduled.cancelled = True
                 reply(0, "")
             case "nft":
-                self._asked_count += 1
-                self._asked[self._asked_count] = reply
-                self._send(event="nft", id=self._asked_count, ruleset=request["ruleset"])
+                self._request_count += 1
+                self._pending[self._request_count] = reply
+                self._send(event="nft", id=self._request_count, ruleset=request["ruleset"])
             case _:
                 self.units.answer(request, reply)
 
@@ -308,9 +308,9 @@ class Init:
             unit.stop(lambda code, text: None)
         for pid in self._commands:
             send(pid, signal.SIGTERM)
-        self._halt_when_alone()
+        self._halt_when_idle()
 
-    def _halt_when_alone(self) -> None:
+    def _halt_when_idle(self) -> None:
         """Once all units have ended, send SIGTERM to the remaining processes, wait briefly, and halt."""
         if any(unit.state in ("deactivating", "activating") for unit in self.units.all()):
             return

@@ -20,7 +20,7 @@ from uuid import uuid4
 from localcloud.machine.guest import websocket
 from localcloud.machine.guest.processes import CONTROL
 from localcloud.machine.guest.session_order import Order, SessionOver
-from localcloud.machine.guest.session_programs import LAST_WORDS, READ, Programs
+from localcloud.machine.guest.session_programs import FINAL_OUTPUT_SECONDS, READ, Programs
 from trainyard.datachannel import handshake, message
 from trainyard.datachannel.channel import LARGE, Channel, running
 from trainyard.datachannel.handshake import Complete, Request, Response
@@ -65,7 +65,7 @@ class Session:
         self._connection: Connection | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._told = 0.0
+        self._reported = 0.0
 
     async def run(self) -> None:
         """Run until the session ends, then report the reason to the client and the server."""
@@ -86,10 +86,10 @@ class Session:
                 pass  # the session was ended from outside
             except SessionOver as end:
                 why = str(end)
-            await self.channel.wait_until_idle(LAST_WORDS)
+            await self.channel.wait_until_idle(FINAL_OUTPUT_SECONDS)
             closed = ChannelClosed(self.order.session, why, self.order.target)
             self.channel.post(closed.message(uuid4(), int(time.time() * 1000)))
-            await self.channel.flush(LAST_WORDS)
+            await self.channel.flush(FINAL_OUTPUT_SECONDS)
         self._tell(event="ended", reason=why)
 
     # --- orders of the server ---
@@ -125,8 +125,8 @@ class Session:
     async def _tell_activity(self) -> None:
         while True:
             await asyncio.sleep(0.5)
-            if self.channel.active > self._told:
-                self._told = self.channel.active
+            if self.channel.active > self._reported:
+                self._reported = self.channel.active
                 self._tell(event="active")
 
     def _keep(self, work: Any) -> None:
@@ -195,8 +195,8 @@ class Session:
     async def _shake_hands(self) -> None:
         began = time.monotonic_ns()
         order = self.order
-        asked = Request.for_session(order.agent_version, order.kind, order.properties, LARGE)
-        self.channel.write(Kind.HANDSHAKE_REQUEST, asked.payload())
+        request = Request.for_session(order.agent_version, order.kind, order.properties, LARGE)
+        self.channel.write(Kind.HANDSHAKE_REQUEST, request.payload())
         answered = await self._response()
         if answered.errors:
             raise SessionOver(f"Handshake failed: {', '.join(answered.errors)}")

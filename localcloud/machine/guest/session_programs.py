@@ -24,7 +24,7 @@ from trainyard.datachannel.forwarding import Streams
 from trainyard.datachannel.message import Flag, Kind
 from trainyard.datachannel.smux import SmuxError
 
-LAST_WORDS = 2.0
+FINAL_OUTPUT_SECONDS = 2.0
 """Seconds for the client to acknowledge the last output, as in AWS's agent. Later output is lost."""
 READ = 1 << 16
 MULTIPLEXED_SINCE, SEPARATE_SINCE = "1.1.69.9", "1.2.295"
@@ -68,7 +68,8 @@ class Programs:
             if profile.strip():
                 await write_all(master, profile.encode() + b"\n")
             await process.wait()
-            await asyncio.wait([reading], timeout=LAST_WORDS)  # another process may still hold the terminal
+            # another process may still hold the terminal
+            await asyncio.wait([reading], timeout=FINAL_OUTPUT_SECONDS)
         finally:
             for task in (reading, writing):
                 task.cancel()
@@ -138,8 +139,8 @@ class Programs:
             await asyncio.gather(*pumps)
             code = await process.wait()
             if separate and newer:
-                said = 128 - code if code < 0 else code
-                self.channel.write(Kind.EXIT_CODE, f"EXIT_CODE: {said}".encode())
+                exit_code = 128 - code if code < 0 else code
+                self.channel.write(Kind.EXIT_CODE, f"EXIT_CODE: {exit_code}".encode())
         finally:
             signals.cancel()
             await self._kill(process)

@@ -55,7 +55,7 @@ def apply(rules: Rules, pid: int) -> None:
     netlink.within(pid, _messages(rules))
 
 
-def lets_out(rules: Rules, address: str) -> bool:
+def allows_outbound(rules: Rules, address: str) -> bool:
     """Return True if any rule allows traffic to the address."""
     where = ipaddress.IPv4Address(address)
     return any(where in ipaddress.IPv4Network(network) for rule in rules.egress for network in rule.networks)

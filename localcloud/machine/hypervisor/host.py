@@ -105,7 +105,7 @@ class Host:
     @property
     def is_fenced(self) -> bool:
         rules = self._rules
-        return rules is not None and not firewall.lets_out(rules, ENDPOINT_ADDRESS)
+        return rules is not None and not firewall.allows_outbound(rules, ENDPOINT_ADDRESS)
 
     @property
     def pid(self) -> int:
@@ -234,8 +234,8 @@ class Host:
     def do_while_down(self) -> None:
         """Run the work of `reboot_around`. The host is down at this time."""
         with self._lock:
-            asked, self._while_down = self._while_down, []
-        for work in asked:
+            callbacks, self._while_down = self._while_down, []
+        for work in callbacks:
             work()
 
     def kill(self) -> None:
@@ -273,7 +273,7 @@ class Host:
 
 
 @contextmanager
-def stopped(host: Host | None) -> Iterator[None]:
+def paused(host: Host | None) -> Iterator[None]:
     """Stop all processes of a running host during the block. Processes that were stopped before stay stopped."""
     boot = host.boot_process() if host is not None else None
     held = host_processes.stop_all(boot) if boot is not None else []

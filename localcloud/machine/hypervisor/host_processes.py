@@ -9,7 +9,7 @@ from pathlib import Path
 
 MOST_SECONDS = 10.0
 POLL_SECONDS = 0.01
-STILL = frozenset("TtZX")
+STOPPED_STATES = frozenset("TtZX")
 """States in /proc of a process that does nothing: stopped or ended."""
 
 
@@ -72,7 +72,9 @@ def _running(boot: int) -> list[int]:
     namespace = namespace_inside(boot)
     if namespace is None:
         return []
-    return [pid for pid in processes() if namespace_of(pid) == namespace and _state(pid) not in STILL]
+    return [
+        pid for pid in processes() if namespace_of(pid) == namespace and _state(pid) not in STOPPED_STATES
+    ]
 
 
 def _children(pid: int) -> list[int]:

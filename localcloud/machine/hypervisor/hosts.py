@@ -19,7 +19,7 @@ from localcloud.machine.boot import START, Specification
 from localcloud.machine.hypervisor import firewall, nft
 from localcloud.machine.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.machine.hypervisor.firewall import EVERYTHING, Rules
-from localcloud.machine.hypervisor.host import VANISHED, Execution, Host, HostNotRunningError, python, stopped
+from localcloud.machine.hypervisor.host import VANISHED, Execution, Host, HostNotRunningError, paused, python
 from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, InstanceDetails, Machine
 from localcloud.machine.hypervisor.metadata import MetadataServer
 from localcloud.machine.hypervisor.netlink import FirewallError
@@ -159,7 +159,7 @@ class Hypervisor:
 
         def copy() -> None:
             try:
-                with stopped(host):
+                with paused(host):
                     self._disks.capture(instance_id, image_id)
             except (DiskError, OSError) as error:
                 done(str(error))

@@ -35,7 +35,7 @@ def bucket(name: str, old: Properties, new: Properties) -> None:
         ),
     ):
         if key in new:
-            _taken(put(name, operation(new[key])))
+            _require_success(put(name, operation(new[key])))
         elif key in old:
             delete(name)
 
@@ -48,12 +48,12 @@ def table(name: str, old: Properties, new: Properties) -> None:
     lives = new.get("TimeToLiveSpecification") or old.get("TimeToLiveSpecification")
     if lives:
         enabled = "TimeToLiveSpecification" in new and lives.get("Enabled", True)
-        asked = {"TableName": name, "TimeToLiveSpecification": {**lives, "Enabled": _is_true(enabled)}}
-        _taken(dynamodb._update_ttl(asked))
+        request = {"TableName": name, "TimeToLiveSpecification": {**lives, "Enabled": _is_true(enabled)}}
+        _require_success(dynamodb._update_ttl(request))
     recovery = (new.get("PointInTimeRecoverySpecification") or {}).get("PointInTimeRecoveryEnabled", False)
     specification = {"PointInTimeRecoveryEnabled": _is_true(recovery)}
-    asked = {"TableName": name, "PointInTimeRecoverySpecification": specification}
-    _taken(dynamodb._update_continuous_backups(asked))
+    request = {"TableName": name, "PointInTimeRecoverySpecification": specification}
+    _require_success(dynamodb._update_continuous_backups(request))
 
 
 def function(name: str, old: Properties, new: Properties) -> None:
@@ -77,7 +77,7 @@ def topic(arn: str, old: Properties, new: Properties) -> None:
 def log_group(name: str, old: Properties, new: Properties) -> None:
     """Encrypt a log group if the key's own policy allows CloudWatch Logs."""
     key, service = new.get("KmsKeyId"), f"logs.{get_region()}.amazonaws.com"
-    if key and not (keys.customers(key) and keys.lets_service(key, service, "kms:GenerateDataKey")):
+    if key and not (keys.customers(key) and keys.allows_service(key, service, "kms:GenerateDataKey")):
         raise ValueError(
             "The specified KMS Key Id does not exist or is not allowed to be used with Arn "
             f"'arn:aws:logs:{get_region()}:{get_account_id()}:log-group:{name}' "
@@ -109,7 +109,7 @@ def _is_true(value: Any) -> bool:
     return str(value).lower() == "true"
 
 
-def _taken(answer: tuple[int, Any, Any]) -> None:
+def _require_success(answer: tuple[int, Any, Any]) -> None:
     status, _, body = answer
     if status >= 400:
         raise ValueError(body.decode() if isinstance(body, bytes) else str(body))

@@ -96,7 +96,7 @@ def _has(store: str, module: Any) -> Callable[[str, Properties], bool]:
     return lambda name, _: name in getattr(module, store)
 
 
-def _ends_an_arn(store: str, module: Any) -> Callable[[str, Properties], bool]:
+def _is_end_of_arn(store: str, module: Any) -> Callable[[str, Properties], bool]:
     """Return a check for a store with ARNs as keys that end with the resource's name."""
     return lambda name, _: any(arn.rpartition(":")[2] == name for arn in getattr(module, store))
 
@@ -114,10 +114,13 @@ NAMED: Mapping[str, tuple[str, Callable[[str, Properties], bool]]] = {
     "AWS::Lambda::Function": ("FunctionName", _has("_functions", lambda_svc)),
     "AWS::Logs::LogGroup": ("LogGroupName", _has("_log_groups", cloudwatch_logs)),
     "AWS::S3::Bucket": ("BucketName", lambda name, _: s3._bucket_owner_account(name) is not None),
-    "AWS::SNS::Topic": ("TopicName", _ends_an_arn("_topics", sns)),
+    "AWS::SNS::Topic": ("TopicName", _is_end_of_arn("_topics", sns)),
     "AWS::SQS::Queue": ("QueueName", _has("_queue_name_to_url", sqs)),
     "AWS::SSM::Parameter": ("Name", _has("_parameters", ssm)),
-    "AWS::StepFunctions::StateMachine": ("StateMachineName", _ends_an_arn("_state_machines", stepfunctions)),
+    "AWS::StepFunctions::StateMachine": (
+        "StateMachineName",
+        _is_end_of_arn("_state_machines", stepfunctions),
+    ),
 }
 """For each resource type: the naming property and a check for existing names.
 

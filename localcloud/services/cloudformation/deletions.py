@@ -42,7 +42,7 @@ def _is_unprotected(name: str, properties: Properties) -> None:
         )
 
 
-def _is_detached(arn: str, properties: Properties) -> None:
+def _check_detached(arn: str, properties: Properties) -> None:
     """Refuse to delete a policy with attachments that the template does not list.
 
     CloudFormation detaches the listed ones.
@@ -53,7 +53,7 @@ def _is_detached(arn: str, properties: Properties) -> None:
             raise NotDeletedError(_conflict("Cannot delete a policy attached to entities."))
 
 
-def _holds_no_other(attached: Collection[str], inline: Collection[str], properties: Properties) -> None:
+def _check_other_policies(attached: Collection[str], inline: Collection[str], properties: Properties) -> None:
     """Refuse a deletion if policies outside the template remain. CloudFormation removes those in the template."""
     if set(attached) - set(properties.get("ManagedPolicyArns") or ()):
         raise NotDeletedError(_conflict("Cannot delete entity, must detach all policies first."))
@@ -63,7 +63,7 @@ def _holds_no_other(attached: Collection[str], inline: Collection[str], properti
 
 def _is_a_free_role(name: str, properties: Properties) -> None:
     role = iam._roles.get(name) or {}
-    _holds_no_other(role.get("AttachedPolicies", ()), role.get("InlinePolicies", ()), properties)
+    _check_other_policies(role.get("AttachedPolicies", ()), role.get("InlinePolicies", ()), properties)
     if any(name in profile.get("Roles", ()) for profile in iam._instance_profiles.values()):
         raise NotDeletedError(
             _conflict("Cannot delete entity, must remove roles from instance profile first.")
@@ -73,7 +73,7 @@ def _is_a_free_role(name: str, properties: Properties) -> None:
 def _is_a_free_user(name: str, properties: Properties) -> None:
     user = iam._users.get(name) or {}
     inline = iam._user_inline_policies.get(name) or ()
-    _holds_no_other(user.get("AttachedPolicies", ()), inline, properties)
+    _check_other_policies(user.get("AttachedPolicies", ()), inline, properties)
     if any(key["UserName"] == name for key in iam._access_keys.values()):
         raise NotDeletedError(_conflict("Cannot delete entity, must delete access keys first."))
 
@@ -93,7 +93,7 @@ def _conflict(sentence: str) -> str:
 CHECKS: Mapping[str, Callable[[str, Properties], None]] = {
     "AWS::S3::Bucket": _is_empty,
     "AWS::DynamoDB::Table": _is_unprotected,
-    "AWS::IAM::ManagedPolicy": _is_detached,
+    "AWS::IAM::ManagedPolicy": _check_detached,
     "AWS::IAM::Role": _is_a_free_role,
     "AWS::IAM::User": _is_a_free_user,
     "AWS::Events::EventBus": _has_no_rules,

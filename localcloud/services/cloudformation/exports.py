@@ -29,12 +29,12 @@ def install() -> None:
     stock_delete = MINISTACK.stock(ACTIONS)["DeleteStack"]
 
     def outputs(*given: Any) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-        told, exported = stock_outputs(*given)
+        outputs, exported = stock_outputs(*given)
         stack_id = given[-1]
-        check(stack_id, [output["ExportName"] for output in told if "ExportName" in output], exported)
+        check(stack_id, [output["ExportName"] for output in outputs if "ExportName" in output], exported)
         for name in _exported_by(stack_id) - set(exported):
             cloudformation._exports.pop(name)
-        return told, exported
+        return outputs, exported
 
     def resolve(value: Any, *given: Any) -> Any:
         if isinstance(value, dict) and set(value) == {"Fn::ImportValue"}:

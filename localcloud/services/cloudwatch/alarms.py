@@ -27,7 +27,7 @@ BREACHES: Mapping[str, Callable[[float, float], bool]] = {
     "LessThanThreshold": operator.lt,
     "LessThanOrEqualToThreshold": operator.le,
 }
-OF_NOTHING = {"breaching": "ALARM", "notBreaching": "OK", "missing": "INSUFFICIENT_DATA"}
+STATES_WITHOUT_DATA = {"breaching": "ALARM", "notBreaching": "OK", "missing": "INSUFFICIENT_DATA"}
 """State of an alarm without any data, by TreatMissingData. `ignore` keeps the last state."""
 
 
@@ -45,11 +45,11 @@ def install(context: Context) -> None:
         return stock_put(params, request, is_cbor, is_json)
 
     MINISTACK.replace("services.cloudwatch:_put_metric_alarm", put)
-    MINISTACK.replace("services.cloudwatch:_evaluate_alarm", _when_data_came)
+    MINISTACK.replace("services.cloudwatch:_evaluate_alarm", _keep_state_without_data)
     in_background("alarms", lambda: _look_forever(context.settings.metrics.interval_seconds))
 
 
-def _when_data_came(alarm: dict[str, Any]) -> None:
+def _keep_state_without_data(alarm: dict[str, Any]) -> None:
     """Leave the state of an alarm without data unchanged. ministack calls this when data arrives."""
     values = values_of(alarm, time.time())
     if any(value is not None for value in values):
@@ -88,7 +88,7 @@ def state_of(alarm: Mapping[str, Any], values: Sequence[float | None]) -> str:
     missing = str(alarm.get("TreatMissingData") or "missing")
     known = [value for value in values if value is not None]
     if not known:
-        return OF_NOTHING.get(missing, str(alarm["StateValue"]))
+        return STATES_WITHOUT_DATA.get(missing, str(alarm["StateValue"]))
     breaches, threshold = BREACHES[str(alarm["ComparisonOperator"])], float(alarm["Threshold"])
     bad = sum(breaches(value, threshold) for value in known)
     bad += (len(values) - len(known)) * (missing == "breaching")

@@ -26,7 +26,7 @@ UTILIZATION, MEMORY = "nvidia_smi_utilization_gpu", "nvidia_smi_memory_used"
 MEBIBYTE = 1 << 20
 EVERY_HOST = "*"
 
-muted = Lasting()
+muted_hosts = Lasting()
 """Hosts that publish nothing (EVERY_HOST: all hosts)."""
 
 
@@ -66,7 +66,7 @@ def _publish_forever(context: Context, hypervisor: Hypervisor) -> None:
 def _publish(
     context: Context, machines: Mapping[str, Machine], metrics: Mapping[str, Mapping[str, float]]
 ) -> None:
-    quiet = muted.active()
+    quiet = muted_hosts.active()
     for host, values in metrics.items():
         machine = machines.get(host)
         if machine is None or not machine.gpus or host in quiet or EVERY_HOST in quiet:

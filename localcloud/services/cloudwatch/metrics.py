@@ -124,14 +124,14 @@ def _put(stock_put: Any, params: Any, body: Request, is_cbor: bool, is_json: boo
         for other in ("Values", "StatisticValues"):
             if each.get("Value") is not None and each.get(other):
                 code = "InvalidParameterCombination"
-                said = (
+                text = (
                     f"{where}.Value and MetricData.member.{number}.{other} are mutually exclusive and you have "
                     "specified both."
                 )
-                return cloudwatch._error(code, said, 400, use_json=is_json, use_cbor=is_cbor)
+                return cloudwatch._error(code, text, 400, use_json=is_json, use_cbor=is_cbor)
         if each.get("Counts") and len(each["Counts"]) != len(each.get("Values") or []):
-            said = f"{where}.Values and MetricData.member.{number}.Counts must be of the same size."
-            return cloudwatch._error("InvalidParameterValue", said, 400, use_json=is_json, use_cbor=is_cbor)
+            text = f"{where}.Values and MetricData.member.{number}.Counts must be of the same size."
+            return cloudwatch._error("InvalidParameterValue", text, 400, use_json=is_json, use_cbor=is_cbor)
     return stock_put(params, body, is_cbor, is_json)
 
 

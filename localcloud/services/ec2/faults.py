@@ -22,7 +22,7 @@ Impairment = Literal["frozen", "cut"]
 
 
 @dataclass
-class Slowed:
+class DelayedImage:
     """An image delayed by `seconds` beyond the settings. Ending the fault completes it at once."""
 
     seconds: float
@@ -36,7 +36,7 @@ class ImageFaults:
     def __init__(self) -> None:
         self._faults: Injected[str] = Injected()
         self._extra_seconds = 0.0
-        self._slowed: list[Slowed] = []
+        self._slowed: list[DelayedImage] = []
 
     def fail(self, reason: str, times: int) -> None:
         """Fail the next `times` images with this reason. 0 removes the fault."""
@@ -63,9 +63,9 @@ class ImageFaults:
                 slowed.seconds = 0.0
                 slowed.finish()
 
-    def take_slowness(self) -> Slowed:
+    def take_delay(self) -> DelayedImage:
         """Return the delay for this image."""
-        slowed = Slowed(self._extra_seconds)
+        slowed = DelayedImage(self._extra_seconds)
         if slowed.seconds:
             self._slowed.append(slowed)
         return slowed

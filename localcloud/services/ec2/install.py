@@ -43,9 +43,9 @@ def install(context: Context, hypervisor: Hypervisor) -> Ec2:
     MINISTACK.extend("app:SERVICE_HANDLERS", {"ec2": api.handle})
     handlers.install(api.client)
     views.install()
-    expansion.EXPANDERS.update(systems_manager.OF_SYSTEMS_MANAGER)
+    expansion.EXPANDERS.update(systems_manager.SYSTEMS_MANAGER_CHECKS)
     expansion.SERVICE_EXPANDERS["ec2"] = partial(checks.checks, settings.zones)
-    enforcement.WAYS["s3"] = endpoints.condition_keys
+    enforcement.PATH_CONDITIONS["s3"] = endpoints.condition_keys
     hypervisor.metadata = metadata.details_of
     hypervisor.rules = security.rules_of
     hypervisor.listeners.append(lifecycle.machine_changed)
@@ -72,7 +72,7 @@ def patch_moto() -> None:
     names = "core.responses:method_names_from_class"
     MOTO.replace(names, cache(MOTO.stock(names)))
     keys = "core.serialize:XFormedAttributePicker.get_possible_keys"
-    MOTO.replace(keys, remembering(MOTO.stock(keys)))
+    MOTO.replace(keys, cache_possible_keys(MOTO.stock(keys)))
     MOTO.replace("ec2.models.core:TaggedEC2Resource.get_tags", records.tags_of)
     MOTO.replace("ec2.models.subnets:Subnet.get_available_subnet_ip", addresses.next_address)
     stock_group = MOTO.stock("ec2.models.security_groups:SecurityGroupBackend.create_security_group")
@@ -83,7 +83,7 @@ def patch_moto() -> None:
     MOTO.extend("ec2.utils:EC2_PREFIX_TO_RESOURCE", {"sir": "spot-instances-request"})
 
 
-def remembering(possible_keys: PossibleKeys) -> PossibleKeys:
+def cache_possible_keys(possible_keys: PossibleKeys) -> PossibleKeys:
     """Cache the names under which moto's records may hold a member of an answer.
 
     They depend on the record's class, the member and its structure. moto computes them again for each value.

@@ -32,7 +32,7 @@ BEST_EFFORT = (
 )
 """Kinds of events that AWS may lose. Events of S3 always arrive."""
 
-losing: Injected[bool] = Injected()
+lost_events: Injected[bool] = Injected()
 """Faults by kind of event."""
 _outbox: queue.Queue[tuple[contextvars.Context, Event]] = queue.Queue()
 

@@ -20,7 +20,7 @@ from ministack.services import eventbridge, lambda_svc
 
 from localcloud.base.event_entries import TOO_LARGE, are_too_large, fault_of
 from localcloud.patches import MINISTACK
-from localcloud.services.eventbridge.service_events import losing
+from localcloud.services.eventbridge.service_events import lost_events
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.roles import NotAllowedError, Session
 
@@ -63,7 +63,7 @@ def install() -> None:
 
 def without_lost(data: dict[str, Any]) -> dict[str, Any]:
     """Remove the entries of AWS services that a fault loses."""
-    arriving = [entry for entry in data["Entries"] if not losing.take(entry["DetailType"])]
+    arriving = [entry for entry in data["Entries"] if not lost_events.take(entry["DetailType"])]
     return {**data, "Entries": arriving}
 
 

@@ -20,7 +20,7 @@ from localcloud.services.iam.requests import Request
 _request: contextvars.ContextVar[Request | None] = contextvars.ContextVar("iam_request", default=None)
 _denied: contextvars.ContextVar[Check | None] = contextvars.ContextVar("iam_denied", default=None)
 
-WAYS: dict[str, Callable[[str, str], Mapping[str, str]]] = {}
+PATH_CONDITIONS: dict[str, Callable[[str, str], Mapping[str, str]]] = {}
 """For each service: a function from service and source address to the condition keys of the network path."""
 _stock_enforce: list[Any] = []
 _stock_tags: list[Any] = []
@@ -56,7 +56,7 @@ def install() -> None:
         if service == "s3":
             checks = [
                 base,
-                *_of_what_is_not_there(base),
+                *_check_listing(base),
                 *headers.checks_of(base),
                 *keys.checks_of(request, service, base),
             ]
@@ -117,11 +117,11 @@ def install() -> None:
 
 def _way(service: str) -> dict[str, str]:
     """Return the condition keys of the connection. Empty for a request that a service makes itself."""
-    find, came = WAYS.get(service), iam_evaluator._request_origin.get()
+    find, came = PATH_CONDITIONS.get(service), iam_evaluator._request_origin.get()
     return dict(find(service, came[0])) if find and came else {}
 
 
-def _of_what_is_not_there(check: Check) -> list[Check]:
+def _check_listing(check: Check) -> list[Check]:
     """Return the check for a missing object: callers without s3:ListBucket get "denied" instead of "not found"."""
     name, _, key = check.resource.removeprefix("arn:aws:s3:::").partition("/")
     bucket = s3._buckets.get(name)

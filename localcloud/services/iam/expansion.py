@@ -100,10 +100,13 @@ def _document(request: Request, base: Check) -> list[Check]:
 
 
 def _parameters(request: Request, base: Check) -> list[Check]:
-    asked = request.fields()
-    names = [str(name) for name in asked.get("Names") or [asked.get("Path") or asked.get("Name") or ""]]
+    parameters = request.fields()
+    names = [
+        str(name)
+        for name in parameters.get("Names") or [parameters.get("Path") or parameters.get("Name") or ""]
+    ]
     checks = [Check(request.action, _parameter_arn(name), base.context) for name in names]
-    return [*checks, *keys.checks_of_parameters(asked, names)]
+    return [*checks, *keys.checks_of_parameters(parameters, names)]
 
 
 def _put_events(request: Request, base: Check) -> list[Check]:
@@ -114,16 +117,19 @@ def _put_events(request: Request, base: Check) -> list[Check]:
     """
     entries = [entry for entry in request.fields().get("Entries") or [] if isinstance(entry, dict)]
     buses = [_bus_arn(str(entry.get("EventBusName") or "default")) for entry in entries]
-    said = [(_said(entry, "Source"), _said(entry, "DetailType")) for entry in entries]
-    whole = (_together([source for source, _ in said]), _together([kind for _, kind in said]))
-    asked = [*zip(buses, said, strict=True), *((bus, whole) for bus in dict.fromkeys(buses) if len(said) > 1)]
+    sources = [(_field(entry, "Source"), _field(entry, "DetailType")) for entry in entries]
+    whole = (_together([source for source, _ in sources]), _together([kind for _, kind in sources]))
+    pairs = [
+        *zip(buses, sources, strict=True),
+        *((bus, whole) for bus in dict.fromkeys(buses) if len(sources) > 1),
+    ]
     return [
         Check(request.action, bus, {**base.context, "events:source": source, "events:detail-type": kind})
-        for bus, (source, kind) in asked
+        for bus, (source, kind) in pairs
     ]
 
 
-def _said(entry: dict[str, Any], word: str) -> str | None:
+def _field(entry: dict[str, Any], word: str) -> str | None:
     return None if entry.get(word) is None else str(entry[word])
 
 
@@ -149,8 +155,8 @@ def _start_execution(request: Request, base: Check) -> list[Check]:
 
 
 def _quota(request: Request, base: Check) -> list[Check]:
-    asked = request.fields()
-    name = f"{asked.get('ServiceCode', '')}/{asked.get('QuotaCode', '')}"
+    parameters = request.fields()
+    name = f"{parameters.get('ServiceCode', '')}/{parameters.get('QuotaCode', '')}"
     return [
         Check(request.action, f"arn:aws:servicequotas:{get_region()}:{get_account_id()}:{name}", base.context)
     ]

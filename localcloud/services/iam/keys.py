@@ -104,7 +104,7 @@ def is_usable(named: str) -> bool:
     return key is None or key["KeyState"] == "Enabled"
 
 
-def lets(named: str, role: str) -> bool:
+def allows_role(named: str, role: str) -> bool:
     """Return True if a grant or the key policy lets this role use the key for a volume."""
     key = customers(named)
     if key is None:
@@ -119,7 +119,7 @@ def lets(named: str, role: str) -> bool:
     )
 
 
-def lets_service(named: str, service: str, action: str) -> bool:
+def allows_service(named: str, service: str, action: str) -> bool:
     """Return True if the key policy allows the action to an AWS service."""
     key = customers(named)
     return key is None or _policy_allows(key, action, service=service)

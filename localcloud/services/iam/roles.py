@@ -74,7 +74,7 @@ def trusts(role_arn: str, principal: str, *, account: str, region: str) -> bool:
     role = iam._roles.get(role_arn.rsplit("/", 1)[-1])
     document = (role or {}).get("AssumeRolePolicyDocument") or "{}"
     parsed = json.loads(document) if isinstance(document, str) else document
-    statements = [{**statement, "Resource": "*"} for statement in _listed(parsed.get("Statement"))]
+    statements = [{**statement, "Resource": "*"} for statement in _as_list(parsed.get("Statement"))]
     asked = iam_evaluator.EvalContext(
         principal_arn=principal,
         principal_type="Service",
@@ -88,5 +88,5 @@ def trusts(role_arn: str, principal: str, *, account: str, region: str) -> bool:
     return bool(answer.decision == "Allow")
 
 
-def _listed(value: Any) -> Iterable[Any]:
+def _as_list(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]

@@ -29,10 +29,10 @@ def install() -> None:
         service = str(iam._p(params, "AWSServiceName"))
         name = NAMES.get(service)
         if name in iam._roles:
-            return _taken(name)
+            return _name_taken_error(name)
         status, headers, body = stock(params)
         if status == 409:
-            return _taken(_stock_name(service))
+            return _name_taken_error(_stock_name(service))
         if name:
             role = iam._roles.pop(_stock_name(service))
             iam._roles[name] = role | {"RoleName": name, "Arn": arn(service)}
@@ -68,6 +68,6 @@ def _stock_name(service: str) -> str:
     return f"AWSServiceRoleFor{service.partition('.')[0].capitalize()}"
 
 
-def _taken(name: object) -> Any:
+def _name_taken_error(name: object) -> Any:
     message = f"Service role name {name} has been taken in this account, please try a different suffix."
     return iam._error(400, "InvalidInput", message, ns="iam")

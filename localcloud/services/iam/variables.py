@@ -18,7 +18,7 @@ from ministack.core.iam_evaluator import EvalContext, ParsedStatement
 from localcloud.patches import MINISTACK
 
 VARIABLE = re.compile(r"\$\{\s*([^},]*?)\s*(?:,\s*'([^']*)'\s*)?\}")
-NOTHING = "\0"
+NO_MATCH = "\0"
 """Matches no value."""
 
 
@@ -45,7 +45,7 @@ def filled(statement: ParsedStatement, context: EvalContext) -> ParsedStatement:
     if not are_in(statement):
         return statement
     conditions = {
-        operator: {key: _all(_listed(expected), context) for key, expected in operands.items()}
+        operator: {key: _all(_as_list(expected), context) for key, expected in operands.items()}
         for operator, operands in statement.conditions.items()
     }
     return replace(
@@ -61,10 +61,10 @@ def _texts(statement: ParsedStatement) -> Iterable[str]:
     yield from statement.not_resources
     for operands in statement.conditions.values():
         for expected in operands.values():
-            yield from (text for text in _listed(expected) if isinstance(text, str))
+            yield from (text for text in _as_list(expected) if isinstance(text, str))
 
 
-def _listed(expected: Any) -> list[Any]:
+def _as_list(expected: Any) -> list[Any]:
     return expected if isinstance(expected, list) else [expected]
 
 
@@ -77,7 +77,7 @@ def _one(pattern: str, context: EvalContext) -> str:
         found[0]: _value(found[1], found[2], context) for found in VARIABLE.finditer(pattern)
     }
     if None in values.values():
-        return NOTHING
+        return NO_MATCH
     return VARIABLE.sub(lambda found: str(values[found[0]]), pattern)
 
 

@@ -173,7 +173,7 @@ def process_class(context: Context, home: Path, unpacked: Unpacked) -> Any:
             """Return the whole log of an invocation. ministack takes only what arrives within milliseconds."""
             process: subprocess.Popen[str] | None = self._proc
             _peak.set(peak_megabytes(process.pid) if process else 0)
-            return printed(self._stderr_queue, self._stderr_thread)
+            return read_output(self._stderr_queue, self._stderr_thread)
 
         _drain_stderr_bounded = _drain_stderr
 
@@ -222,7 +222,7 @@ def peak_megabytes(pid: int) -> int:
     return -(-int(found[1]) // 1024) if found else 0
 
 
-def printed(lines: queue.Queue[str], reader: threading.Thread) -> str:
+def read_output(lines: queue.Queue[str], reader: threading.Thread) -> str:
     """Return an invocation's output, up to the end marker of its log or the end of the process."""
     found: list[str] = []
     ends = time.monotonic() + LAST_LINES_SECONDS
@@ -358,15 +358,15 @@ def _execute(function: Function, event: Any, request_id: str) -> Answer:
 
 
 def _raised(answer: Mapping[str, Any], request_id: str) -> Answer:
-    text, printed = str(answer.get("error", "")), str(answer.get("log", ""))
+    text, output = str(answer.get("error", "")), str(answer.get("log", ""))
     if "fault" in answer:
-        return {"body": {**answer["fault"], "requestId": request_id}, "error": True, "log": printed}
+        return {"body": {**answer["fault"], "requestId": request_id}, "error": True, "log": output}
     if TIMED_OUT.search(text):
-        return _failed("Sandbox.Timedout", f"RequestId: {request_id} Error: {text}", printed)
+        return _failed("Sandbox.Timedout", f"RequestId: {request_id} Error: {text}", output)
     if PROCESS_GONE.search(text):
         message = f"RequestId: {request_id} Error: Runtime exited without providing a reason"
-        return _failed("Runtime.ExitError", message, printed)
-    return _failed("Runtime.HandlerError", text, printed)
+        return _failed("Runtime.ExitError", message, output)
+    return _failed("Runtime.HandlerError", text, output)
 
 
 def _did_not_start(text: str, request_id: str) -> Answer:
@@ -378,5 +378,5 @@ def _did_not_start(text: str, request_id: str) -> Answer:
     return _failed("Runtime.ExitError", f"RequestId: {request_id} Error: {text}", text)
 
 
-def _failed(kind: str, message: str, printed: str) -> Answer:
-    return {"body": {"errorType": kind, "errorMessage": message}, "error": True, "log": printed}
+def _failed(kind: str, message: str, output: str) -> Answer:
+    return {"body": {"errorType": kind, "errorMessage": message}, "error": True, "log": output}

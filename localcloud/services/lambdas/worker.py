@@ -14,7 +14,7 @@ import traceback
 from typing import Any
 
 FAULT_OF_IMPORT = "Runtime.ImportModuleError"
-GIVES_WAY = 5
+NICENESS = 5
 """Niceness of a function's process relative to the endpoint, which answers the calls of all functions."""
 END_OF_LOG = "\x1eend of this invocation's log"
 """Line on stderr after the output of an invocation and its children."""
@@ -44,7 +44,7 @@ class Context:
 
 def main() -> None:
     """Load the handler, then answer until stdin closes."""
-    os.nice(GIVES_WAY)
+    os.nice(NICENESS)
     gc.set_threshold(50_000, 20, 100)  # imported objects are permanent
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of the function and its children must not mix with the answers

@@ -40,7 +40,7 @@ def install(context: Context, hypervisor: Hypervisor) -> None:
         {"AWS::SSM::Document": resource_handler(service.documents)},
     )
     expansion.EXPANDERS.update(session_permissions.expanders(service.sessions))
-    upgrades.takers[PREFIX] = service.sessions
+    upgrades.upgrade_handlers[PREFIX] = service.sessions
     hypervisor.listeners.append(service.agents.host_changed)
     keep(context, service)
 
@@ -64,7 +64,9 @@ def make_service(context: Context, hypervisor: Hypervisor) -> Service:
         output=context.state / "sessions",
         minute=context.settings.sessions.minute_seconds,
         now=time.time,
-        may_speak=lambda key: session_permissions.may_speak(key, context.account, context.region),
+        may_hold_sessions=lambda key: session_permissions.may_hold_sessions(
+            key, context.account, context.region
+        ),
         may_open=lambda upgrade, session: session_permissions.refusal(
             upgrade, session, context.account, context.region
         ),
@@ -86,7 +88,7 @@ def with_our_actions(stock: Handler, service: Service) -> Handler:
                 asked = json.loads(body or b"{}")
                 return json_response(await asyncio.to_thread(of_callers[name], asked, caller))
             if action is None:
-                taken = json.dumps(parameters.as_taken(name, json.loads(body or b"{}"))).encode()
+                taken = json.dumps(parameters.to_ministack(name, json.loads(body or b"{}"))).encode()
                 return await stock(method, path, headers, taken, query)
             return json_response(await asyncio.to_thread(action, json.loads(body or b"{}")))
         except SsmError as error:

@@ -209,7 +209,7 @@ class Agents:
     def _work(self, agent: Agent) -> None:
         """Run invocations until none waits or the host is gone."""
         while True:
-            self._wait_until_it_hears(agent)
+            self._wait_until_reachable(agent)
             with self._lock:
                 if agent.gone.is_set() or not agent.waiting:
                     agent.workers -= 1
@@ -218,7 +218,7 @@ class Agents:
             if self.commands.delivered(invocation):
                 self._run(agent, command, invocation)
 
-    def _wait_until_it_hears(self, agent: Agent) -> None:
+    def _wait_until_reachable(self, agent: Agent) -> None:
         """Wait while the host is frozen or disconnected, because its agent does no work then."""
         while self.hypervisor.impairments(agent.machine.instance_id) and not agent.gone.wait(POLL_SECONDS):
             pass
@@ -258,9 +258,9 @@ class Agents:
             return None
         status, details = outcome(result)
         stdout = read_start(folder / "stdout", STDOUT_LIMIT)
-        stderr = read_start(folder / "stderr", STDERR_LIMIT - 100) + epitaph(result)
+        stderr = read_start(folder / "stderr", STDERR_LIMIT - 100) + failure_line(result)
         code = KILLED if result.ending != "exited" else result.exit_code or 0
-        self._wait_until_it_hears(agent)
+        self._wait_until_reachable(agent)
         self._upload(agent.machine, command, script, folder)
         self.commands.step_ended(step, status, details, code, stdout, stderr)
         return status, details
@@ -333,7 +333,7 @@ def outcome(result: Result) -> tuple[str, str]:
             return ("Success", "Success") if result.exit_code == 0 else ("Failed", "Failed")
 
 
-def epitaph(result: Result) -> str:
+def failure_line(result: Result) -> str:
     """Return the agent's last line on stderr after a failed script."""
     if result.ending == "timed-out":
         return "failed to run commands: signal: killed (execution timed out)"

@@ -96,7 +96,7 @@ class Command:
         return sum(invocation.details in details for invocation in self.invocations.values())
 
 
-def who_is_next(command: Command) -> list[Invocation]:
+def next_invocations(command: Command) -> list[Invocation]:
     """Return the invocations that MaxConcurrency allows now. Empty once MaxErrors is exceeded."""
     if has_too_many_errors(command):
         return []
@@ -236,7 +236,7 @@ class Commands:
             for invocation in command.invocations.values():
                 if not invocation.is_sent and not invocation.is_over:
                     self._close(invocation, "Cancelled", "Terminated")
-        for invocation in who_is_next(command):
+        for invocation in next_invocations(command):
             invocation.is_sent = True
             self.deliver(command, invocation)
         self._refresh(command)

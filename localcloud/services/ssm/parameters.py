@@ -29,7 +29,7 @@ FILTERS: Mapping[str, tuple[str, ...]] = {
 """Filters of DescribeParameters and their options."""
 
 
-def as_taken(action: str, request: Request) -> Request:
+def to_ministack(action: str, request: Request) -> Request:
     """Return the request in ministack's form. Raise SsmError if AWS refuses it."""
     if action == "PutParameter":
         return _put(request)

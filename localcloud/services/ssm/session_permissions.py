@@ -47,7 +47,7 @@ def condition_keys(session: Session | None) -> dict[str, str]:
     return {f"{prefix}:resourcetag/{key}": value for key, value in tags.items() for prefix in ("aws", "ssm")}
 
 
-def may_speak(access_key: str, account: str, region: str) -> bool:
+def may_hold_sessions(access_key: str, account: str, region: str) -> bool:
     with request_scope(account, region):
         checks = [Check(action, "*") for action in CHANNEL_ACTIONS]
         return enforcement.first_denial(access_key, SERVICE, region, checks) is None

@@ -128,11 +128,11 @@ class Sessions:
         output: Path,
         minute: float,
         now: Callable[[], float],
-        may_speak: Callable[[str], bool],
+        may_hold_sessions: Callable[[str], bool],
         may_open: Callable[[Upgrade, Session], Refusal | None],
         changed: Callable[[], None],
     ) -> None:
-        """`may_speak` returns True if the role with this access key lets its agent hold sessions.
+        """`may_hold_sessions` returns True if the role with this access key lets its agent hold sessions.
 
         `may_open` returns the refusal of a signed opening of a channel.
         """
@@ -142,7 +142,7 @@ class Sessions:
         self._output = output
         self._minute = minute
         self._now = now
-        self._may_speak = may_speak
+        self._may_speak = may_hold_sessions
         self._may_open = may_open
         self._changed = changed
         self._lock = threading.RLock()
@@ -233,10 +233,10 @@ class Sessions:
 
     def take(self, upgrade: Upgrade, opening: str, connection: socket.socket, begun: bytes) -> bool:
         try:
-            said = json.loads(opening)
+            message = json.loads(opening)
         except ValueError:
             return False
-        token = str(said.get("TokenValue", "")) if isinstance(said, dict) else ""
+        token = str(message.get("TokenValue", "")) if isinstance(message, dict) else ""
         with self._lock:
             session = self.get(upgrade.path.removeprefix(PREFIX))
             if session is None or session.is_over or not hmac.compare_digest(session.token, token):

@@ -46,13 +46,13 @@ def install(context: Context) -> None:
     authority.install()
     MINISTACK.replace("services.stepfunctions:_execute_task", tasks.execute_task)
     evaluation.install()
-    _end_executions_once()
-    _let_succeed_have_an_output()
-    _start_as_aws_does()
-    _show_no_output_of_a_failure()
+    _keep_aborted_executions()
+    _evaluate_output_of_succeed()
+    _validate_starts()
+    _hide_output_of_failure()
 
 
-def _end_executions_once() -> None:
+def _keep_aborted_executions() -> None:
     """Keep an aborted execution aborted, and end its waiting tasks."""
     stock_stop = MINISTACK.stock("services.stepfunctions:_stop_execution")
 
@@ -82,7 +82,7 @@ def _state_of(execution: Mapping[str, Any]) -> str:
     return next((str(details["name"]) for details in entered if details), "")
 
 
-def _let_succeed_have_an_output() -> None:
+def _evaluate_output_of_succeed() -> None:
     """Evaluate the `Output` of a JSONata Succeed state, which ministack ignores."""
     stock_output = MINISTACK.stock("services.stepfunctions:_apply_output_path")
 
@@ -95,7 +95,7 @@ def _let_succeed_have_an_output() -> None:
     MINISTACK.replace("services.stepfunctions:_apply_output_path", apply_output_path)
 
 
-def _start_as_aws_does() -> None:
+def _validate_starts() -> None:
     """Validate input and name. A repeated name and input return the running execution."""
     stock_start = MINISTACK.stock("services.stepfunctions:_start_execution")
 
@@ -123,7 +123,7 @@ def _start_as_aws_does() -> None:
     MINISTACK.replace("services.stepfunctions:_start_execution", start_execution)
 
 
-def _show_no_output_of_a_failure() -> None:
+def _hide_output_of_failure() -> None:
     """Show `output` only for a succeeded execution, and `error` and `cause` for a failed one."""
     stock_describe = MINISTACK.stock("services.stepfunctions:_describe_execution")
 

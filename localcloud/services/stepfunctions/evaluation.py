@@ -177,8 +177,8 @@ def fail_field(state: State, name: str, default: Any, raw_input: Any, ctx: Ctx) 
     except stock._ExecutionError as error:
         raise execution_error(RUNTIME, _not_found(path, f"{name}Path", raw_input)) from error
     if not isinstance(value, str):
-        said = f"The value referenced by {name}Path must be a string, but the value was: {json.dumps(value)}"
-        raise execution_error(RUNTIME, said)
+        text = f"The value referenced by {name}Path must be a string, but the value was: {json.dumps(value)}"
+        raise execution_error(RUNTIME, text)
     return value
 
 

@@ -86,10 +86,10 @@ class TaskRecord:
 
     def failed(self, error: str | None, cause: str | None) -> None:
         """Record a failure. Like AWS, leave out missing fields and the cause of a timeout."""
-        told = {"error": error and reported(error), "cause": cause}
+        fields = {"error": error and reported(error), "cause": cause}
         if timed_out := error in {TIMEOUT, HEARTBEAT_TIMEOUT}:
-            told.pop("cause")
-        known = {name: value for name, value in told.items() if value is not None}
+            fields.pop("cause")
+        known = {name: value for name, value in fields.items() if value is not None}
         self._add("TimedOut" if timed_out else "Failed", {**self._kind, **known})
 
     @property

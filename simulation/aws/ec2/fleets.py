@@ -120,7 +120,7 @@ class FleetCalls(Launches):
             each.initialization_rate
             for each in self.instances.values()
             if each.ended is None
-            and initialization.goes_on(
+            and initialization.is_initializing(
                 gib=each.snapshot_gib, rate=each.initialization_rate, made=each.created, now=self.world.now
             )
         ]

@@ -8,7 +8,7 @@ from localcloud.services.ssm.commands import (
     Invocation,
     StepRun,
     iso,
-    who_is_next,
+    next_invocations,
 )
 from localcloud.services.ssm.document import Script
 
@@ -62,7 +62,7 @@ def test_a_limit_is_a_number_or_a_share_of_the_targets(
     ],
 )
 def test_who_is_next(sentence: str, waiting: Command, next_ones: list[str]) -> None:
-    assert [one.instance_id for one in who_is_next(waiting)] == next_ones, sentence
+    assert [one.instance_id for one in next_invocations(waiting)] == next_ones, sentence
 
 
 @pytest.mark.parametrize(

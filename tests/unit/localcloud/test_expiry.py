@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from localcloud.base import descriptors
-from localcloud.server.expiry import DAY, EVENTS, EXECUTIONS, first_kept, forgotten
+from localcloud.server.expiry import DAY, EVENTS, EXECUTIONS, expired_executions, retention_start
 
 NOW = 1_800_000_000.0
 
@@ -24,14 +24,14 @@ NOW = 1_800_000_000.0
 def test_a_log_group_keeps_what_is_young_and_has_room(
     times: Sequence[float], days: int | None, expected: float
 ) -> None:
-    assert first_kept(times, days, NOW) == expected
+    assert retention_start(times, days, NOW) == expected
 
 
 def test_executions_go_after_90_days_and_when_there_are_too_many() -> None:
     stopped = {name: f"2027-01-15T07:{name // 60:02}:{name % 60:02}.000Z" for name in range(EXECUTIONS + 2)}
-    assert sorted(forgotten(stopped, NOW)) == [0, 1]
+    assert sorted(expired_executions(stopped, NOW)) == [0, 1]
     some = {"old": "2026-10-17T07:59:59.000Z", "young": "2026-10-17T08:00:00.000Z"}
-    assert forgotten(some, NOW) == ["old"]
+    assert expired_executions(some, NOW) == ["old"]
 
 
 @pytest.mark.parametrize(

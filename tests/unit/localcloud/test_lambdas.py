@@ -34,16 +34,16 @@ def slowly(*said: str, then: Iterable[str] = ()) -> Callable[["queue.Queue[str]"
 
 def test_every_line_is_waited_for_until_the_end_of_the_log() -> None:
     lines, reader = read_by(slowly("one", "two", END_OF_LOG, then=["the next invocation's"]))
-    assert functions.printed(lines, reader) == "one\ntwo"
+    assert functions.read_output(lines, reader) == "one\ntwo"
     assert lines.get(timeout=1) == "the next invocation's"
 
 
 def test_a_last_line_without_an_end_is_one_too() -> None:
-    assert functions.printed(*read_by(slowly("one", f"two{END_OF_LOG}"))) == "one\ntwo"
+    assert functions.read_output(*read_by(slowly("one", f"two{END_OF_LOG}"))) == "one\ntwo"
 
 
 def test_a_process_that_has_gone_says_no_more() -> None:
-    assert functions.printed(*read_by(slowly("one", "two"))) == "one\ntwo"
+    assert functions.read_output(*read_by(slowly("one", "two"))) == "one\ntwo"
 
 
 def test_a_child_that_holds_the_log_open_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def test_a_child_that_holds_the_log_open_is_not_waited_for_for_ever(monkeypatch:
         lines.put("one")
         over.wait()
 
-    assert functions.printed(*read_by(read)) == "one"
+    assert functions.read_output(*read_by(read)) == "one"
     over.set()
 
 

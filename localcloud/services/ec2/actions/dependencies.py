@@ -43,11 +43,11 @@ class DependencyActions(Actions):
     def delete_vpc_endpoints(self) -> ActionResult:
         """Delete endpoints. The answer lists missing ones, and the request succeeds."""
         self.error_on_dryrun()
-        asked = self._get_param("VpcEndpointIds", [])
+        ids = self._get_param("VpcEndpointIds", [])
         known = self.ec2_backend.vpc_end_points
-        missing = [each for each in asked if each not in known or known[each].state == "deleted"]
-        self.ec2_backend.delete_vpc_endpoints([each for each in asked if each not in missing])
-        told = [
+        missing = [each for each in ids if each not in known or known[each].state == "deleted"]
+        self.ec2_backend.delete_vpc_endpoints([each for each in ids if each not in missing])
+        errors = [
             {
                 "ResourceId": each,
                 "Error": {
@@ -57,7 +57,7 @@ class DependencyActions(Actions):
             }
             for each in missing
         ]
-        return ActionResult({"Unsuccessful": told})
+        return ActionResult({"Unsuccessful": errors})
 
     def _cards(self) -> list[Any]:
         return list(self.ec2_backend.get_all_network_interfaces())

@@ -67,7 +67,7 @@ def trouble(named: list[str], services: tuple[str, ...]) -> Reason | None:
     customers = [key for key in named if keys.customers(key)]
     denied = any(is_skipped(action) for action in keys.VOLUMES)
     roles = [service_linked_roles.arn(service) for service in services]
-    if customers and (denied or not all(keys.lets(key, role) for key in customers for role in roles)):
+    if customers and (denied or not all(keys.allows_role(key, role) for key in customers for role in roles)):
         return DENIED
     return None
 

@@ -11,7 +11,7 @@ from moto.ec2.exceptions import EC2ClientError
 
 from localcloud.base.settings import Settings
 from localcloud.services.ec2.actions.base import Actions, Ec2, matches, page
-from localcloud.services.ec2.actions.launch import Launch, idempotent, launched, prepared
+from localcloud.services.ec2.actions.launch import Launch, idempotent, launch_instances, validate_launch
 from localcloud.services.ec2.actions.template import Parameters, plain, template_version
 from localcloud.services.ec2.capacity.allocation import Grant, Pool, Refusal, Rules, plan
 from localcloud.services.ec2.instances.lifecycle import BY_USER
@@ -36,7 +36,7 @@ class Override:
         return self.launch.pool
 
 
-def ranked(ec2: Ec2, overrides: list[Override], market: str, strategy: str) -> list[Override]:
+def rank_overrides(ec2: Ec2, overrides: list[Override], market: str, strategy: str) -> list[Override]:
     """Sort the overrides by a strategy. Ties keep the request's order."""
     if strategy in ("prioritized", "capacity-optimized-prioritized"):
         return sorted(overrides, key=lambda override: override.priority)
@@ -169,7 +169,7 @@ class FleetActions(Actions):
         overrides = []
         for request, shown, override in launch_requests(fleet.request, market):
             try:
-                launch = prepared(request, self.ec2.settings.zones)
+                launch = validate_launch(request, self.ec2.settings.zones)
             except EC2ClientError as wrong:
                 fleet.errors.append(_error(shown, market, Refusal(wrong.code, wrong.message)))
                 continue
@@ -184,10 +184,10 @@ class FleetActions(Actions):
             launch = override.launch
             return self.ec2.capacity.grant(override.pool, count, launch.subnet_id, launch.initialization_rate)
 
-        planned = plan(ranked(self.ec2, overrides, market, rules.strategy), wanted, rules, room)
+        planned = plan(rank_overrides(self.ec2, overrides, market, rules.strategy), wanted, rules, room)
         fleet.errors += [_error(override.shown, market, refusal) for override, refusal in planned.refusals]
         for batch in planned.batches:
-            members = launched(self, batch.override.launch, batch.count, fleet.id).instances
+            members = launch_instances(self, batch.override.launch, batch.count, fleet.id).instances
             fleet.members += [member.id for member in members]
             pool = batch.override.pool
             fleet.rows.append(

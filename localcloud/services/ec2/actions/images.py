@@ -36,14 +36,14 @@ class ImageActions(Actions):
 
     def create_volume(self) -> ActionResult:
         made = EC2Response.create_volume(self)
-        self._say_no_snapshot()
+        self._show_empty_snapshot_ids()
         return made
 
     def describe_volumes(self) -> ActionResult:
-        self._say_no_snapshot()
+        self._show_empty_snapshot_ids()
         return EC2Response.describe_volumes(self)
 
-    def _say_no_snapshot(self) -> None:
+    def _show_empty_snapshot_ids(self) -> None:
         """Show an empty snapshot id for a volume without a snapshot, as EC2 does."""
         for volume in self.ec2_backend.volumes.values():
             volume.snapshot_id = volume.snapshot_id or ""
@@ -105,7 +105,7 @@ class ImageActions(Actions):
             for image in found
             if (not owners or image.owner_id in owners)
             and (not users or image.is_public)
-            and matches(_facts_of_image(image), wanted)
+            and matches(_filters_of_image(image), wanted)
         ]
         shown, token = cut(self, matching)
         return ActionResult({"Images": shown, "NextToken": token})
@@ -141,7 +141,7 @@ class ImageActions(Actions):
         matching = [
             snapshot
             for snapshot in found
-            if (not owners or snapshot.owner_id in owners) and matches(_facts_of_snapshot(snapshot), wanted)
+            if (not owners or snapshot.owner_id in owners) and matches(_filters_of_snapshot(snapshot), wanted)
         ]
         return page(self, "Snapshots", matching)
 
@@ -162,7 +162,7 @@ def _accounts(owners: list[str], own: str) -> set[str]:
     return {names.get(owner, owner) for owner in owners}
 
 
-def _facts_of_image(image: Any) -> dict[str, list[str]]:
+def _filters_of_image(image: Any) -> dict[str, list[str]]:
     """Return the filter values of an image."""
     root = image.block_device_mappings[0]["Ebs"]
     return {
@@ -186,7 +186,7 @@ def _facts_of_image(image: Any) -> dict[str, list[str]]:
     }
 
 
-def _facts_of_snapshot(snapshot: Any) -> dict[str, list[str]]:
+def _filters_of_snapshot(snapshot: Any) -> dict[str, list[str]]:
     """Return the filter values of a snapshot."""
     return {
         "description": [snapshot.description],
@@ -256,7 +256,7 @@ def stamp(moment: datetime) -> str:
 def _captured(ec2: Ec2, image: Ami, account: str, region: str) -> Callable[[str | None], None]:
     """Return the callback for the end of the disk copy, which gets the error or None."""
     foreseen = ec2.image_faults.take_failure()
-    slowed = ec2.image_faults.take_slowness()
+    slowed = ec2.image_faults.take_delay()
 
     def finish(error: str | None) -> None:
         with request_scope(account, region), LOCK:

@@ -113,8 +113,8 @@ class InstanceActions(Actions):
         self.error_on_dryrun()
         one = self.ec2_backend.get_instance(self._get_param("InstanceId"))
         named = self._get_param("Attribute")
-        asked = [name for name in ATTRIBUTES if self._get_param(name) is not None]
-        if len(asked) + (named is not None) > 1:
+        attributes = [name for name in ATTRIBUTES if self._get_param(name) is not None]
+        if len(attributes) + (named is not None) > 1:
             raise EC2ClientError(
                 "InvalidParameterCombination", "Fields for multiple attribute types specified."
             )

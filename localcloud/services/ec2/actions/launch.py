@@ -98,7 +98,7 @@ def usable_image(image_id: str | None) -> Any:
 # ------------------------------------------------------------------------------------------ validation
 
 
-def prepared(request: Parameters, zones: Collection[str]) -> Launch:
+def validate_launch(request: Parameters, zones: Collection[str]) -> Launch:
     """Validate a request and return its launch in one of the `zones`. Raise AWS's error for an invalid request."""
     parameters = with_template(request)
     instance_type = parameters.setdefault("InstanceType", DEFAULT_TYPE)
@@ -241,11 +241,11 @@ def _check_metadata_tags(parameters: Parameters) -> None:
 # ------------------------------------------------------------------------------------------ launch
 
 
-def launched(responder: Actions, launch: Launch, count: int, fleet_id: str | None = None) -> Any:
+def launch_instances(responder: Actions, launch: Launch, count: int, fleet_id: str | None = None) -> Any:
     """Launch `count` instances through moto's RunInstances, then add what moto drops. Return moto's reservation."""
     given, ec2 = launch.parameters, responder.ec2
-    services = acting(launch.pool.market, is_fleet=fleet_id is not None)
-    _have_their_roles(services)
+    services = launching_services(launch.pool.market, is_fleet=fleet_id is not None)
+    _create_missing_roles(services)
     trouble = encryption.trouble(encryption.keys_of(given["BlockDeviceMappings"]), services)
     responder.params = {
         **given,
@@ -271,13 +271,13 @@ def launched(responder: Actions, launch: Launch, count: int, fleet_id: str | Non
     return reservation
 
 
-def acting(market: str, *, is_fleet: bool) -> tuple[str, ...]:
+def launching_services(market: str, *, is_fleet: bool) -> tuple[str, ...]:
     """Return the services whose roles EC2 uses for a launch."""
     fleet = ("ec2fleet.amazonaws.com",) if is_fleet else ()
     return (*fleet, "spot.amazonaws.com") if market == "spot" else fleet
 
 
-def _have_their_roles(services: tuple[str, ...]) -> None:
+def _create_missing_roles(services: tuple[str, ...]) -> None:
     """Create missing service-linked roles if the caller may."""
     for service in services:
         if not service_linked_roles.exists(service):
@@ -360,13 +360,13 @@ class LaunchActions(Actions):
             )
 
         def make() -> str:
-            launch = prepared(request, self.ec2.settings.zones)
+            launch = validate_launch(request, self.ec2.settings.zones)
             self.error_on_dryrun()
             grant = self.ec2.capacity.grant(launch.pool, most, launch.subnet_id, launch.initialization_rate)
             if grant.count < least:
                 assert grant.refusal is not None
                 raise EC2ClientError(grant.refusal.code, grant.refusal.message)
-            return str(launched(self, launch, grant.count).id)
+            return str(launch_instances(self, launch, grant.count).id)
 
         reservation = idempotent("RunInstances", request.get("ClientToken"), request, make)
         return ActionResult(backend().reservations[reservation])

@@ -57,7 +57,7 @@ def check(action: str, parameters: Mapping[str, Any], *, for_a_service: bool) ->
     if action == "RunInstances":
         _check_network(parameters)
     if action in ("CreateTags", "DeleteTags"):
-        _check_resources(_listed(parameters, "Resources"))
+        _check_resources(_list_of(parameters, "Resources"))
     if action == "DescribeLaunchTemplates":
         _check_templates(parameters)
 
@@ -93,9 +93,9 @@ def _filters(action: str) -> frozenset[str]:
     model = get_service_model("ec2")
     shape = model.operation_model(action).input_shape if action in model.operation_names else None
     members = shape.members if shape is not None else {}
-    told = [members[member].documentation for member in ("Filters", "Filter") if member in members]
-    names = [name for text in told for name in FILTER.findall(text)]
-    names += [name for text in told for part in ALSO.findall(text) for name in CODE.findall(part)]
+    documented = [members[member].documentation for member in ("Filters", "Filter") if member in members]
+    names = [name for text in documented for name in FILTER.findall(text)]
+    names += [name for text in documented for part in ALSO.findall(text) for name in CODE.findall(part)]
     return (
         frozenset(name.strip() for name in (*names, *UNDOCUMENTED.get(action, ()))) if names else frozenset()
     )
@@ -104,12 +104,12 @@ def _filters(action: str) -> frozenset[str]:
 def _tags(parameters: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the tags that a request writes, including those in a launch template."""
     data = parameters.get("LaunchTemplateData") or {}
-    for specification in [*_listed(parameters, "TagSpecifications"), *_listed(data, "TagSpecifications")]:
-        yield from _listed(specification, "Tags")
-    yield from _listed(parameters, "Tags")
+    for specification in [*_list_of(parameters, "TagSpecifications"), *_list_of(data, "TagSpecifications")]:
+        yield from _list_of(specification, "Tags")
+    yield from _list_of(parameters, "Tags")
 
 
-def _listed(found: Mapping[str, Any], name: str) -> list[Any]:
+def _list_of(found: Mapping[str, Any], name: str) -> list[Any]:
     listed = found.get(name)
     return listed if isinstance(listed, list) else []
 
@@ -178,10 +178,10 @@ def _check_resources(ids: Iterable[str]) -> None:
 
 def _check_templates(parameters: Mapping[str, Any]) -> None:
     store = records.backend()
-    for each in _listed(parameters, "LaunchTemplateIds"):
+    for each in _list_of(parameters, "LaunchTemplateIds"):
         if each not in store.launch_templates:
             raise EC2ClientError("InvalidLaunchTemplateId.NotFound", NO_TEMPLATE.format(each))
-    for each in _listed(parameters, "LaunchTemplateNames"):
+    for each in _list_of(parameters, "LaunchTemplateNames"):
         if each not in store.launch_template_name_to_ids:
             raise EC2ClientError(
                 "InvalidLaunchTemplateName.NotFoundException",

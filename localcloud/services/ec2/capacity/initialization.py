@@ -32,7 +32,7 @@ def fault(ebs: dict[str, Any], *, snapshot: bool) -> Refusal | None:
     return None
 
 
-def goes_on(*, gib: int, rate: int, made: datetime, now: datetime) -> bool:
+def is_initializing(*, gib: int, rate: int, made: datetime, now: datetime) -> bool:
     """Return True if the volume is still in initialization. Assumes that all of the volume has data."""
     return rate > 0 and now < made + timedelta(seconds=gib * 1024 / rate)
 

@@ -120,7 +120,7 @@ def _initializing() -> list[int]:
     found = []
     for volume in backend().volumes.values():
         rate = int(getattr(volume, "volume_initialization_rate", None) or 0)
-        if initialization.goes_on(
+        if initialization.is_initializing(
             gib=int(volume.size), rate=rate, made=volume.create_time.replace(tzinfo=UTC), now=now()
         ):
             found.append(rate)

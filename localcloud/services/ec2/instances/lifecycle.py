@@ -30,7 +30,7 @@ from localcloud.services.ec2.store.records import (
     LOCK,
     backend,
     everything,
-    found_anywhere,
+    find_anywhere,
     here,
     now,
 )
@@ -146,7 +146,7 @@ class Lifecycle:
 
     def machine_changed(self, instance_id: str, what: str, reason: str) -> None:
         """Handle an event of the hypervisor."""
-        found = found_anywhere(instance_id)
+        found = find_anywhere(instance_id)
         if found is None:
             log.warning("a machine without an instance changed: %s %s (%s)", instance_id, what, reason)
             return

@@ -14,7 +14,7 @@ from ministack.services import sts as ministack_sts
 from localcloud.machine.hypervisor import InstanceDetails
 from localcloud.services.ec2.capacity.pools import market_of
 from localcloud.services.ec2.instances.lifecycle import role_of
-from localcloud.services.ec2.store.records import LOCK, backend, found_anywhere, here
+from localcloud.services.ec2.store.records import LOCK, backend, find_anywhere, here
 
 LIFETIME = timedelta(hours=6)
 RENEW_BEFORE = timedelta(minutes=15)
@@ -28,7 +28,7 @@ def details_of(instance_id: str) -> InstanceDetails:
 
     The hypervisor calls this for each request.
     """
-    found = found_anywhere(instance_id)
+    found = find_anywhere(instance_id)
     if found is None:
         return InstanceDetails()
     with request_scope(found.owner_id, found.region_name), LOCK:

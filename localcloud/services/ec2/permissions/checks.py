@@ -120,8 +120,8 @@ def _attributes(request: Parameters) -> Context:
     `ec2:Attribute` is the value of that parameter, and `ec2:Attribute/<parameter>` the value of a single other one.
     docs.aws.amazon.com/AWSEC2/latest/UserGuide/iam-policy-structure.html, "ec2:Attribute condition keys".
     """
-    said = {"ec2:attribute": request["Attribute"]} if "Attribute" in request else {}
-    return said | {
+    attribute = {"ec2:attribute": request["Attribute"]} if "Attribute" in request else {}
+    return attribute | {
         f"ec2:attribute/{name}".lower(): str(value["Value"])
         for name, value in request.items()
         if isinstance(value, Mapping) and set(value) == {"Value"}

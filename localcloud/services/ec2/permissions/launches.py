@@ -15,7 +15,7 @@ from moto.ec2.exceptions import EC2ClientError
 
 from localcloud.services.ec2.actions import encryption
 from localcloud.services.ec2.actions.fleets import launch_requests, targets
-from localcloud.services.ec2.actions.launch import Launch, acting, prepared
+from localcloud.services.ec2.actions.launch import Launch, launching_services, validate_launch
 from localcloud.services.ec2.actions.profiles import profile_of
 from localcloud.services.ec2.actions.template import Parameters, tags_for, with_template
 from localcloud.services.ec2.permissions.resources import (
@@ -52,7 +52,7 @@ def _launch(
     zones: Collection[str], actions: tuple[str, ...], operation: str, request: Parameters, base: Base
 ) -> Iterator[Check]:
     try:
-        launch = prepared(request, zones)
+        launch = validate_launch(request, zones)
     except EC2ClientError:
         yield from (Check(action, arn("instance"), base) for action in actions)
         return
@@ -95,7 +95,7 @@ def _launch(
 
 def _own_roles_of_ec2(launch: Launch, *, is_fleet: bool) -> Iterator[Check]:
     """Check that the caller may create missing service-linked roles."""
-    for service in acting(launch.pool.market, is_fleet=is_fleet):
+    for service in launching_services(launch.pool.market, is_fleet=is_fleet):
         if not service_linked_roles.exists(service):
             context = {"iam:awsservicename": service}
             arn = service_linked_roles.arn(service)

@@ -65,5 +65,5 @@ def _tags_of_hosts() -> dict[str, dict[str, str]]:
         return {one.id: dict(tags.get(one.id, {})) for one in records.instances()}
 
 
-OF_SYSTEMS_MANAGER = {"ssm:SendCommand": _send_command, "ssm:StartSession": _start_session}
+SYSTEMS_MANAGER_CHECKS = {"ssm:SendCommand": _send_command, "ssm:StartSession": _start_session}
 """Actions of another service on EC2's instances."""

@@ -208,7 +208,7 @@ def instance(instance_id: str) -> Any | None:
     return next((found for found in instances() if found.id == instance_id), None)
 
 
-def found_anywhere(instance_id: str) -> Any | None:
+def find_anywhere(instance_id: str) -> Any | None:
     """Return the instance from any account and region, or None."""
     for account, region in list(everything()):
         with request_scope(account, region), LOCK:
