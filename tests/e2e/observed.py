@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud.base.calls import AGAIN
+from localcloud.base.calls import RETRYABLE
 
 SUBSTITUTES = [
     (re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|\+00:00)?"), "WHEN"),
@@ -172,7 +172,7 @@ def _calls(calls: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
             for action, times in counts.items():
                 totals[_role(caller), action] += times
     for (role, action), times in totals.items():
-        if not (PLATFORM_CALLS.search(action) or action.endswith(AGAIN)):
+        if not (PLATFORM_CALLS.search(action) or action.endswith(RETRYABLE)):
             yield f"{role} {action}" + ("" if role in POLLING_ROLES else f" x {times}")
 
 
