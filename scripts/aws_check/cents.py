@@ -25,7 +25,7 @@ def _bucket(account: Account) -> str:
 
 
 def first_write(account: Account) -> Finding:
-    """Of two conditional writes of one key, S3 accepts the first."""
+    """S3 accepts the first of two conditional writes of one key."""
     bucket = _bucket(account)
     account.undo.append(lambda: account.call("s3", "delete_object", Bucket=bucket, Key="one"))
     account.call("s3", "put_object", Bucket=bucket, Key="one", Body=b"1", IfNoneMatch="*")
@@ -162,9 +162,7 @@ def new_roles(account: Account) -> Finding:
 
 
 CHECKS = (
-    Check(
-        "first-write", "Of two writes with If-None-Match, S3 refuses the second.", Stage.CENTS, first_write
-    ),
+    Check("first-write", "S3 refuses the second of two writes with If-None-Match.", Stage.CENTS, first_write),
     Check("missing-objects", "S3 answers NoSuchKey or 404 for a missing key.", Stage.CENTS, missing_objects),
     Check("long-keys", "S3 lists and deletes keys of nearly 1,024 bytes.", Stage.CENTS, long_keys),
     Check(

@@ -1,4 +1,4 @@
-"""A check of one assumption about AWS, and the account in which it is made."""
+"""A check of one assumption about AWS, and the account in which it runs."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ ONCE = Config(retries={"total_max_attempts": 2, "mode": "standard"})
 
 
 class Stage(StrEnum):
-    """What the checks up to this stage may cost."""
+    """A limit of the cost of checks."""
 
     FREE = "free"
     CENTS = "cents"
@@ -33,7 +33,7 @@ class Stage(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a check has found."""
+    """The result of a check."""
 
     HOLDS = "holds"
     DIFFERS = "differs"

@@ -1,4 +1,4 @@
-"""The report of the checks, and the answers of AWS in the form in which others record theirs: ids are numbered."""
+"""The report of the checks, and the answers of AWS in the usual form of recordings: IDs are numbered."""
 
 import json
 import re
