@@ -66,7 +66,7 @@ def _spelled(shape: Any, value: str, path: str) -> Iterator[str]:
 
 @functools.cache
 def _compiled(pattern: str) -> re.Pattern[str] | None:
-    r"""Return None for a pattern that only Java understands (`\p{ASCII}`). Such a pattern is not checked."""
+    r"""Compile a pattern. Return None for one that only Java supports (`\p{ASCII}`), which is not checked."""
     try:
         return re.compile(pattern, re.ASCII)
     except re.error:

@@ -50,7 +50,7 @@ def _forget_forever() -> None:
             try:
                 forget(time.time())
             except Exception:  # one failing step must not stop the others
-                log.exception("nothing was forgotten by %s", forget.__name__)
+                log.exception("%s failed", forget.__name__)
         warned = _warn(warned)
 
 

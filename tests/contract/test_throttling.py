@@ -201,7 +201,7 @@ def test_an_action_that_there_is_not_cannot_be_refused(cloud: Cloud, action: str
     assert said in refused.stderr
 
 
-def test_a_call_that_is_told_to_come_again_is_counted_apart(cloud: Cloud) -> None:
+def test_a_call_with_a_retryable_error_is_counted_separately(cloud: Cloud) -> None:
     sns = cloud.client("sns")
     cloud.admin("POST", "/faults/throttle", {"action": "sns:ListSubscriptions", "times": 1})
     assert refusal(sns.list_subscriptions) == ("Throttling", 400)
@@ -211,7 +211,7 @@ def test_a_call_that_is_told_to_come_again_is_counted_apart(cloud: Cloud) -> Non
         for of_caller in cloud.admin("GET", "/calls").values()
         if "sns:ListSubscriptions" in of_caller
     ]
-    assert [each["sns:ListSubscriptions told to come again"] for each in counts] == [1]
+    assert [each["sns:ListSubscriptions (retryable error)"] for each in counts] == [1]
 
 
 # ------------------------------------------------------------------------------------------ regions

@@ -17,7 +17,7 @@ from localcloud.patches import MINISTACK
 FATAL = ("ExecutionAborted", "ExecutionFailed", "ExecutionTimedOut")
 ENDINGS = ("Aborted", "Failed", "TimedOut")
 DATA = ("input", "output", "parameters", "inputDetails", "outputDetails")
-"""Fields without execution data are logged; these are left out unless IncludeExecutionData is set."""
+"""Fields with execution data, which are logged only with IncludeExecutionData."""
 
 
 def install() -> None:
