@@ -54,11 +54,15 @@ def _commands() -> Iterator[str]:
     """Yield each command with its help, its options and its examples."""
     yield "## Commands\n"
     for words, command in commands():
-        options = [each for each in command.params if not each.hidden and each.param_type_name == "option"]
-        names = ", ".join(max(each.opts, key=len) for each in options if each.name != "help")
+        options = [
+            f"`{max(each.opts, key=len)}` ({each.help.rstrip('.')})"
+            for each in command.params
+            if not each.hidden and each.param_type_name == "option" and each.name != "help"
+        ]
         given = [each for each in command.params if each.param_type_name == "argument"]
         usage = " ".join([*words, *(each.metavar or each.name.upper() for each in given)])
-        yield f"- `{usage}`: {' '.join(command.help.split())}{f' Options: {names}.' if names else ''}"
+        listed = f" Options: {', '.join(options)}." if options else ""
+        yield f"- `{usage}`: {' '.join(command.help.split())}{listed}"
         examples = (command.epilog or "").partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
         yield from (f"  - `{line.strip()}`" for line in examples)
 
