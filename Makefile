@@ -21,7 +21,7 @@ install = $(UV) pip install --quiet --require-hashes --python $(1) $(2) || \
 SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init__.py
 
 .PHONY: help setup demo preflight deploy destroy test simulate permissions frameworks interoperability conformance docs
-.PHONY: check format texts lock bench clean jupyter
+.PHONY: aws-check check dist format texts lock bench clean jupyter
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
@@ -70,6 +70,9 @@ aws-check: .venv/.ready ## observe in your AWS account what docs/unverified.md a
 
 docs: .venv/.ready ## build the documentation as a site in build/site; SERVE=1 serves it on 127.0.0.1:8000
 	@NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs $(if $(SERVE),serve --dev-addr 127.0.0.1:8000,build --strict) && echo build/site/index.html
+
+dist: .venv/.ready ## build the wheel and the source archive, check them, and use the wheel in an empty environment; ARGS=--no-try leaves that out
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV) -m scripts.dist $(ARGS)
 
 check: .venv/.ready ## check format, lint, types and layers, and run unit tests (a minute)
 	@scripts/check

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from trainyard.client import Run as Run
     from trainyard.client import Yard as Yard
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 def __getattr__(name: str) -> Any:

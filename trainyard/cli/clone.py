@@ -1,11 +1,18 @@
-"""The clone of Trainyard on this computer. Only a clone can deploy a yard and run the local cloud."""
+"""A clone of Trainyard on this computer: it deploys yards and runs the local cloud.
+
+A wheel of Trainyard carries these sources. If the user has no clone, they are unpacked into a folder of the user.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
+import shutil
 import socket
 import subprocess
 from collections.abc import Sequence
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +23,10 @@ import trainyard
 if TYPE_CHECKING:
     from trainyard.cli.options import Options
 
+SOURCES = "sources"
+"""The folder of the package with what a clone has beside it. Only a wheel has this folder."""
+UNPACKED = ".unpacked"
+"""The file in a folder of unpacked sources that names their build."""
 MARKS = ("cdk.json", "scripts/deploy", "localcloud")
 PYTHON = ".venv/bin/python"
 ENVIRONMENT = ".venv/.ready"
@@ -23,18 +34,47 @@ ENVIRONMENT = ".venv/.ready"
 
 
 def find() -> Path:
-    """Return the clone around the current folder, else the clone of this package. Raises NotHere."""
+    """Return the clone that contains the current folder, else the one that this package belongs to, else the sources
+    that came with the package. Raise NotHere if there are none."""
     from trainyard.client.errors import NotHere
 
-    here = Path.cwd()
-    for folder in (here, *here.parents, Path(trainyard.__file__).resolve().parents[1]):
+    here, package = Path.cwd(), Path(trainyard.__file__).resolve().parent
+    for folder in (here, *here.parents, package.parent):
         if all((folder / mark).exists() for mark in MARKS):
             return folder
+    if (package / SOURCES).is_dir():
+        return _unpacked(package)
     raise NotHere(
-        "no clone of Trainyard was found here",
-        "the package contains neither the deployment of a yard nor the local cloud; the repository does",
-        "clone the repository, cd into it, and repeat the command",
+        "there is no clone of Trainyard here",
+        "the sources that deploy a yard and run the local cloud are missing in this installation",
+        "pip install --force-reinstall trainyard",
     )
+
+
+def _unpacked(package: Path) -> Path:
+    """Return `$XDG_DATA_HOME/trainyard/<version>` with the package's sources. A new build of the version replaces the
+    sources there, and keeps the environments that were made from the old ones."""
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "trainyard"
+    folder = data / trainyard.__version__
+    folder.mkdir(parents=True, exist_ok=True)
+    build = hashlib.sha256((distribution("trainyard").read_text("RECORD") or "").encode()).hexdigest()
+    with (data / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp = folder / UNPACKED
+        if not stamp.exists() or stamp.read_text() != build:
+            sources = {each.name: each for each in (package / SOURCES).iterdir()} | {"trainyard": package}
+            for name, source in sources.items():
+                _replace(source, folder / name)
+            stamp.write_text(build)
+    return folder
+
+
+def _replace(source: Path, target: Path) -> None:
+    if source.is_file():
+        shutil.copy2(source, target)
+        return
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(SOURCES, "__pycache__"))
 
 
 def version() -> str:
@@ -53,7 +93,11 @@ def module(options: Options, *words: str) -> None:
 
     root = find()
     if not (root / PYTHON).exists():
-        raise NotHere(f"{root} is not set up", "its Python environment is missing", f"make -C {root} setup")
+        if not (root / UNPACKED).exists():
+            raise NotHere(
+                f"{root} is not set up", "it has no Python environment yet", f"make -C {root} setup"
+            )
+        make(options, "setup")
     run([str(root / PYTHON), "-m", *words], options, PYTHONPATH=str(root))
 
 

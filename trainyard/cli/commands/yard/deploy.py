@@ -14,7 +14,7 @@ from trainyard.command_line import chosen_options
 def deploy(options: Options, context: Settings = None, reset: Reset = None, verbose: Verbose = False) -> None:
     """Deploy the yard into the account.
 
-    Needs a clone of Trainyard. Checks identity, region and account first, and prints a line for each step. A yard keeps
+    Checks identity, region and account first, and prints a line for each step. A yard keeps
     its settings until -c or --reset changes them. It adopts the bucket and the ledger of a destroyed yard of the same
     name. The output of the CDK is in build/cdk.log.
     """
