@@ -35,7 +35,7 @@ ENVIRONMENT = ".venv/.ready"
 
 def find() -> Path:
     """Return the clone that contains the current folder, else the one that this package belongs to, else the sources
-    that came with the package. Raise NotHere if there are none."""
+    that came with the package. Raise NotHere if the package has no sources."""
     from trainyard.client.errors import NotHere
 
     here, package = Path.cwd(), Path(trainyard.__file__).resolve().parent
@@ -45,7 +45,7 @@ def find() -> Path:
     if (package / SOURCES).is_dir():
         return _unpacked(package)
     raise NotHere(
-        "there is no clone of Trainyard here",
+        "a clone of Trainyard was not found",
         "the sources that deploy a yard and run the local cloud are missing in this installation",
         "pip install --force-reinstall trainyard",
     )

@@ -1,4 +1,4 @@
-"""Where the command finds the sources that deploy a yard and run the local cloud."""
+"""The clone, or the unpacked sources, that deploys a yard and runs the local cloud."""
 
 import tomllib
 from pathlib import Path
