@@ -40,7 +40,7 @@ def test_a_launched_host_is_held_beyond_its_lease_and_released(runs: Runs) -> No
     assert held(runs, host) == longest > ahead(2.5)
 
     assert "a hold lasts at most 24 h" in shell(runs, host, "trainyard hold 25h 2>&1 || true")
-    assert "this host is not held any more" in shell(runs, host, "trainyard release")
+    assert "this host is not held any more" in shell(runs, host, "trainyard unhold")
     assert held(runs, host) <= datetime.now(UTC)
     ec2(runs).terminate_instances(InstanceIds=[host])
     until_it_is(runs, host, "terminated")
@@ -66,7 +66,7 @@ def test_a_host_of_a_run_that_is_over_does_not_power_itself_off_while_it_is_held
         ).strip(),
     )
     assert f"powers itself off at {until.isoformat()}" in output
-    shell(runs, host, "trainyard release")
+    shell(runs, host, "trainyard unhold")
     assert held(runs, host) <= datetime.now(UTC)
     ec2(runs).terminate_instances(InstanceIds=[host])
     until_it_is(runs, host, "terminated")

@@ -159,7 +159,7 @@ PLAN = Plan(epochs=1, global_batch_size=8, seed=1, checkpoint_every=0, checkpoin
     ("optimizer", "workers", "replicas", "said"),
     [
         (tf.keras.optimizers.Adagrad(), 2, 1, "use tf_keras.optimizers.Adagrad"),
-        (tf_keras.optimizers.Adagrad(), 9, 1, "leaves nothing for some of the 9 workers"),
+        (tf_keras.optimizers.Adagrad(), 9, 1, "is smaller than the number of workers, 9"),
         (tf_keras.optimizers.Adagrad(), 2, 4, "each worker has 4 GPUs"),
     ],
 )

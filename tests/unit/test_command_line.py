@@ -33,7 +33,7 @@ NOT_TYPED = {
     "trainyard dev ssh": "the reason that Session Manager records",
     "trainyard shell": "the reason that Session Manager records",
     "trainyard forward": "the reason that Session Manager records",
-    "403: this page is its user's only. Open the address that `trainyard ui` printed, with its token.\n": (
+    "403: this page needs a token. Open the address that `trainyard ui` printed.\n": (
         "names the command that runs already"
     ),
 }

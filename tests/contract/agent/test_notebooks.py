@@ -143,4 +143,4 @@ def test_an_image_without_jupyter_says_what_to_do(yard: Yard) -> None:
     yard.order("start", 1)
     failed = yard.hear("failed")
     assert "this image lacks" in failed["reason"]
-    assert "bake it anew" in failed["reason"]
+    assert "bake an image with JupyterLab" in failed["reason"]
