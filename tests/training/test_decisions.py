@@ -95,10 +95,10 @@ def test_a_checkpoint_of_this_plan_says_where_to_go_on() -> None:
 @pytest.mark.parametrize(
     ("change", "now", "says"),
     [
-        ({"seed": 2}, 10, "made with seed 2, now it is 1"),
-        ({"global_batch_size": 32}, 10, "made with global_batch_size 32, now it is 64"),
-        ({}, 11, "made with steps_per_epoch 10, now it is 11"),
-        ({"batch": 6}, 10, "made with batch 6, now it is 5"),
+        ({"seed": 2}, 10, "has seed 2, but the program has 1"),
+        ({"global_batch_size": 32}, 10, "has global_batch_size 32, but the program has 64"),
+        ({}, 11, "has steps_per_epoch 10, but the program has 11"),
+        ({"batch": 6}, 10, "has batch 6, but the program has 5"),
     ],
 )
 def test_a_checkpoint_of_something_else_is_refused(change: dict[str, int], now: int, says: str) -> None:
