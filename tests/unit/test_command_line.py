@@ -22,11 +22,11 @@ PACKAGES = (
     "training/host",
 )
 COMMAND = re.compile(
-    r"\btrainyard (init|check|submit|plan|ls|cost|show|why|logs|get|stop|resume|rerun|diff|tb|hosts|hold|unhold|release"
+    r"\btrainyard (init|check|submit|plan|ls|cost|show|why|logs|get|stop|resume|rerun|diff|tb|hosts|hold|unhold"
     r"|shell|forward|sessions|ui|doctor|demo|dev|image|yard|local)\b"
 )
 
-ON_A_HOST = re.compile(r"\btrainyard (hold 2h|release)\b")
+ON_A_HOST = re.compile(r"\btrainyard (hold 2h|unhold)\b")
 """Commands on a host, which belongs to one yard."""
 NOT_TYPED = {
     "# --- trainyard: dev hosts (trainyard dev code) ---": "the mark of a block in ~/.ssh/config",
