@@ -1,6 +1,6 @@
-"""The reference of the command in docs/cli.md, made from the commands.
+"""The reference of the commands in docs/cli.md, generated from the commands.
 
-`python -m tests.unit.cli.reference` (part of `make format`) writes it anew.
+`python -m tests.unit.cli.reference` (part of `make format`) writes it.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ BEGIN, END = "<!-- commands: begin -->", "<!-- commands: end -->"
 
 
 def text() -> str:
-    """All commands, in their order."""
+    """Return the reference of all commands."""
     return "\n".join(_group(typer.main.get_command(app), ("trainyard",)))
 
 
 def page(current: str) -> str:
-    """The page with the reference that the commands are."""
+    """Return the page with the current reference."""
     before, _, rest = current.partition(BEGIN)
     return f"{before}{BEGIN}\n{text()}\n{END}{rest.partition(END)[2]}"
 

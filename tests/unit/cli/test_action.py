@@ -1,4 +1,4 @@
-"""The GitHub Action: what a workflow is told of a run, and what of a workflow reaches a shell."""
+"""The GitHub Action: what it reports of a run, and which inputs reach a shell."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def test_the_page_says_all_of_it() -> None:
 
 
 def test_what_it_installs_is_what_the_package_needs() -> None:
-    """And the modules that the step imports come from nowhere else."""
+    """The modules that the step imports come from the action, too."""
     listed = re.findall(r"^([\w-]+)==", (ROOT / "requirements/client.txt").read_text(), re.MULTILINE)
     needed = re.search(
         r"^dependencies = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL
@@ -115,7 +115,7 @@ def test_an_input_that_cannot_be_meant_is_said(given: dict[str, str], words: str
 
 # --- what a workflow is told
 class Begins(Cloud):
-    """A cloud in which a job that is put begins a run of this story."""
+    """A cloud in which an uploaded job starts a run of this story."""
 
     def __init__(self, story: Story) -> None:
         super().__init__([])
@@ -157,7 +157,7 @@ def asked(job: Path, **more: Any) -> Inputs:
 
 
 def outputs(hub: GitHub) -> dict[str, str]:
-    """As the runner reads the file."""
+    """Parse the file as the runner does."""
     lines = iter(hub.outputs.read_text().splitlines())
     return {name: "\n".join(until(lines, end)) for name, end in (line.split("<<") for line in lines)}
 
@@ -217,7 +217,7 @@ def test_what_hosts_say_gives_the_runner_no_orders(hub: GitHub, capsys: pytest.C
 
 @pytest.mark.parametrize(("on_cancel", "state", "told"), [("stop", "stopping", 1), ("leave", "left", 0)])
 def test_a_workflow_that_is_cancelled(on_cancel: str, state: str, told: int, hub: GitHub, job: Path) -> None:
-    """While the job is on its way: its run is known all the same."""
+    """The workflow is cancelled during the upload, and the run is recorded."""
     cloud = Begins(story("RUNNING", ""))
     cancellation = cloud.cancels = Cancellation()
     code = github.train(cloud.yard(), asked(job, on_cancel=OnCancel(on_cancel)), hub, cancellation)
@@ -227,7 +227,7 @@ def test_a_workflow_that_is_cancelled(on_cancel: str, state: str, told: int, hub
 
 
 def test_one_that_is_cancelled_before_begins_nothing(hub: GitHub, job: Path) -> None:
-    """The first signal counts; GitHub's second finds the step at its end."""
+    """Only the first signal counts. GitHub's second one arrives while the step ends."""
     cancellation = Cancellation()
     with pytest.raises(github.Cancelled):
         cancellation._receive(2, None)
@@ -235,7 +235,7 @@ def test_one_that_is_cancelled_before_begins_nothing(hub: GitHub, job: Path) -> 
 
 
 def test_a_signal_is_heard_while_aws_is_asked() -> None:
-    """botocore would call an Exception trouble with the network, and ask once more."""
+    """botocore retries after an Exception, as after a network error."""
     never = botocore.config.Config(read_timeout=5, retries={"total_max_attempts": 1})
     cancellation = Cancellation()
     with socket.create_server(("127.0.0.1", 0)) as silent, as_a_step(cancellation):
@@ -273,7 +273,7 @@ def as_a_step(cancellation: Cancellation) -> Iterator[None]:
 
 
 def test_a_mistake_in_an_input_is_an_annotation(tmp_path: Path) -> None:
-    """As the step itself, which is python -m trainyard.cli.github."""
+    """Run as the step itself, python -m trainyard.cli.github."""
     done = subprocess.run(
         [sys.executable, "-m", "trainyard.cli.github"],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""How a page is opened: its token stands in no command line."""
+"""Opening a page keeps its token out of every command line."""
 
 import re
 import threading

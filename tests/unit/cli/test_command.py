@@ -1,4 +1,4 @@
-"""The command as a person meets it: help, errors as lines and exit codes, settings, pipes."""
+"""The command for its users: help, errors as lines and exit codes, settings, pipes."""
 
 import json
 import os
@@ -32,7 +32,7 @@ COMMANDS = commands()
 
 
 def test_a_command_is_the_file_of_its_name() -> None:
-    """A file that is in no table of trainyard/cli/app.py is no command."""
+    """Every file of a command is listed in trainyard/cli/app.py."""
     folder = ROOT / "trainyard/cli/commands"
     files = {each.relative_to(folder) for each in folder.rglob("*.py") if each.name != "__init__.py"}
     assert {Path(*words).with_suffix(".py") for words in COMMANDS} == {

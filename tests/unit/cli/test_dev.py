@@ -1,4 +1,4 @@
-"""Dev hosts on the command line: what is wrong with what was typed is said before anybody is asked."""
+"""Dev hosts on the command line: wrong arguments fail before any request."""
 
 import pytest
 from typer.testing import CliRunner

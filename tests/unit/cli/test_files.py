@@ -77,7 +77,7 @@ def parameters(group: typer.Typer = app) -> Iterator[inspect.Parameter]:
 
 
 def test_no_command_lets_typer_look_at_files() -> None:
-    """It says of an unreadable file how the command is used, in four lines, and does not say why."""
+    """The four lines of usage would hide why the file is unreadable."""
     of_files = [each for each in parameters() if "Path" in str(each.annotation)]
     assert of_files
     assert [each.name for each in of_files if each.annotation.__metadata__[0].readable] == []

@@ -1,4 +1,4 @@
-"""A run that `submit` follows: what it says at its end, and what it advises."""
+"""The end of a run that `submit` follows: report and advice."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ SUMMARY = {
 
 
 class Followed:
-    """A run that has ended, as a client would have it."""
+    """A run that has ended, as the client returns it."""
 
     id = "digits-1"
     summary: dict[str, Any] = SUMMARY

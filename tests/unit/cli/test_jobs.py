@@ -1,4 +1,4 @@
-"""What is said of a job before it is a run."""
+"""Output of `check` and `submit` before the run starts."""
 
 import json
 import shlex

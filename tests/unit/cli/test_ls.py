@@ -1,4 +1,4 @@
-"""Runs, hosts and money as they are shown."""
+"""Tables of runs and hosts, and costs."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -168,7 +168,7 @@ def test_what_is_left_of_a_budget_is_said(
 
 
 def test_the_months_amount_has_the_time_at_which_it_was_counted() -> None:
-    """Patrol counts once a minute: right after a short run it has counted less than the run is billed."""
+    """Patrol counts once a minute, so its count lags behind the bill of a short run."""
     assert month_in_words(Budget(2.0, None, counted_at=NOON)).endswith("(counted at 12:00:00 UTC)")
     assert "counted at" not in month_in_words(Budget(0.0, None))
 

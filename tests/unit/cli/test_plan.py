@@ -1,4 +1,4 @@
-"""What a plan says of pools that are left out."""
+"""Output of `plan` for excluded pools."""
 
 from tests.unit.client.facts import NOON
 from trainyard.cli.commands.plan import excluded_lines

@@ -1,4 +1,4 @@
-"""docs/cli.md is what the commands are."""
+"""docs/cli.md describes the commands."""
 
 import re
 
@@ -7,7 +7,7 @@ from trainyard.exit_codes import ExitCode
 
 
 def test_the_page_is_current() -> None:
-    """`make format` writes it anew."""
+    """`make format` updates the page."""
     assert PAGE.read_text() == page(PAGE.read_text())
 
 

@@ -1,4 +1,4 @@
-"""What a followed run says, from what was seen of it."""
+"""Lines and panels of a followed run."""
 
 import io
 import json

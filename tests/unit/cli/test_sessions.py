@@ -1,4 +1,4 @@
-"""Ports as they are typed."""
+"""Ports on the command line."""
 
 import pytest
 import typer

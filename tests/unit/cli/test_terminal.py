@@ -1,4 +1,4 @@
-"""What a terminal or a pipe gets to read."""
+"""Output in terminals and pipes."""
 
 import io
 import subprocess

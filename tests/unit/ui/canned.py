@@ -25,7 +25,7 @@ from trainyard.client import Yard
 from trainyard.values import serialization
 
 VERSION = "v1"
-"""Of every object that is put."""
+"""The version ID of every stored object."""
 EXECUTION = MACHINE.replace(":stateMachine:", ":execution:")
 TRAINING, WAITING, FAILED = "digits-1a2b3c4d", "wide-2b3c4d5e", "broken-3c4d5e6f"
 INTERRUPTED, REFUSED = "resnet-4d5e6f70", "typo-5e6f7081"
@@ -72,7 +72,7 @@ class Story:
 
 
 class Cloud:
-    """What is asked is in `calls`, by the name of the method. `denies` may be an error that every call raises."""
+    """An AWS client. `calls` records the names of the called methods. `denies` is an error that every call raises."""
 
     def __init__(self, stories: Iterable[Story], instances: Iterable[dict[str, Any]] = ()) -> None:
         self.stories = {story.id: story for story in stories}
@@ -85,14 +85,14 @@ class Cloud:
         self.images: list[dict[str, Any]] = []
 
     def yard(self) -> Yard:
-        """As a thread finds it."""
+        """Return the yard with a new session, as each thread of the page does."""
         yard = yard_of(CannedSession(self))  # type: ignore[arg-type]
         bake = MACHINE.replace("-train", "-bake")
         yard.workflows.update({"bake": bake})  # type: ignore[attr-defined]
         return yard
 
     def has_put(self, key: str) -> None:
-        """What AWS does when an object is there: in these stories nothing."""
+        """Ignore a new object: in these stories, nothing reacts to it."""
 
     def asked(self, method: str) -> None:
         self.calls[method] += 1
@@ -121,12 +121,12 @@ class Cloud:
 
 
 class Gone(ClientError):  # type: ignore[misc]  # noqa: N818 - not ours to name
-    """Also the class by which a client's `exceptions` knows it."""
+    """The error of a client, which is also the class in the client's `exceptions`."""
 
 
 @dataclass
 class CannedSession:
-    """In the place of trainyard.client.Session."""
+    """A replacement for trainyard.client.Session."""
 
     cloud: Cloud
     region: str = "us-east-1"
@@ -251,7 +251,7 @@ class Metrics(Client):
 
 
 def _metric(query: dict[str, Any], begin: datetime, end: datetime) -> dict[str, Any]:
-    """GPUs and processors that are busy for a while, and again; none of a host whose name ends in b."""
+    """Return the use of GPUs and processors, which alternates; none for a host whose name ends in b."""
     wanted = query["MetricStat"]
     host, period = wanted["Metric"]["Dimensions"][0]["Value"], timedelta(seconds=wanted["Period"])
     count = 0 if host.endswith("b") else (end - begin) // period
@@ -339,7 +339,7 @@ def wanted_month(condition: Any) -> str:
 
 # --- the stories
 def cloud(runs: int = 0, points: int = 400, now: datetime | None = None) -> Cloud:
-    """The five stories, two bakes and so many other runs, with a curve of so many points."""
+    """Return the five stories, two bakes, and other runs in the given number, each with a curve."""
     now = now or datetime.now(UTC)
     stories = [training(now, points), waiting(now), failed(now), interrupted(now), refused(now)]
     bakes = [bake(now, "succeeded"), bake(now, "failed")]
@@ -797,7 +797,7 @@ def refused(now: datetime) -> Story:
 
 
 def other(now: datetime, number: int) -> Story:
-    """One of the many."""
+    """Return one of the other runs."""
     begun = now - timedelta(minutes=37 * (number + 3))
     ended = stamp(begun + timedelta(minutes=30))
     outcome = "failed" if number % 9 == 4 else "succeeded"

@@ -1,4 +1,4 @@
-"""The page of a canned yard, as a browser on this computer asks it."""
+"""Clients for the page of a canned yard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HERE = f"http://127.0.0.1:{PORT}"
 
 
 def stranger(cloud: Cloud) -> TestClient:
-    """Somebody without the token. Whatever is streamed ends after its first look."""
+    """Return a client without the token. Event streams end after their first pass."""
     closing = asyncio.Event()
     closing.set()
     served = app(cloud.yard, Templates("Trainyard", "123456789012"), TOKEN, PORT, closing, (ONCE,))
@@ -25,12 +25,12 @@ def stranger(cloud: Cloud) -> TestClient:
 
 
 def owner(cloud: Cloud) -> TestClient:
-    """The user who opened the address that was printed: the page's script sends this header."""
+    """Return a client with the token in the header, as the page's script sends it."""
     client = stranger(cloud)
     client.headers[TOKEN_HEADER] = TOKEN
     return client
 
 
 def post(client: TestClient, path: str, **form: str) -> Any:
-    """As a form of the page sends it."""
+    """Post as a form of the page does."""
     return client.post(path, data=form, headers={"origin": HERE})

@@ -1,4 +1,4 @@
-"""How much AWS is asked, however many look."""
+"""The number of requests to AWS does not depend on the number of viewers."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from trainyard.ui.pages.runs import Runs
 
 
 def looks(cloud: canned.Cloud, page: Callable[[], Page], tabs: int) -> dict[str, int]:
-    """What AWS is asked when so many tabs look at the page at once, and again at once."""
+    """Return the requests to AWS when several tabs load the page at the same time, twice."""
 
     async def together() -> None:
         cache = Cache(cloud.yard)

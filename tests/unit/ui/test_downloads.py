@@ -1,4 +1,4 @@
-"""Archives of what a run has left: no name of a program's leads out of the folder, wherever it is unpacked."""
+"""Archives of results: no file name leads out of the folder in which an archive is unpacked."""
 
 import subprocess
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_a_mark_of_a_folder_is_no_file() -> None:
 
 
 def test_an_archive_of_hostile_names_unpacks_below_its_folder(tmp_path: Path) -> None:
-    """By a tar that is told to believe every name."""
+    """Unpack with a tar that accepts every name."""
     cloud, deep = canned.cloud(), tmp_path / "deep" / "folder"
     hostile = [name for name in HOSTILE if name.startswith("model/")]
     cloud.stories[canned.TRAINING].files.clear()

@@ -1,4 +1,4 @@
-"""The pages in Chromium: what a user sees is whole on screens of every width, and not older than it seems."""
+"""The pages in Chromium: complete at every width, and never stale without a note."""
 
 import asyncio
 import socket
@@ -114,7 +114,7 @@ def test_a_page_is_loaded_again_after_the_computer_has_slept(page: Browser) -> N
 
 
 def test_after_a_lost_connection_each_state_is_the_servers_again(driver: Chrome) -> None:
-    """What happens to a run while the page cannot hear of it is shown as soon as it can."""
+    """After a lost connection, the page shows what has happened meanwhile."""
     shown = cloud(3, 40)
     training = shown.stories[TRAINING]
     listening = listen(0)

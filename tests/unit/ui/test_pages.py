@@ -1,4 +1,4 @@
-"""What the pages show of a yard."""
+"""The content of the pages."""
 
 import html
 import io
@@ -29,7 +29,7 @@ def cloud() -> canned.Cloud:
 
 
 def said(text: str) -> str:
-    """Without tags."""
+    """Return the text without tags."""
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
 
 
@@ -144,7 +144,7 @@ def test_a_run_that_was_refused_can_neither_be_resumed_nor_run_again(cloud: cann
 def test_a_run_that_failed_with_a_checkpoint_offers_to_go_on(
     saved: dict[str, object], cloud: canned.Cloud
 ) -> None:
-    """Also one whose program tells no steps."""
+    """The program may report no steps."""
     cloud.stories[FAILED].rows[2].update(saved)
     assert "Resume…" in owner(cloud).get(f"/runs/{FAILED}").text
 

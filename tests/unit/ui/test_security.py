@@ -1,4 +1,4 @@
-"""Who is shown the page, and who may do something by it."""
+"""Access to the page and to its actions."""
 
 import pytest
 from starlette.testclient import TestClient
@@ -78,7 +78,7 @@ def test_no_answer_leads_elsewhere(cloud: canned.Cloud, path: str) -> None:
 
 
 def test_no_answer_sets_a_cookie(cloud: canned.Cloud) -> None:
-    """A browser sends cookies to every port of 127.0.0.1, so to the servers of all users of this computer."""
+    """A browser sends cookies to every port of 127.0.0.1, and so to the servers of all users of this computer."""
     client = owner(cloud)
     answers = [client.get(path) for path in PATHS]
     answers.append(client.post("/enter", headers={"origin": HERE}))

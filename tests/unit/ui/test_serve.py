@@ -1,4 +1,4 @@
-"""Where the page is served."""
+"""Ports of the page's server."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""A run as a line in time."""
+"""The timeline of a run."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What of the page is others': unchanged, as npm has it, each with its licence."""
+"""Third-party files of the page: unchanged from npm, each with its license."""
 
 import hashlib
 from pathlib import Path
