@@ -1,8 +1,8 @@
-"""A yard in an app of your own: in your VPC, under your permissions boundary, with your log retention.
+"""A yard in your own CDK app: in your VPC, with your permissions boundary and your log retention.
 
     cdk deploy --all --app 'python3 -m examples.embedded.app'
 
-In an app of another repository the same lines do, with this repository's folder on PYTHONPATH.
+The same lines work in an app of another repository, with this repository's folder on PYTHONPATH.
 """
 
 from dataclasses import replace
@@ -17,7 +17,8 @@ from stacks.yard import Yard
 
 
 class Platform(cdk.Stack):
-    """What a team has already: a network without a way to the internet, and a bound for whatever roles are made."""
+    """The resources that a team already has: a network without internet access, and a permissions boundary for
+    roles."""
 
     def __init__(self, scope: Construct, name: str) -> None:
         super().__init__(scope, name)
@@ -63,7 +64,7 @@ platform = Platform(app, "Platform")
 Yard(
     app,
     replace(
-        YardSettings.of(app),  # what your context says, as with `-c bake_on_deploy=false`
+        YardSettings.of(app),  # the settings of your context, such as `-c bake_on_deploy=false`
         prefix="Research",
         vpc=platform.vpc.vpc_id,
         subnets=tuple(subnet.subnet_id for subnet in platform.vpc.isolated_subnets),

@@ -1,4 +1,4 @@
-"""All GPUs of one host: a tf.Module, a loss of its own, the elastic loop."""
+"""All GPUs of one host: a tf.Module with its own loss, in the elastic loop."""
 
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Several hosts in step: tf_keras `fit` that goes on where it was interrupted. Keras 3 cannot do this."""
+"""Several hosts in step: tf_keras `fit` that continues after an interruption. Keras 3 cannot do this."""
 
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Asynchronous: workers that wait for nobody, parameters on servers of their own. A step is one batch of one worker."""
+"""Asynchronous: workers do not wait for each other, and parameters lie on servers. A step is one worker's batch."""
 
 import numpy as np
 import tensorflow as tf

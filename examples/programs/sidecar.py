@@ -1,4 +1,4 @@
-"""TensorFlow's own way to evaluate beside the training: SidecarEvaluator. It knows nothing of Trainyard.
+"""TensorFlow's own evaluation during the training: SidecarEvaluator. The program does not use Trainyard's code.
 
 Its job: cluster: {strategy: multi_worker, workers: 2, evaluator: true} and
   args: {checkpoints: "${checkpoints}", events: "${tensorboard}", model: "${model}"}

@@ -1,4 +1,4 @@
-"""One device: Keras 3 `fit` that goes on where it was interrupted."""
+"""One device: Keras 3 `fit` that continues after an interruption."""
 
 import keras
 import numpy as np

@@ -1,6 +1,6 @@
-"""Depth (a): knows nothing of Trainyard. It reads TF_CONFIG, as every TensorFlow tutorial does, and its own arguments.
+"""Depth (a): a program without Trainyard's code. It reads TF_CONFIG, as in TensorFlow's tutorials, and its arguments.
 
-Its job gives it the folders: args: {data: "${data.digits}", checkpoints: "${checkpoints}", model: "${model}"}.
+Its job passes the folders: args: {data: "${data.digits}", checkpoints: "${checkpoints}", model: "${model}"}.
 """
 
 import argparse

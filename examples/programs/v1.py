@@ -1,6 +1,6 @@
-"""TensorFlow 1's way: a ClusterSpec from flags, a server, a monitored session. It knows nothing of Trainyard.
+"""TensorFlow 1: a ClusterSpec from flags, a server, a monitored session. The program does not use Trainyard's code.
 
-Its job fills in the flags:
+Its job passes the flags:
   args: {job_name: "${job_name}", task_index: "${task_index}", ps_hosts: "${ps_hosts}",
          worker_hosts: "${worker_hosts}", data: "${data.digits}", checkpoints: "${checkpoints}"}
 """
@@ -35,10 +35,10 @@ with tf.device(
     step = tf.train.get_or_create_global_step()
     train = tf.train.AdagradOptimizer(0.5).minimize(loss, global_step=step)
 with tf.device(f"/job:worker/task:{flags.task_index}"):
-    # The session's own saver would write on the parameter servers' disks: this one writes on the chief's.
+    # The session's own saver would write to the parameter servers' disks; this one writes to the chief's.
     scaffold = tf.train.Scaffold(saver=tf.train.Saver())
 
-# A worker looks at the parameter servers and at itself alone: it must not wait for one that has finished already.
+# A worker only uses the parameter servers and itself, so that it never waits for a worker that has finished.
 seen = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{flags.task_index}"])
 order = np.random.default_rng(flags.task_index)
 with tf.train.MonitoredTrainingSession(

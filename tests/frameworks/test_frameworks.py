@@ -37,19 +37,19 @@ def test_it_trains_on_two_hosts_and_shows_how_far_it_is(yard: Yard, name: str) -
 def test_interrupted_on_one_host_it_goes_on_from_the_step_at_which_all_have_left(
     cloud: Cloud, yard: Yard, name: str
 ) -> None:
-    """It has more steps than it will ever make: however busy this machine is, it still trains when it is told."""
+    """The program has more steps than it can finish, so it still trains on a busy machine when it is stopped."""
     run = submitted(yard, name, **{"args.steps": 1_000_000})
     until(run, lambda: run.json("checkpoints/latest.json"))
     hosts = run.json("attempts/1/cluster.json")["hosts"]
     worker = next(host["instance"] for host in hosts if host["role"] == "worker")
     cloud.fault("interrupt", worker, "--seconds", "60")
-    until(run, lambda: "goes on from step" in run.log("worker-1", 2))
+    until(run, lambda: "continues from step" in run.log("worker-1", 2))
     run.stop()
     run.wait(SECONDS, every=0.5)
     said = run.log("worker-1", 1)
     left = re.search(r"leaves at step (\d+)", said)
     assert left, said
-    assert f"goes on from step {left[1]}\n" in run.log("worker-1", 2)
+    assert f"continues from step {left[1]}\n" in run.log("worker-1", 2)
     assert len(run.summary["attempts"]) == 2
     assert run.summary["outcome"] == "stopped"
     (resumed_at,) = run.summary["resume"][

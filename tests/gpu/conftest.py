@@ -1,4 +1,4 @@
-"""A builder that is this machine; all of it is skipped where there is no GPU."""
+"""This machine as a builder. All tests are skipped on a machine without a GPU."""
 
 import io
 import sys

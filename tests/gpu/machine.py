@@ -24,7 +24,7 @@ ON_A_GPU = pytest.mark.skipif(
 )
 
 WORK_PERCENT = 5.0
-"""Of a GPU: from there on patrol's policy as shipped takes a host for one that works."""
+"""The use of a GPU, in percent, from which patrol's default policy counts a host as busy."""
 SETTLED_SECONDS = 5.0
 
 TOGETHER = {  # with NCCL_HOSTID: two processes on one GPU, which NCCL takes for two hosts
@@ -48,7 +48,7 @@ def ran(program: str, **environment: str) -> "subprocess.CompletedProcess[str]":
 
 
 def reason_of_end(program: str, **environment: str) -> str:
-    """What the agent makes of its end."""
+    """Return the agent's decision about the program's end."""
     done = ran(program, **environment)
     print(done.stderr[-TAIL_CHARACTERS:])
     return why(End(code=done.returncode, tail=done.stderr[-TAIL_CHARACTERS:]))
@@ -91,7 +91,7 @@ def pair(program: str, folder: Path) -> Iterator[list[tuple[Popen, Path]]]:
 
 
 def meaning(process: Popen, said: Path) -> Finished | Stopped | Failed:
-    """Of its end, by the last that the agent looks at. NCCL's watchdog takes a minute to write down what it saw."""
+    """Return the reason of the end from the agent's last look. NCCL's watchdog takes a minute to write its report."""
     code = process.wait(180)
     print(f"\nexit code {code}: {said.read_text()}")
     tail = said.read_text()[-TAIL_CHARACTERS:]
@@ -99,7 +99,7 @@ def meaning(process: Popen, said: Path) -> Finished | Stopped | Failed:
 
 
 def shown(seconds: float) -> tuple[list[float], float]:
-    """What nvidia-smi says each half second: how busy the busiest GPU is, in percent, and the most memory, in MiB."""
+    """Return nvidia-smi's values every 0.5 s: the use of the busiest GPU in percent, and the most memory in MiB."""
     busy, memory = [], 0.0
     until = time.monotonic() + seconds
     while time.monotonic() < until:

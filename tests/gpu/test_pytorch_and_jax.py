@@ -1,7 +1,7 @@
-"""What only PyTorch and JAX on a GPU show: `python -m pytest tests/gpu/test_pytorch_and_jax.py`, by root, where both
-have CUDA.
+"""Tests of PyTorch and JAX that need a GPU: `python -m pytest tests/gpu/test_pytorch_and_jax.py`, as root, with CUDA
+builds of both.
 
-Elsewhere all of it is skipped, so neither `make test` nor the continuous integration runs it.
+On other machines they are skipped, so neither `make test` nor the continuous integration runs them.
 """
 
 import os
@@ -159,7 +159,7 @@ def test_memory_alone_is_no_work_and_the_smallest_steps_are() -> None:
 
 
 def test_one_second_of_ten_is_seen_by_one_look_of_ten() -> None:
-    """So a host that computes so seldom is told from an idle one only by many looks, one a minute as on AWS."""
+    """Only many looks, one a minute as on AWS, distinguish a host that computes this rarely from an idle one."""
     with running(ROUND + NOW_AND_THEN):
         busy, _ = shown(40.0)
     share = sum(each >= WORK_PERCENT for each in busy) / len(busy)
@@ -204,7 +204,7 @@ def test_a_peer_that_is_gone_ends_the_attempt_alone(program: str, tmp_path: Path
 
 
 def test_a_gang_that_waits_for_a_peer_that_hangs_looks_busy_until_nccl_gives_up(tmp_path: Path) -> None:
-    """So how busy the GPUs are tells nobody that it hangs; its program's progress does."""
+    """The use of the GPUs does not show that a program hangs, but its progress does."""
     with pair(TORCH_RANK, tmp_path) as (first, (second, _)):
         second.send_signal(signal.SIGSTOP)
         time.sleep(3)

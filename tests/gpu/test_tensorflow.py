@@ -1,7 +1,7 @@
-"""What only TensorFlow on a GPU shows: `python -m pytest tests/gpu/test_tensorflow.py`, by root, in the hosts' Python
-(requirements/locks/host.txt) with pytest. What tests/training asks of programs can be asked there, too.
+"""Tests of TensorFlow that need a GPU: `python -m pytest tests/gpu/test_tensorflow.py`, as root, in the hosts' Python
+(requirements/locks/host.txt) with pytest. The tests in tests/training can run there, too.
 
-Elsewhere all of it is skipped, so neither `make test` nor the continuous integration runs it.
+On other machines they are skipped, so neither `make test` nor the continuous integration runs them.
 """
 
 import signal

@@ -28,7 +28,7 @@ BANNER = "#trainyard-idle"
 
 
 class Page:
-    """JupyterLab, as somebody sees it."""
+    """JupyterLab's page in a browser."""
 
     def __init__(self, driver: WebDriver, lab: Lab) -> None:
         self.driver = driver
@@ -54,13 +54,13 @@ def page(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.fixture(autouse=True)
 def quiet(lab: Lab) -> None:
-    """Nobody is warned, nothing was held."""
+    """Start without a warning and without a hold."""
     say(lab, None)
     lab.held.unlink(missing_ok=True)
 
 
 def say(lab: Lab, minutes: float | None, *, at: datetime | None = None) -> None:
-    """As the agent does: so many minutes from now."""
+    """Write the file of the agent, with an end in that many minutes."""
     at = at or datetime.now(UTC)
     ends = None if minutes is None else (at + timedelta(minutes=minutes)).isoformat()
     lab.outlook.write_text(json.dumps({"at": at.isoformat(), "ends": ends, "held": None}))

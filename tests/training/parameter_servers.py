@@ -40,9 +40,9 @@ def gang(
     told: Mapping[str, str] | None = None,
     folders: Mapping[str, Path] | None = None,
 ) -> Iterator[Gang]:
-    """Chief, workers and parameter servers of one program; whoever still lives at the end is killed.
+    """Run chief, workers, and parameter servers of one program. Processes that still run at the end are killed.
 
-    `folders`: where a process is started, by its name; the others here.
+    `folders` are the working folders of processes by name. Other processes start in the present folder.
     """
     ports = iter(free_ports(1 + workers + servers))
     cluster = {
@@ -84,7 +84,7 @@ def gang_of_flags(
     missing_servers: bool = False,
     told: Mapping[str, str] | None = None,
 ) -> Iterator[Gang]:
-    """The same for a program that is told by flags who is who: worker 0 is the chief, one parameter server."""
+    """Run the processes of a program with flags for their roles: worker 0 is the chief, with one parameter server."""
     server, *members = (f"127.0.0.1:{port}" for port in free_ports(1 + workers))
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -104,7 +104,7 @@ def gang_of_flags(
 
 
 def environment(folder: Path, data: Mapping[str, Path], role: str, index: int) -> dict[str, str]:
-    """What docs/contracts/programs.md promises a program, with results under `folder`."""
+    """Return the variables that docs/contracts/programs.md guarantees, with results under `folder`."""
     return {
         "PYTHONPATH": str(Path(__file__).parents[2]),
         "TRAINYARD_CHECKPOINTS": str(folder / "checkpoints"),

@@ -1,4 +1,4 @@
-"""What the process has imported from which programs are forked (processes.py)."""
+"""The imports of the process that forks all programs (processes.py)."""
 
 import gc
 

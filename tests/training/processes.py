@@ -1,7 +1,7 @@
-"""Programs as processes of their own on this machine's loopback, as the host agent would start them.
+"""Run programs as separate processes on this machine's loopback interface, as the host agent would start them.
 
-Each is forked from one process that has imported TensorFlow, whose import takes longer than most programs here. What
-a variable would say to that import (TF_USE_LEGACY_KERAS, TF_CPP_MIN_LOG_LEVEL) they do not hear.
+Each is forked from one process that has imported TensorFlow, because that import takes longer than most programs here.
+Variables that affect the import (TF_USE_LEGACY_KERAS, TF_CPP_MIN_LOG_LEVEL) have no effect on the programs.
 """
 
 import multiprocessing
@@ -20,7 +20,7 @@ FORKS.set_forkserver_preload(["tests.training.preloaded"])
 
 @dataclass(frozen=True)
 class Process:
-    """What `subprocess.Popen` would know of it."""
+    """A forked process, with the interface of `subprocess.Popen`."""
 
     forked: ForkServerProcess
 
@@ -52,8 +52,8 @@ def start(command: Sequence[str], environment: Mapping[str, str], folder: Path, 
 
 
 def _as_a_host_of_its_own() -> dict[str, str]:
-    """Where this machine has a GPU, all of them share it: each takes the memory that it needs, and NCCL, which wants a
-    GPU for each process of a host, takes each for another host's."""
+    """Return variables that let all processes share this machine's GPU: each allocates only the memory that it needs,
+    and NCCL, which requires a GPU for each process of a host, treats each process as another host."""
     return {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "NCCL_HOSTID": str(os.getpid()), "NCCL_SOCKET_IFNAME": "lo"}
 
 

@@ -37,10 +37,10 @@ def started(
     told: Mapping[str, str] | None = None,
     args: Mapping[str, str] | None = None,
 ) -> Iterator[dict[str, Worker]]:
-    """One process of `program` for each member (role: how many), by `role-index`; without members one, `chief-0`. An
-    evaluator is told of the others and no part of their cluster.
+    """Start one process of `program` for each member (a count by role), by `role-index`; without members, only
+    `chief-0`. An evaluator gets the addresses of the cluster without being part of it.
 
-    In the values of `told` (environment) and `args` {role}, {index}, {ps} and {worker} (addresses) are filled in.
+    In the values of `told` (environment) and `args`, {role}, {index}, {ps}, and {worker} (addresses) are replaced.
     """
     addresses = iter(free_ports(sum(members.values())))
     cluster = {
@@ -88,7 +88,7 @@ def started(
 
 
 def fingerprint(folder: Path, step: int) -> str:
-    """What a checkpoint says of the values of all its variables."""
+    """Return the values of all variables in a checkpoint."""
     facts = json.loads((folder / "checkpoints" / f"{step:08d}" / "trainyard-facts.json").read_text())
     return str(facts["fingerprint"])
 

@@ -96,7 +96,7 @@ def test_one_worker_goes_on_where_two_left(tmp_path: Path, data: Path) -> None:
 
 
 def test_a_run_grows_and_shrinks_and_counts_each_step_once(tmp_path: Path, data: Path) -> None:
-    """64 examples a step by one, three and two workers, of which three do not divide them."""
+    """One, three, and two workers share 64 examples per step. Three workers cannot share them evenly."""
     begun = 0
     for size in (1, 3):
         with gang(size, tmp_path, data, args=SLOWLY) as workers:

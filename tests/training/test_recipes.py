@@ -108,9 +108,9 @@ def test_a_right_product_is_within_the_tolerance_and_one_wrong_number_is_not(dty
     [
         (["--device", "/GPU:3"], 1, "there is no /GPU:3 on this host; it has /CPU:0"),
         (["--every-gpu"], 1, "TensorFlow sees no GPU on this host"),
-        (["--size", "3x4"], 2, "'3x4' is no size"),
-        (["--size", "0"], 2, "'0' is no size"),
-        (["--repeats", "0"], 2, "'0' is no whole number from 1 on"),
+        (["--size", "3x4"], 2, "'3x4' is not a size"),
+        (["--size", "0"], 2, "'0' is not a size"),
+        (["--repeats", "0"], 2, "'0' is not a whole number of at least 1"),
         (["--dtype", "int4"], 2, "invalid choice: 'int4'"),
     ],
 )
@@ -286,10 +286,10 @@ def spoilt(folder: Path, how: str) -> None:
     ("how", "reason"),
     [
         ("missing", "there is no train-labels-idx1-ubyte"),
-        ("cut", "is no whole gzip file"),
-        ("cut before it was zipped", "is no whole IDX file"),
+        ("cut", "is not a whole gzip file"),
+        ("cut before it was zipped", "is not a whole IDX file"),
         ("swapped", "are they swapped?"),
-        ("no idx", "is no IDX file"),
+        ("no idx", "is not an IDX file"),
         ("of two sets", "they do not belong together"),
         ("letters", "labels from 20 to 29"),
         ("larger", "images of 1024 pixels"),
@@ -373,9 +373,9 @@ def test_test_reviews_have_words_and_sentences_of_their_own() -> None:
         (lambda folder: shutil.rmtree(folder / "test" / "neg"), "there is no test/neg/*.txt"),
         (
             lambda folder: (folder / "train/pos/00000.txt").write_bytes(b"\xff\xfe"),
-            "is no UTF-8 text (byte 0)",
+            "is not UTF-8 text (byte 0)",
         ),
-        (lambda folder: (folder / "more.tar.gz").write_bytes(b"no tar"), "is no whole tar archive"),
+        (lambda folder: (folder / "more.tar.gz").write_bytes(b"no tar"), "is not a whole tar archive"),
     ],
 )
 def test_spoilt_reviews_get_a_clear_reason(spoil: object, reason: str, tmp_path: Path) -> None:

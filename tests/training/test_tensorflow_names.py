@@ -1,4 +1,4 @@
-"""What runs are warned of because TensorFlow lacks it, TensorFlow lacks; and what to do instead works."""
+"""TensorFlow really lacks the names that runs are warned of, and the suggested replacements work."""
 
 import importlib.util
 import os

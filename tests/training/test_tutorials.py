@@ -1,6 +1,6 @@
-"""TensorFlow's parameter-server tutorial saves as it is written, and goes on after an interruption.
+"""TensorFlow's parameter-server tutorial saves without changes, and continues after an interruption.
 
-Each process has a folder of its own, as each host has a disk: what a parameter server writes, the chief cannot read.
+Each process has its own folder, like a host's disk: the chief cannot read the files of a parameter server.
 """
 
 import json
@@ -28,8 +28,8 @@ Started = dict[str, "subprocess.Popen[bytes] | processes.Process"]
 
 @contextmanager
 def cluster(folder: Path, how: str, *, pause: float = 0.0, helped: bool = True) -> Iterator[Started]:
-    """Chief, worker and parameter server. `helped`: as hosts start them, which makes a difference where TensorFlow is
-    imported, and to the chief alone: the others only serve."""
+    """Run chief, worker, and parameter server. With `helped`, processes start as on hosts. That only affects the chief,
+    because the others only serve."""
     ports = dict(zip(ROLES, free_ports(3), strict=True))
     members = {role: [f"127.0.0.1:{port}"] for role, port in ports.items()}
     started: Started = {}
@@ -68,7 +68,7 @@ def await_line(folder: Path, text: str) -> None:
 
 
 def test_as_it_is_written_nothing_but_a_half_is_saved(tmp_path: Path) -> None:
-    """What hosts mend; were TensorFlow to mend it itself, they need not."""
+    """The default that hosts change. If TensorFlow changes it, hosts need not."""
     with cluster(tmp_path, "manager", helped=False) as started:
         assert started["chief"].wait(PATIENCE) != 0
     left = {path.relative_to(tmp_path / "chief").parts[1] for path in tmp_path.glob("chief/checkpoints/*")}

@@ -29,7 +29,7 @@ def latest_step(folder: Path) -> int:
 
 
 def left(role: str, strike: signal.Signals, folder: Path, data: dict[str, Path]) -> int:
-    """An attempt that somebody of it ends: the others leave. The step that it has saved."""
+    """Run an attempt in which one process ends and the others leave. Return the saved step."""
     saving = {"TRAINYARD_CHECKPOINT_STEPS": "20"}
     with gang_of_flags(V1, folder, data, args=SLOWLY, told=saving) as all_:
         all_.chief.wait_for_step(60)
@@ -75,7 +75,7 @@ def test_a_parameter_server_that_never_comes_is_named_and_ends_the_wait(
     soon = {"TRAINYARD_FORM_SECONDS": "5"}
     with gang_of_flags(V1, tmp_path, data, args=ARGS, missing_servers=True, told=soon) as all_:
         assert all_.codes() == [75, 75]
-    assert "nobody answers as ps 0 at 127.0.0.1" in all_.chief.log.read_text()
+    assert "no answer from ps 0 at 127.0.0.1" in all_.chief.log.read_text()
 
 
 def test_it_trains_in_one_process_too(tmp_path: Path, data: dict[str, Path]) -> None:

@@ -53,7 +53,7 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def gang(size: int, folder: Path, data: Path, *, args: list[str]) -> Iterator[list[Worker]]:
-    """`size` workers of the digits program on a cluster of their own; whoever still lives at the end is killed."""
+    """Run `size` workers of the digits program as a cluster. Processes that still run at the end are killed."""
     members = [f"127.0.0.1:{port}" for port in free_ports(size)]
     workers = []
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""Reference programs, each to be run as `python -m training.programs.NAME`."""
+"""Reference programs. Run each as `python -m training.programs.NAME`."""

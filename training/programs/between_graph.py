@@ -1,4 +1,4 @@
-"""The processes of a cluster of TensorFlow 1: who is who, and how they wait for each other."""
+"""The processes of a cluster of TensorFlow 1: their roles, and how they wait for each other."""
 
 import threading
 import time
@@ -16,12 +16,12 @@ from trainyard.runtime.processes.leaving import leave
 v1 = tf.compat.v1
 
 LOOK_SECONDS = 0.5
-LAST_WORDS_SECONDS = 30.0
+LAST_STEP_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Who this process is, from the flags. Worker 0 is the chief."""
+    """The role of this process, from the flags. Worker 0 is the chief."""
 
     parameter_servers: tuple[str, ...]
     workers: tuple[str, ...]
@@ -38,7 +38,7 @@ class Assignment:
 
     @property
     def servers(self) -> dict[str, str]:
-        """Address of each parameter server: what it is."""
+        """The names of the parameter servers, by address."""
         return {address: f"ps {index} at {address}" for index, address in enumerate(self.parameter_servers)}
 
     @property
@@ -46,19 +46,20 @@ class Assignment:
         return v1.train.ClusterSpec({"ps": list(self.parameter_servers), "worker": list(self.workers)})
 
     def config(self) -> Any:
-        """Sessions that know the parameter servers and themselves alone: other workers may come later, or go."""
+        """Return the configuration of a session that only uses the parameter servers and its own process, because other
+        workers may start later or end."""
         return v1.ConfigProto(device_filters=["/job:ps", self.device] if self.workers else [])
 
     def absent(self) -> list[str]:
-        """The parameter servers and the chief, as far as nobody answers there."""
+        """Return the parameter servers, and the chief, that do not answer."""
         addresses = self.servers | (
             {self.workers[0]: f"worker 0 at {self.workers[0]}"} if self.workers else {}
         )
-        return [who for address, who in addresses.items() if not answers(address)]
+        return [name for address, name in addresses.items() if not answers(address)]
 
 
 def wait_for_the_chief(assignment: Assignment, target: str) -> None:
-    """Until the chief has initialised or restored; TensorFlow itself looks every 30 seconds only."""
+    """Wait until the chief has initialized or restored the variables. TensorFlow itself would check only every 30 s."""
     missing = v1.report_uninitialized_variables()
     with v1.Session(target, config=assignment.config()) as session:
         while session.run(missing).size:
@@ -67,11 +68,12 @@ def wait_for_the_chief(assignment: Assignment, target: str) -> None:
 
 @contextmanager
 def within(seconds: float, assignment: Assignment, what: str) -> Iterator[None]:
-    """Inside, this process waits for others; when it waits too long it leaves and says for what, and who is absent."""
+    """Limit the time in which this process waits for others. After that it leaves, and prints which process is
+    absent."""
 
     def too_long() -> None:
         absent = ", ".join(assignment.absent())
-        why = f"nobody answers as {absent}" if absent else "although everybody answers"
+        why = f"no answer from {absent}" if absent else "although all processes answer"
         leave(RESTART, f"{assignment.job} {assignment.task} waited {seconds:g} seconds for {what}: {why}")
 
     timer = threading.Timer(seconds, too_long)
@@ -84,13 +86,14 @@ def within(seconds: float, assignment: Assignment, what: str) -> Iterator[None]:
 
 
 def done_queue() -> Any:
-    """On the first parameter server: every worker but the chief says here that it has finished."""
+    """Return the queue on the first parameter server in which every worker except the chief reports that it has
+    finished."""
     with tf.device("/job:ps/task:0"):
         return v1.FIFOQueue(1000, tf.int32, shapes=(), shared_name="done")
 
 
 def over(task: int) -> Any:
-    """On each parameter server: the chief says here that all is over."""
+    """Return the queue on a parameter server in which the chief reports that the training has ended."""
     with tf.device(f"/job:ps/task:{task}"):
         return v1.FIFOQueue(1, tf.int32, shapes=(), shared_name="over")
 
@@ -101,10 +104,10 @@ def say_done(assignment: Assignment, target: str) -> None:
 
 
 def wait_for_the_others(assignment: Assignment, target: str) -> None:
-    """The others still finish the step they were at; none is waited for longer than LAST_WORDS_SECONDS."""
+    """Wait at most LAST_STEP_SECONDS until the other workers have finished their last step."""
     if not assignment.workers:
         return
-    end = time.monotonic() + LAST_WORDS_SECONDS
+    end = time.monotonic() + LAST_STEP_SECONDS
     with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
         messages = done_queue().size()
         while session.run(messages) < len(assignment.workers) - 1 and time.monotonic() < end:
@@ -112,7 +115,7 @@ def wait_for_the_others(assignment: Assignment, target: str) -> None:
 
 
 def say_over(assignment: Assignment, target: str) -> None:
-    """The parameter servers may go."""
+    """Tell the parameter servers that they may end."""
     with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
         for task in range(len(assignment.parameter_servers)):
             session.run(over(task).enqueue(0))

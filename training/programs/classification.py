@@ -1,4 +1,4 @@
-"""What the reference programs that classify share: records, loss, accuracy, evaluation, metrics.json of a training."""
+"""Shared parts of the reference programs that classify: records, loss, accuracy, evaluation, metrics.json."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,21 +14,21 @@ RECORD = {
     "image": tf.io.FixedLenFeature([], tf.string),
     "label": tf.io.FixedLenFeature([], tf.int64),
 }
-"""What a TFRecord of digits holds (datasets/digits.py writes them)."""
+"""The fields of a TFRecord of digits (datasets/digits.py writes them)."""
 
 
 def losses(labels: Any, outputs: Any) -> Any:
-    """Labels (n,), logits (n, classes): a loss for each example, (n,)."""
+    """Return a loss for each example, (n,), from labels (n,) and logits (n, classes)."""
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs)
 
 
 def is_right(labels: Any, outputs: Any) -> Any:
-    """1.0 for each example whose largest logit is its label's, else 0.0."""
+    """Return 1.0 for each example whose largest logit is its label's, otherwise 0.0."""
     return tf.cast(tf.equal(tf.argmax(outputs, axis=1), labels), tf.float32)
 
 
 def evaluate(model: Callable[[Any], Any], examples: Examples) -> dict[str, float]:
-    """`loss` and `accuracy`, the means over all examples."""
+    """Return `loss` and `accuracy`, the means over all examples."""
     loss = right = 0.0
     for features, labels in examples.once(EVALUATION_BATCH):
         outputs = model(features)
@@ -38,7 +38,7 @@ def evaluate(model: Callable[[Any], Any], examples: Examples) -> dict[str, float
 
 
 def write_metrics(runtime: Runtime, trained: Trained, **further: Any) -> None:
-    """metrics.json of a training, with what there is further to say: loss and accuracy of the evaluation, for two."""
+    """Write metrics.json of a training, with further values such as loss and accuracy of the evaluation."""
     runtime.write_metrics(
         {
             "step": trained.step,

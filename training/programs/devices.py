@@ -1,4 +1,4 @@
-"""The devices of this host by the names that TensorFlow gives them: which there are, and which are asked for."""
+"""The devices of this host, by TensorFlow's names, and the choice of some of them."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ AUTO = "auto"
 
 
 def present(stand_ins: int = 1) -> tuple[str, ...]:
-    """GPUs, then CPUs, like /GPU:0. Where there is no GPU the CPU is cut into `stand_ins` logical devices.
+    """Return the GPUs, then the CPUs, as in /GPU:0. Without a GPU, the CPU is split into `stand_ins` logical devices.
 
-    Call it before TensorFlow computes anything: a device cannot be cut later.
+    Call this before TensorFlow computes: a device cannot be split later.
     """
     if stand_ins > 1 and not tf.config.list_physical_devices("GPU"):
         (processor,) = tf.config.list_physical_devices("CPU")
@@ -28,25 +28,25 @@ def of_kind(kind: str, here: Sequence[str]) -> tuple[str, ...]:
 
 
 def best(here: Sequence[str]) -> tuple[str, ...]:
-    """Every GPU; where there is none, every CPU."""
+    """Return all GPUs, or all CPUs if there is no GPU."""
     return of_kind("GPU", here) or of_kind("CPU", here)
 
 
-def chosen(words: str, here: Sequence[str]) -> tuple[str, ...]:
-    """The devices of a list like `/GPU:0,/GPU:1`; `auto` is the best. Raises SystemExit for one that is not here."""
-    if words == AUTO:
+def chosen(names: str, here: Sequence[str]) -> tuple[str, ...]:
+    """Return the devices of a list like `/GPU:0,/GPU:1`, or the best for `auto`. Raises SystemExit for missing ones."""
+    if names == AUTO:
         return best(here)
-    wanted = tuple(_name(word) for word in words.split(","))
+    wanted = tuple(_full_name(name) for name in names.split(","))
     absent = [device for device in wanted if device not in here]
     if absent:
         raise SystemExit(
             f"there is no {' and no '.join(absent)} on this host; it has {', '.join(here)}. "
-            f"Name one of these, or say {AUTO}"
+            f"Name one of these, or {AUTO}"
         )
     return wanted
 
 
-def _name(word: str) -> str:
-    """/GPU:0 for everything TensorFlow takes for it: GPU:0, gpu:0, /device:GPU:0."""
-    kind, _, index = word.strip().removeprefix("/").removeprefix("device:").partition(":")
+def _full_name(name: str) -> str:
+    """Return /GPU:0 for all forms that TensorFlow accepts: GPU:0, gpu:0, /device:GPU:0."""
+    kind, _, index = name.strip().removeprefix("/").removeprefix("device:").partition(":")
     return f"/{kind.upper()}:{index or 0}"

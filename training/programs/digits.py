@@ -1,6 +1,6 @@
-"""Classify scans of handwritten digits: a convolutional network, trained by any number of workers.
+"""Classify scans of handwritten digits with a convolutional network, trained by any number of workers.
 
-Reads TFRecord shards from the data entries `train` and `test` (datasets/digits.py makes them from real scans).
+Reads TFRecord shards from the data entries `train` and `test` (datasets/digits.py creates them from real scans).
 """
 
 import argparse
@@ -64,7 +64,7 @@ def build() -> tf.keras.Model:
 
 
 def parse(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """A batch of serialised records: images as numbers from 0 to 1, labels."""
+    """Parse a batch of serialized records. Return images from 0 to 1, and labels."""
     found = tf.io.parse_example(records, RECORD)
     pixels = tf.io.decode_raw(found["image"], tf.uint8, fixed_length=SIDE * SIDE)
     images = tf.reshape(tf.cast(pixels, tf.float32) / BRIGHTEST, (-1, SIDE, SIDE, 1))
@@ -72,7 +72,7 @@ def parse(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def conclude(runtime: Runtime, model: tf.keras.Model, trained: Trained, test: Records) -> None:
-    """Evaluate the model on scans it has never seen, and leave it behind."""
+    """Evaluate the model on held-out scans, and save it."""
     numbers = evaluate(used(model), test)
     print(
         f"test loss {numbers['loss']:.4f} accuracy {numbers['accuracy']:.4f} on {test.count} held-out scans",

@@ -1,10 +1,10 @@
 """Downpour SGD, after Dean et al., Large Scale Distributed Deep Networks (NIPS 2012), on handwritten digits.
 
-The parameters lie on parameter servers, which apply what is pushed with Adagrad. Each worker has a replica of the
-model: it fetches the parameters every --fetch-every batches, goes on with its own gradients in between, and pushes what
-has accrued every --push-every batches. Nobody waits for anybody: how stale the pushes are is measured and reported.
+The parameters are on parameter servers, which apply pushed gradients with Adagrad. Each worker has a replica of the
+model. It fetches the parameters every --fetch-every batches, uses its own gradients in between, and pushes the sum of
+its gradients every --push-every batches. Workers do not wait for each other; the staleness of pushes is reported.
 
-For `cluster.strategy: parameter_server`. The same network and the same data as mnist.py.
+For `cluster.strategy: parameter_server`. Network and data are those of mnist.py.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from trainyard.runtime.loops.step_statistics import StepStatistics
 from trainyard.runtime.plan import Trained
 
 FIRST_SUM = 0.1
-"""What Adagrad's sums of squares begin with: the first steps would be too long otherwise."""
+"""The start value of Adagrad's sums of squares, without which the first steps would be too long."""
 
 
 class Network(tf.Module):
@@ -46,7 +46,7 @@ class Network(tf.Module):
 
     @staticmethod
     def at(parameters: Sequence[Any], images: Any) -> Any:
-        """What the network answers with these parameters."""
+        """Return the network's logits for these parameters."""
         hidden_weights, hidden_biases, weights, biases = parameters
         hidden = tf.sigmoid(tf.linalg.matmul(images, hidden_weights) + hidden_biases)
         return tf.linalg.matmul(hidden, weights) + biases
@@ -55,7 +55,7 @@ class Network(tf.Module):
 class Adagrad(tf.Module):
     """A learning rate for each parameter: `learning_rate` over the root of the sum of its squared gradients so far.
 
-    The sums lie where the parameters lie, and a push is one operation there for each tensor.
+    The sums are on the servers of their parameters. A push is one operation there for each tensor.
     """
 
     def __init__(self, learning_rate: float, parameters: Sequence[tf.Variable]) -> None:
@@ -78,7 +78,7 @@ class Adagrad(tf.Module):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """The paper's DownpourSGDClient, for as many batches as it takes until fetch and push fall together again."""
+    """The paper's DownpourSGDClient, for the number of batches after which fetch and push coincide again."""
 
     network: Network
     adagrad: Adagrad
@@ -127,7 +127,7 @@ def main() -> None:
     runtime = start(seed=arguments.seed)
     if runtime.cluster.kind != "parameter_server":
         raise SystemExit(
-            f"downpour trains with cluster.strategy: parameter_server, this run has {runtime.cluster.kind}; "
+            f"downpour trains with cluster.strategy: parameter_server, but this run has {runtime.cluster.kind}; "
             "training.programs.mnist trains the same network with every strategy"
         )
     train, test = mnist.read_digits(runtime)
@@ -161,7 +161,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def conclude(runtime: Runtime, network: Network, trained: Trained, test: Examples) -> None:
-    """Evaluate the network on digits it has never seen, and leave it behind."""
+    """Evaluate the network on held-out digits, and save it."""
     numbers = evaluate(network, test)
     last = trained.history[-1]
     print(

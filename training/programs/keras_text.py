@@ -1,9 +1,8 @@
-"""Tell praise from blame: film reviews, learnt by tf_keras `fit` that survives interruptions.
+"""Classify the sentiment of film reviews, with tf_keras `fit` that survives interruptions.
 
-Reads reviews from the data entry `reviews`, laid out as aclImdb is (train/pos/*.txt and so on, in folders or in one
-tar archive); datasets/keras_text.py makes some. Words and pairs of words are counted in the training texts alone; their
-vocabulary is part of the exported model, which takes the texts themselves. Strategies: single, mirrored, multi_worker.
-"""
+Reads reviews from the data entry `reviews` in the layout of aclImdb (train/pos/*.txt and so on, in folders or in one
+tar archive). datasets/keras_text.py creates such data. The vocabulary has words and pairs of words of the training
+texts. It is part of the exported model, whose inputs are texts. Strategies: single, mirrored, multi_worker."""
 
 import argparse
 from typing import Any
@@ -29,7 +28,7 @@ UNITS = 16
 
 
 class Reader(tf.Module):
-    """Texts (n,) in, logits (n, 2) out: the vocabulary and the model as one."""
+    """The vocabulary and the model as one module: texts (n,) in, logits (n, 2) out."""
 
     def __init__(self, vocabulary: Any, model: Any) -> None:
         super().__init__(name="reader")
@@ -72,32 +71,34 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     parser = training_parser(__doc__, epochs=10, global_batch_size=50, learning_rate=3e-3)
     parser.add_argument(
-        "--vocabulary", type=at_least(3), default=20_000, help=f"at most so many words {SHOWN}"
+        "--vocabulary", type=at_least(3), default=20_000, help=f"most entries of the vocabulary {SHOWN}"
     )
-    parser.add_argument("--together", type=at_least(1), default=2, help=f"words that count as one {SHOWN}")
+    parser.add_argument("--together", type=at_least(1), default=2, help=f"most words of an entry {SHOWN}")
     parser.add_argument(
-        "--length", type=at_least(1), default=500, help=f"the rest of a text is cut off {SHOWN}"
+        "--length", type=at_least(1), default=500, help=f"most entries of a text; the rest is cut off {SHOWN}"
     )
-    parser.add_argument("--dimensions", type=at_least(1), default=16, help=f"of a word {SHOWN}")
+    parser.add_argument(
+        "--dimensions", type=at_least(1), default=16, help=f"dimensions of a word's vector {SHOWN}"
+    )
     return parser.parse_args()
 
 
 def refuse_parameter_servers(strategy: str | None) -> None:
-    """Before anybody waits for anybody: Resumable would say it, but late."""
+    """Raise SystemExit for parameter servers, before the processes wait for each other. Resumable would fail later."""
     if strategy == "parameter_server":
         raise SystemExit(
             "this program trains with Keras fit, which cannot be resumed with parameter servers: "
-            "say strategy: multi_worker, or single or mirrored on one host"
+            "write strategy: multi_worker, or single or mirrored on one host"
         )
 
 
 def plain(texts: Any) -> Any:
-    """Without the line breaks that real reviews hold as HTML."""
+    """Replace the HTML line breaks of real reviews by spaces."""
     return tf.strings.regex_replace(texts, "<br ?/?>", " ")
 
 
 def learnt_vocabulary(train: Reviews, arguments: argparse.Namespace) -> Any:
-    """A layer that turns texts into numbers, one for each word or group of words that the training texts have."""
+    """Return a layer that converts texts to numbers, one for each word or group of words in the training texts."""
     layer = tf_keras.layers.TextVectorization(
         max_tokens=arguments.vocabulary, ngrams=arguments.together, output_sequence_length=arguments.length
     )
@@ -113,7 +114,7 @@ def numbered(found: Reviews, vocabulary: Any) -> Arrays:
 
 
 def build(words: int, arguments: argparse.Namespace) -> Any:
-    """Numbers (n, length) in, logits (n, 2) out: the mean of the words' vectors, weighed by one small layer."""
+    """Return the model: numbers (n, length) in, logits (n, 2) out, from the mean of the words' vectors."""
     layers = tf_keras.layers
     return tf_keras.Sequential(
         [
@@ -136,7 +137,7 @@ def compiled(model: Any, learning_rate: float) -> Any:
 
 
 def conclude(runtime: Runtime, reader: Reader, test: Arrays, resumable: Resumable) -> None:
-    """Judge the model on reviews it has never seen, and leave it behind."""
+    """Evaluate the model on held-out reviews, and save it."""
     numbers = evaluate(used(reader.model), test)
     if runtime.is_chief:
         print(f"Test-Accuracy: {numbers['accuracy']:.4f} on {test.count} reviews", flush=True)

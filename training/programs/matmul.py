@@ -1,10 +1,10 @@
-"""Multiply two matrices on chosen devices: is the product right, and how fast does it come?
+"""Multiply two matrices on chosen devices, check the product, and measure the time.
 
-Each device is logged with where TensorFlow really put the product. The product is compared with numpy's in float64;
-its error, relative to the product of the absolute values, may be at most 4 (u + v sqrt(k)): u is the rounding of one
-number of the data type, v that of the sums (float32's, or float64's), k how many products an element sums up.
-Exit code 1 when a product is wrong. With --every-gpu: on each GPU of this host, and there must be one.
-"""
+For each device, the program prints where TensorFlow actually placed the product. The product is compared with numpy's
+in float64. Its error, relative to the product of the absolute values, may be at most 4 (u + v sqrt(k)): u is the
+rounding of one number of the data type, v the rounding of the sums (float32's, or float64's), and k the number of
+products in a sum. The exit code is 1 if a product is wrong. With --every-gpu, each GPU of this host is used, and there
+must be one."""
 
 import argparse
 import statistics
@@ -22,16 +22,18 @@ from trainyard.runtime.environment import Environment
 from trainyard.runtime.metrics import write_metrics
 
 CHECKED_ROWS = 1024
-"""More rows than these are checked by sample: numpy has only the host's processors."""
+"""Of more rows, only a sample is checked, because numpy only uses the host's processors."""
 SINGLE_ROUNDING, DOUBLE_ROUNDING = 2.0**-24, 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """`name` is TensorFlow's; `rounding` is the largest relative error of one number."""
+    """A data type."""
 
     name: str
+    """TensorFlow's name."""
     rounding: float
+    """The largest relative error of one number."""
     sums: float = SINGLE_ROUNDING
     tensor_float: bool = False
 
@@ -50,7 +52,7 @@ PRECISIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """(rows, summed) times (summed, columns)."""
+    """The sizes of the factors: (rows, summed) times (summed, columns)."""
 
     rows: int
     summed: int
@@ -62,14 +64,14 @@ class Shape:
         sides = text.lower().split("x")
         if len(sides) not in (1, 3) or not all(side.isdecimal() and int(side) for side in sides):
             raise argparse.ArgumentTypeError(
-                f"{text!r} is no size: say one number (1024), or three (512x256x128) for 512x256 times 256x128"
+                f"{text!r} is not a size: type one number (1024), or three (512x256x128) for 512x256 times 256x128"
             )
         rows, summed, columns = map(int, sides if len(sides) == 3 else sides * 3)
         return Shape(rows, summed, columns)
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions of one product."""
+        """The number of multiplications and additions of one product."""
         return 2 * self.rows * self.summed * self.columns
 
     def __str__(self) -> str:
@@ -78,14 +80,14 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Two matrices as numpy arrays in float64, holding only numbers that the data type has."""
+    """Two matrices as numpy arrays in float64, with values that the data type can represent."""
 
     left: Any
     right: Any
 
     @staticmethod
     def drawn(shape: Shape, precision: Precision, seed: int) -> "Factors":
-        """Evenly from -1 to 1."""
+        """Draw values evenly from -1 to 1."""
         chance = np.random.default_rng(seed)
 
         def draw(rows: int, columns: int) -> Any:
@@ -96,7 +98,7 @@ class Factors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came out on one device. `error` and `tolerance` are relative to the product of the absolute values."""
+    """The result on one device. `error` and `tolerance` are relative to the product of the absolute values."""
 
     device: str
     placed: str
@@ -143,7 +145,7 @@ def main() -> None:
     if wrong:
         raise SystemExit(
             f"the product is wrong on {', '.join(wrong)}: its error is above the tolerance. "
-            "The device, its driver or its library is at fault; do not train on it"
+            "The device, its driver, or its library is faulty; do not train on it"
         )
     print(f"Products right on {len(verdicts)} of {len(verdicts)} devices", flush=True)
 
@@ -156,12 +158,14 @@ def parse_arguments() -> argparse.Namespace:
     where.add_argument(
         "--device",
         default=devices.AUTO,
-        help="a device or several: /GPU:0,/CPU:0; auto: every GPU, or the CPU where there is none (default)",
+        help="one or several devices: /GPU:0,/CPU:0; auto: every GPU, or the CPU without a GPU (default)",
     )
-    where.add_argument("--every-gpu", action="store_true", help="each GPU; an error when there is none")
+    where.add_argument("--every-gpu", action="store_true", help="use each GPU; fail if there is none")
     parser.add_argument("--repeats", type=at_least(1), default=10, help=f"timed products {SHOWN}")
-    parser.add_argument("--warm-up", type=at_least(0), default=2, help=f"products before them {SHOWN}")
-    parser.add_argument("--seed", type=int, default=1, help=f"of the factors {SHOWN}")
+    parser.add_argument(
+        "--warm-up", type=at_least(0), default=2, help=f"products before the timed ones {SHOWN}"
+    )
+    parser.add_argument("--seed", type=int, default=1, help=f"seed of the factors {SHOWN}")
     return parser.parse_args()
 
 
@@ -169,8 +173,8 @@ def every_gpu(here: tuple[str, ...]) -> tuple[str, ...]:
     found = devices.of_kind("GPU", here)
     if not found:
         raise SystemExit(
-            f"TensorFlow sees no GPU on this host, only {', '.join(here)}: the driver, the instance type or the CUDA "
-            "packages are at fault; see nvidia-smi"
+            f"TensorFlow sees no GPU on this host, only {', '.join(here)}: check the driver, the instance type, and "
+            "the CUDA packages; see nvidia-smi"
         )
     return found
 
@@ -178,7 +182,7 @@ def every_gpu(here: tuple[str, ...]) -> tuple[str, ...]:
 def measure(
     device: str, factors: Factors, shape: Shape, precision: Precision, warm_up: int, repeats: int
 ) -> Verdict:
-    """Multiply on the device, look where the product lies, time it, check it."""
+    """Multiply on the device. Check the placement, the time, and the product."""
     with tf.device(device):
         left, right = (tf.constant(factor, precision.name) for factor in (factors.left, factors.right))
         product = tf.linalg.matmul(left, right)
@@ -203,7 +207,7 @@ def measure(
 
 
 def timed(compute: Callable[[], Any]) -> float:
-    """Seconds until the device has really done it: operations on a GPU only begin when they are called."""
+    """Return the seconds until the device has finished: a call of an operation on a GPU returns before its end."""
     tf.test.experimental.sync_devices()
     begun = time.perf_counter()
     compute()
@@ -212,7 +216,7 @@ def timed(compute: Callable[[], Any]) -> float:
 
 
 def largest_error(product: Any, factors: Factors) -> float:
-    """Of the elements of up to `CHECKED_ROWS` rows spread over the product; infinite where one is not a number."""
+    """Return the largest error in up to `CHECKED_ROWS` rows of the product; infinite if an element is not a number."""
     rows = np.unique(np.linspace(0, len(factors.left) - 1, CHECKED_ROWS).round().astype(int))
     left = factors.left[rows]
     got = tf.cast(product, tf.float64).numpy()[rows]

@@ -1,8 +1,8 @@
 """Classify handwritten digits of 28 x 28 pixels: 784 inputs, 100 sigmoid units, 10 softmax outputs, plain SGD.
 
-One program for every strategy of the job file: single, mirrored, multi_worker (synchronous) and parameter_server
-(asynchronous). Reads the four IDX files of MNIST (plain or .gz) from the data entry `mnist`, or TFRecord shards with
-{image: 784 bytes, label: int64} from the entries `train` and `test`. datasets/mnist.py makes either.
+The program supports every strategy of the job file: single, mirrored, multi_worker (synchronous), and parameter_server
+(asynchronous). It reads the four IDX files of MNIST (plain or .gz) from the data entry `mnist`, or TFRecord shards with
+{image: 784 bytes, label: int64} from the entries `train` and `test`. datasets/mnist.py creates both.
 """
 
 import argparse
@@ -28,7 +28,7 @@ DIGITS = 10
 
 
 class Classifier(tf.Module):
-    """Images (n, 784) from 0 to 1 in, logits (n, 10) out."""
+    """The network: images (n, 784) from 0 to 1 in, logits (n, 10) out."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(name="classifier")
@@ -43,7 +43,7 @@ class Classifier(tf.Module):
 
 
 class Diary:
-    """The lines of a run: every `frequency` steps and at the end of an epoch, none twice. `cost` is the last noted."""
+    """Prints the progress of a run, every `frequency` steps and at the end of an epoch. `cost` is the last loss."""
 
     def __init__(self, frequency: int) -> None:
         self._frequency = frequency
@@ -52,25 +52,23 @@ class Diary:
         self.cost: float | None = None
 
     def note(self, done: Step) -> None:
-        """A step is done. Asynchronous workers may have done several since the last one that was printed."""
+        """Note a finished step, and print it if it is due. Asynchronous workers may have finished several meanwhile."""
         self.cost = done.loss
         if self._is_due(done):
-            self._tell(done)
+            self._print(done)
 
     def _is_due(self, done: Step) -> bool:
         printed = self._printed
         if printed is None:
             return True
-        if (
-            done.step <= printed.step
-        ):  # of two asynchronous updates that cross, both may read the later one's step
+        if done.step <= printed.step:  # two simultaneous asynchronous updates may both read the later step
             return False
         if done.batch == done.batches:
             return True
         missed_the_end = done.epoch > printed.epoch and printed.batch < printed.batches
         return missed_the_end or done.step // self._frequency > printed.step // self._frequency
 
-    def _tell(self, done: Step) -> None:
+    def _print(self, done: Step) -> None:
         now = time.monotonic()
         steps = done.step - self._printed.step if self._printed else 1
         average = 1000 * (now - self._printed_at) / steps
@@ -118,13 +116,13 @@ def main() -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = training_parser(__doc__, epochs=20, global_batch_size=100, learning_rate=0.5)
-    parser.add_argument("--frequency", type=at_least(1), default=100, help=f"steps from line to line {SHOWN}")
+    parser.add_argument("--frequency", type=at_least(1), default=100, help=f"steps between two lines {SHOWN}")
     add_step_delay(parser)
     return parser.parse_args()
 
 
 def read_digits(runtime: Runtime) -> tuple[Examples, Examples]:
-    """Training and test digits: images (n, 784) from 0 to 1, and labels. Raises SystemExit for any of another kind."""
+    """Return training and test digits: images (n, 784) from 0 to 1, and labels. Raises SystemExit for other data."""
     if "mnist" in runtime.environment.data:
         return arrays(runtime.data("mnist"), idx.TRAIN), arrays(runtime.data("mnist"), idx.TEST)
     if "train" in runtime.environment.data:
@@ -147,30 +145,30 @@ def arrays(folder: Path, part: str) -> Arrays:
 
 def records(folder: Path) -> Records:
     found = Records.under(folder, parse)
-    for file in found.files[:1]:  # none where only the workers have them
+    for file in found.files[:1]:  # a process that does not train has no files
         first = next(iter(tf.data.TFRecordDataset(file)))
         size = len(tf.io.parse_single_example(first, RECORD)["image"].numpy())
         if size != PIXELS:
             raise SystemExit(
-                f"{file} has images of {size} bytes: this program reads {SIDE} x {SIDE} pixels, a byte each"
+                f"{file} has images of {size} bytes: this program reads {SIDE} x {SIDE} pixels of one byte each"
             )
     return found
 
 
 def parse(serialised: Any) -> tuple[Any, Any]:
-    """A batch of serialised records: images as numbers from 0 to 1, labels."""
+    """Parse a batch of serialized records. Return images from 0 to 1, and labels."""
     found = tf.io.parse_example(serialised, RECORD)
     pixels = tf.io.decode_raw(found["image"], tf.uint8, fixed_length=PIXELS)
     return tf.cast(pixels, tf.float32) / idx.BRIGHTEST, found["label"]
 
 
 def drawn(shape: tuple[int, int], seed: int) -> Any:
-    """Normal numbers, the narrower the more inputs there are; the same for the same seed."""
+    """Draw normal numbers whose deviation falls with the number of inputs. The same seed gives the same numbers."""
     return tf.random.stateless_normal(shape, seed=(seed, 0), stddev=shape[0] ** -0.5)
 
 
 def conclude(runtime: Runtime, model: Classifier, trained: Trained, test: Examples, diary: Diary) -> None:
-    """Evaluate the model on digits it has never seen, and leave it behind."""
+    """Evaluate the model on held-out digits, and save it."""
     numbers = evaluate(model, test)
     if runtime.is_chief:
         last = trained.history[-1]["loss"] if diary.cost is None else diary.cost

@@ -1,14 +1,13 @@
 """Handwritten digits with TensorFlow 1's parameter servers: ClusterSpec, Server, replica_device_setter.
 
-The way of 2017, through tf.compat.v1, for those who have such programs: flags say who is who, worker 0 is the chief,
-MonitoredTrainingSession initialises, saves and restores, and StopAtStepHook ends all. Asynchronous plain SGD.
+The style of 2017, through tf.compat.v1, for users with such programs: flags name the processes, worker 0 is the chief,
+MonitoredTrainingSession initializes, saves, and restores, and StopAtStepHook ends the training. Asynchronous plain SGD.
 
     python -m training.programs.parameter_server_v1 --ps_hosts A:1 --worker_hosts B:1,C:1 --job_name ps --task_index 0
 
-The job file fills the flags by ${ps_hosts}, ${worker_hosts}, ${job_name} and ${task_index}. Without hosts it trains in
-this process alone. What TensorFlow 1 would wait for without end has a deadline here: who waits too long for a session,
-or loses a parameter server, leaves with the code that means "start me again".
-"""
+The job file sets the flags with ${ps_hosts}, ${worker_hosts}, ${job_name}, and ${task_index}. Without hosts, the
+program trains in a single process. TensorFlow 1 would sometimes wait forever. This program has deadlines: a process
+that waits too long for a session, or loses a parameter server, leaves with the exit code that requests a restart."""
 
 import argparse
 import signal
@@ -56,7 +55,7 @@ SUMMARY_STEPS = 20
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """The training graph's ends."""
+    """The inputs and outputs of the training graph."""
 
     images: Any
     labels: Any
@@ -67,15 +66,15 @@ class Training:
     scaffold: Any
 
 
-class Leaving:
-    """`asked` turns true when SIGTERM came."""
+class StopRequest:
+    """A handler for SIGTERM, which sets `received`."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.received = False
         signal.signal(signal.SIGTERM, self._note)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
+        self.received = True
 
 
 def main() -> None:
@@ -84,7 +83,7 @@ def main() -> None:
     environment = Environment.from_os()
     use_processors()
     leave_when_a_peer_is_gone()
-    server = start_server(assignment)  # a server that nobody holds ends
+    server = start_server(assignment)  # the server ends when its object is deleted
     target = server.target if server else ""
     if assignment.job == "ps":
         serve(assignment, target, environment)
@@ -105,23 +104,29 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--worker_hosts", default="", help="comma-separated address:port, the chief first")
     parser.add_argument("--job_name", choices=("worker", "ps"), default="worker", help=SHOWN)
     parser.add_argument("--task_index", type=at_least(0), default=0, help=SHOWN)
-    parser.add_argument("--steps", type=at_least(1), default=3000, help=f"of all workers together {SHOWN}")
-    parser.add_argument("--batch_size", type=at_least(1), default=50, help=f"of each worker {SHOWN}")
+    parser.add_argument(
+        "--steps", type=at_least(1), default=3000, help=f"steps of all workers together {SHOWN}"
+    )
+    parser.add_argument(
+        "--batch_size", type=at_least(1), default=50, help=f"batch size of each worker {SHOWN}"
+    )
     parser.add_argument("--learning_rate", type=float, default=0.5, help=SHOWN)
-    parser.add_argument("--frequency", type=at_least(1), default=100, help=f"steps from line to line {SHOWN}")
+    parser.add_argument("--frequency", type=at_least(1), default=100, help=f"steps between two lines {SHOWN}")
     parser.add_argument("--seed", type=int, default=1, help=SHOWN)
-    parser.add_argument("--step_delay", type=float, default=0.0, help=f"seconds, to watch it {SHOWN}")
+    parser.add_argument(
+        "--step_delay", type=float, default=0.0, help=f"pause after each step in seconds {SHOWN}"
+    )
     return parser.parse_args()
 
 
 def read_assignment(arguments: argparse.Namespace) -> Assignment:
-    """Raises SystemExit when the flags do not say who this process is."""
+    """Return the role of this process. Raises SystemExit if the flags do not name it."""
     servers, workers = (
         tuple(one for one in addresses.split(",") if one)
         for addresses in (arguments.ps_hosts, arguments.worker_hosts)
     )
     if bool(servers) != bool(workers):
-        raise SystemExit("--ps_hosts and --worker_hosts belong together: found only one of them")
+        raise SystemExit("--ps_hosts and --worker_hosts belong together: only one of them was given")
     members = servers if arguments.job_name == "ps" else workers
     if members and arguments.task_index >= len(members):
         raise SystemExit(
@@ -133,7 +138,7 @@ def read_assignment(arguments: argparse.Namespace) -> Assignment:
 
 
 def start_server(assignment: Assignment) -> Any:
-    """This process's server, None where there is no cluster. A parameter server leaves GPUs alone."""
+    """Start this process's server. Return None without a cluster. A parameter server does not use GPUs."""
     if not assignment.workers:
         return None
     config = v1.ConfigProto(device_count={"GPU": 0}) if assignment.job == "ps" else None
@@ -148,9 +153,9 @@ def start_server(assignment: Assignment) -> Any:
 
 
 def serve(assignment: Assignment, target: str, environment: Environment) -> NoReturn:
-    """A parameter server's life: until the chief says that all is over, or its port has been closed for a while.
+    """Run a parameter server until the chief reports the end, or the chief's port has been closed for a while.
 
-    SIGTERM is left unheard: the chief hears of an interruption too, and what it saves then lies here.
+    SIGTERM is ignored: the chief gets the signal, too, and still needs the parameters to save them.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     chief = assignment.workers[0]
@@ -162,10 +167,10 @@ def serve(assignment: Assignment, target: str, environment: Environment) -> NoRe
         unanswered = 0
         while unanswered < GONE_AFTER_LOOKS:
             if session.run(messages):
-                leave(FINISHED, f"ps {assignment.task} is not needed any more: the chief has finished")
+                leave(FINISHED, f"ps {assignment.task} ends: the chief has finished")
             time.sleep(LOOK_SECONDS)
             unanswered = 0 if answers(chief) else unanswered + 1
-    leave(RESTART, f"a peer is gone (nobody answers as worker 0 at {chief}); leaving to be started again")
+    leave(RESTART, f"a peer is gone (no answer from worker 0 at {chief}); leaving to be started again")
 
 
 def train(
@@ -175,12 +180,12 @@ def train(
     environment: Environment,
     digits: idx.Labelled,
 ) -> mnist.Diary:
-    """To the step limit; answers what was told on the way. Does not return when this process must leave."""
-    leaving = Leaving()
+    """Train to the step limit and return the printed progress. Does not return if this process must leave."""
+    stop = StopRequest()
     per_epoch = digits.count // arguments.batch_size
     if not per_epoch:
         raise SystemExit(
-            f"--batch_size {arguments.batch_size} is more than the {digits.count} digits there are"
+            f"--batch_size {arguments.batch_size} is more than the {digits.count} digits of the data"
         )
     diary = mnist.Diary(arguments.frequency)
     with within(environment.form_seconds, assignment, "the others to come"):
@@ -194,7 +199,7 @@ def train(
             restored = step_in(environment.checkpoints) if assignment.is_chief else None
             session = open_session(arguments, assignment, target, environment, graph)
         with session:
-            # By now another worker may have gone on from what the chief has restored.
+            # Another worker may already have trained on from the chief's restored state.
             now = int(session.run_step_fn(lambda step_context: step_context.session.run(graph.step)))
             step = now if restored is None else restored
             if restored:
@@ -203,7 +208,7 @@ def train(
                 print(f"starting at step {step}", flush=True)
             reporter = report(arguments, environment, assignment, step, per_epoch)
             batches = in_random_order(digits, arguments, assignment, step)
-            while not session.should_stop() and not leaving.asked:
+            while not session.should_stop() and not stop.received:
                 images, labels = next(batches)
                 _, step, cost, accuracy = session.run(
                     [graph.train, graph.step, graph.cost, graph.accuracy],
@@ -217,13 +222,13 @@ def train(
                 diary.note(done)
                 reporter.say(done.step, done.loss, done.accuracy)
                 time.sleep(arguments.step_delay)
-    if leaving.asked and step < arguments.steps:
-        leave(RESTART, f"told to leave at step {step} of {arguments.steps}, to be started again")
+    if stop.received and step < arguments.steps:
+        leave(RESTART, f"asked to leave at step {step} of {arguments.steps}, to be started again")
     return diary
 
 
 def build(arguments: argparse.Namespace, assignment: Assignment, environment: Environment) -> Training:
-    """The graph of one worker: variables and step on the parameter servers, the rest here."""
+    """Build the graph of one worker: variables and step on the parameter servers, the rest in this process."""
     setter = v1.train.replica_device_setter(worker_device=assignment.device, cluster=assignment.spec)
     with v1.device(setter if assignment.workers else None):
         step = v1.train.get_or_create_global_step()
@@ -239,7 +244,7 @@ def build(arguments: argparse.Namespace, assignment: Assignment, environment: En
         v1.summary.scalar("train/accuracy", accuracy)
     with tf.device(
         assignment.device
-    ):  # the chief's disk: a sharded saver would write on the parameter servers'
+    ):  # saves to the chief's disk; a sharded saver would write to the parameter servers'
         saver = v1.train.Saver(max_to_keep=environment.checkpoint_keep)
     return Training(images, labels, step, cost, accuracy, train, v1.train.Scaffold(saver=saver))
 
@@ -253,7 +258,7 @@ def layer(name: str, inputs: Any, units: int, seed: int) -> Any:
 
 
 def step_in(checkpoints: Path) -> int:
-    """Of the latest checkpoint, which a session of the chief's restores; 0 where there is none."""
+    """Return the step of the latest checkpoint, which the chief's session restores; 0 if there is none."""
     latest = tf.train.latest_checkpoint(str(checkpoints))
     return int(tf.train.load_checkpoint(latest).get_tensor("global_step")) if latest else 0
 
@@ -265,7 +270,7 @@ def open_session(
     environment: Environment,
     graph: Training,
 ) -> Any:
-    """The chief initialises or restores; the others wait until it has."""
+    """Open a session. The chief initializes or restores the variables, and the others wait for that."""
     steps, seconds = environment.checkpoint_steps, environment.checkpoint_seconds
     return v1.train.MonitoredTrainingSession(
         master=target,
@@ -286,7 +291,7 @@ def open_session(
 def in_random_order(
     digits: idx.Labelled, arguments: argparse.Namespace, assignment: Assignment, first_step: int
 ) -> Iterator[tuple[Any, Any]]:
-    """Batches without end, whole epochs mixed anew; another order for each worker and after each restart."""
+    """Yield batches without end, in a new random order for each epoch, each worker, and after each restart."""
     order = np.random.default_rng((arguments.seed, assignment.task, first_step))
     while True:
         mixed = order.permutation(digits.count)
@@ -298,7 +303,7 @@ def in_random_order(
 def report(
     arguments: argparse.Namespace, environment: Environment, assignment: Assignment, step: int, per_epoch: int
 ) -> Reporter:
-    """Progress for the host agent. TensorFlow checks each restored tensor against the checksum it was saved with."""
+    """Return the reporter of progress. TensorFlow verifies each restored tensor with its checksum."""
     found = Resumed(step, arguments.batch_size, step // per_epoch + 1, step % per_epoch, verified=True)
     plan = Plan(
         epochs=0,
@@ -321,7 +326,7 @@ def report(
 def conclude(
     arguments: argparse.Namespace, environment: Environment, assignment: Assignment, diary: mnist.Diary
 ) -> None:
-    """Evaluate what the last checkpoint holds on digits nobody has seen, and leave it behind as a SavedModel."""
+    """Evaluate the last checkpoint on held-out digits, and export it as a SavedModel."""
     saved = tf.train.load_checkpoint(str(environment.checkpoints))
     step = int(saved.get_tensor("global_step"))
     model = mnist.Classifier(arguments.seed)

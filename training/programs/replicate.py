@@ -1,10 +1,9 @@
 """Split one matrix over the devices of this host, multiply the parts side by side, and join the products.
 
-The joined product must equal the one that a single device makes of the whole matrix: bitwise, or with --tolerance to
-within that part of its largest element. Libraries may sum in another order for another number of rows, so bitwise is
-promised for no device; the program says what it saw. Where there is no GPU, parts of the CPU stand in for them.
-Exit code 1 when the products differ by more.
-"""
+The joined product must equal the product of the whole matrix on one device, within --tolerance times its largest
+element. Libraries may sum in another order for another number of rows, so bitwise equality is not guaranteed; the
+program prints what it found. Without a GPU, parts of the CPU stand in. The exit code is 1 if the products differ by
+more."""
 
 import argparse
 from typing import Any
@@ -61,13 +60,13 @@ def main() -> None:
     if not difference <= arguments.tolerance:
         raise SystemExit(
             f"the joined product differs from the unsplit one by {difference:.1e} of its largest element, "
-            f"more than {arguments.tolerance:.1e}: a device, its driver or its library is at fault"
+            f"more than {arguments.tolerance:.1e}: a device, its driver, or its library is faulty"
         )
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = parser_of(__doc__)
-    parser.add_argument("--rows", type=at_least(1), default=1024, help=f"that are split {SHOWN}")
+    parser.add_argument("--rows", type=at_least(1), default=1024, help=f"rows that are split {SHOWN}")
     parser.add_argument("--columns", type=at_least(1), default=512, help=SHOWN)
     parser.add_argument(
         "--devices",
@@ -75,15 +74,15 @@ def parse_arguments() -> argparse.Namespace:
         help="/GPU:0,/GPU:1 ...; auto: every GPU, or the stand-ins (default)",
     )
     parser.add_argument(
-        "--stand-ins", type=at_least(1), default=2, help="parts of the CPU where there is no GPU (default: 2)"
+        "--stand-ins", type=at_least(1), default=2, help="parts of the CPU if there is no GPU (default: 2)"
     )
     parser.add_argument("--tolerance", type=float, default=TOLERANCE, help=SHOWN)
-    parser.add_argument("--seed", type=int, default=1, help=f"of the factors {SHOWN}")
+    parser.add_argument("--seed", type=int, default=1, help=f"seed of the factors {SHOWN}")
     return parser.parse_args()
 
 
 def factors(rows: int, columns: int, seed: int) -> tuple[Any, Any]:
-    """(rows, columns) and (columns, columns) in float32, evenly from -1 to 1."""
+    """Return (rows, columns) and (columns, columns) in float32, drawn evenly from -1 to 1."""
     chance = np.random.default_rng(seed)
     return tuple(
         tf.constant(chance.uniform(-1, 1, (count, columns)), tf.float32) for count in (rows, columns)
@@ -91,9 +90,9 @@ def factors(rows: int, columns: int, seed: int) -> tuple[Any, Any]:
 
 
 def products(left: Any, right: Any, used: tuple[str, ...]) -> list[Any]:
-    """The rows of `left` cut as evenly as whole rows allow, each part multiplied on its device.
+    """Split the rows of `left` as evenly as possible, and multiply each part on its device.
 
-    A GPU goes on computing when the call returns: so the next part's device begins meanwhile.
+    A call returns while its GPU still computes, so the devices work in parallel.
     """
     bounds = split(left.shape[0], len(used))
     parts = []
@@ -104,7 +103,7 @@ def products(left: Any, right: Any, used: tuple[str, ...]) -> list[Any]:
 
 
 def split_product(left: Any, right: Any, used: tuple[str, ...]) -> Any:
-    """The products of the parts, joined in order."""
+    """Return the joined products of the parts."""
     return tf.concat(products(left, right, used), axis=0)
 
 
@@ -114,7 +113,8 @@ def whole_product(left: Any, right: Any, device: str) -> Any:
 
 
 def farthest(one: Any, other: Any) -> float:
-    """The largest difference of two elements, as a part of the largest element; infinite where one is no number."""
+    """Return the largest difference of two elements, relative to the largest element; infinite if one is not a
+    number."""
     one, other = (matrix.numpy().astype(np.float64) for matrix in (one, other))
     difference = np.abs(one - other).max() / np.abs(other).max()
     return float(difference) if np.isfinite(difference) else float("inf")

@@ -1,7 +1,8 @@
-"""JAX on several hosts, one process each: jax.distributed, gradients averaged by an all-reduce. It knows nothing of
-Trainyard.
+"""JAX on several hosts with one process each: jax.distributed, with gradients averaged by an all-reduce. The program
+does not use Trainyard's code.
 
-The first process saves every --every steps, and when any process was told to leave (SIGTERM); all go on from there.
+The first process saves every --every steps, and when any process gets SIGTERM. After a restart, all processes continue
+from there.
 """
 
 import argparse
@@ -24,25 +25,25 @@ parser.add_argument("--every", type=int, default=50)
 parser.add_argument("--batch", type=int, default=256, help="examples a step, of all processes together")
 arguments = parser.parse_args()
 
-told = []
-# The coordinator's address it reads by itself, JAX_COORDINATOR_ADDRESS; the two numbers it wants to be told.
+signals = []
+# JAX reads JAX_COORDINATOR_ADDRESS itself, but not the two numbers.
 jax.distributed.initialize(
     num_processes=int(os.environ["JAX_NUM_PROCESSES"]),
     process_id=int(os.environ["JAX_PROCESS_ID"]),
-    heartbeat_timeout_seconds=20,  # a peer that is gone is missed sooner than by the usual 100
+    heartbeat_timeout_seconds=20,  # a lost peer is noticed sooner than after the default of 100 s
 )
-signal.signal(signal.SIGTERM, lambda *_: told.append(True))
+signal.signal(signal.SIGTERM, lambda *_: signals.append(True))
 rank, world = jax.process_index(), jax.process_count()
 print(f"process {rank} of {world}, devices {jax.device_count()}", flush=True)
 mesh = Mesh(np.array(jax.devices()), ("batch",))
 everywhere, shared_out = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), ("batch",)))
 
-# The task: tell which of ten random planes a point is farthest above.
+# The task: find the random plane, of ten, that a point is farthest above.
 planes = np.random.default_rng(1).normal(size=(32, 10)).astype(np.float32)
 
 
 def batch(step: int) -> tuple[jax.Array, jax.Array]:
-    """The batch of a step, of which each process holds its share; the same whenever it is asked for."""
+    """Return the batch of a step, with only the share of this process. The result depends only on the step."""
     points = np.random.default_rng(1000 + step).normal(size=(arguments.batch, 32)).astype(np.float32)
     share = arguments.batch // world
     mine = points[rank * share : (rank + 1) * share]
@@ -73,14 +74,14 @@ if saved.exists():
     with np.load(saved) as state:
         step = int(state["step"])
         weights = {name: state[name] for name in weights}
-    print(f"process {rank} goes on from step {step}", flush=True)
+    print(f"process {rank} continues from step {step}", flush=True)
 weights = jax.device_put(weights, everywhere)
 
 while step < arguments.steps:
     weights, loss, accuracy = train(weights, *batch(step))
     step += 1
-    # All agree on whether to leave, so that all leave at the same step.
-    leave = bool(multihost_utils.process_allgather(np.array(bool(told))).any()) if step % 5 == 0 else False
+    # All processes agree to leave, so that all leave at the same step.
+    leave = bool(multihost_utils.process_allgather(np.array(bool(signals))).any()) if step % 5 == 0 else False
     if rank == 0 and (step % arguments.every == 0 or leave or step == arguments.steps):
         half = saved.with_name("half.npz")
         np.savez(half, step=step, **{name: np.asarray(weight) for name, weight in weights.items()})

@@ -1,7 +1,7 @@
-"""PyTorch's DistributedDataParallel over gloo, started by torchrun. It knows nothing of Trainyard.
+"""PyTorch's DistributedDataParallel over gloo, started by torchrun. The program does not use Trainyard's code.
 
-Each host saves every --every steps, and when any process was told to leave (SIGTERM, which torchrun passes on); whoever
-starts again, by torchrun on the same hosts or by the yard on others, goes on from there.
+Each host saves every --every steps, and when any process gets SIGTERM, which torchrun passes on. After a restart, by
+torchrun on the same hosts or by the yard on others, all processes continue from there.
 """
 
 import argparse
@@ -32,13 +32,13 @@ rank, world = dist.get_rank(), dist.get_world_size()
 first_here = os.environ["LOCAL_RANK"] == "0"
 print(f"rank {rank} of {world}, restart {os.environ['TORCHELASTIC_RESTART_COUNT']}", flush=True)
 
-# The task: tell which of ten random planes a point is farthest above.
+# The task: find the random plane, of ten, that a point is farthest above.
 generator = torch.Generator().manual_seed(1)
 planes = torch.randn(32, 10, generator=generator)
 
 
 def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """This process' share of the batch of a step, the same whenever it is asked for."""
+    """Return this process' share of the batch of a step. The result depends only on the step."""
     points = torch.randn(arguments.batch, 32, generator=torch.Generator().manual_seed(1000 + step))
     mine = points[rank::world]
     return mine, (mine @ planes).argmax(dim=1)
@@ -54,11 +54,11 @@ if saved.exists():
     network.load_state_dict(state["network"])
     optimizer.load_state_dict(state["optimizer"])
     step = state["step"]
-    print(f"rank {rank} goes on from step {step}", flush=True)
+    print(f"rank {rank} continues from step {step}", flush=True)
 
 
 def save() -> None:
-    """The last whole one is there at any moment."""
+    """Save a checkpoint. A whole checkpoint exists at any moment."""
     half = saved.with_suffix(".half")
     torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, half)
     half.replace(saved)
@@ -74,7 +74,7 @@ while step < arguments.steps:
     optimizer.step()
     step += 1
     facts = torch.stack([loss.detach(), (logits.argmax(dim=1) == labels).float().mean(), leaving[0].clone()])
-    dist.all_reduce(facts)  # all agree on whether to leave, so that all leave at the same step
+    dist.all_reduce(facts)  # all processes agree to leave, so that all leave at the same step
     if first_here and (step % arguments.every == 0 or facts[2] or step == arguments.steps):
         save()
     if scalars and step % 10 == 0:
@@ -84,7 +84,7 @@ while step < arguments.steps:
         print(f"step {step} loss {facts[0] / world:.4f} accuracy {facts[1] / world:.4f}", flush=True)
     if facts[2]:
         print(f"rank {rank} leaves at step {step}", flush=True)
-        dist.barrier()  # whoever ends first cuts off those that still add up
+        dist.barrier()  # a process that ends early would break the others' all-reduce
         sys.exit(75)
 
 if rank == 0:

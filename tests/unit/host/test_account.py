@@ -25,7 +25,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Path]:
-    """A folder that everybody reaches, with a file that root alone reads; pytest's own are the user's alone."""
+    """A folder that every account reaches, with a file for root only. Only the user reaches pytest's own folders."""
     folder = Path("/tmp") / f"account-{os.getpid()}-{time.monotonic_ns()}"
     folder.mkdir(mode=0o755)
     (folder / "secret").touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""What a job's command begins with, as a host finds it."""
+"""The lookup of a job's command on a host."""
 
 from pathlib import Path
 

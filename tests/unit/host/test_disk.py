@@ -1,4 +1,4 @@
-"""The reserve: what the agent writes when the disk is full, and what a program is told of the disk then."""
+"""The reserve: the agent can write to a full disk, and a program's error names the disk."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What passes at a host, as nft is told it."""
+"""The firewall rules of a host, as nft gets them."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ AGENTS_OWN = Account(os.geteuid(), os.getegid())
 
 
 def rules(hook: str, account: Account = PROGRAMS, gang: tuple[str, ...] = ()) -> list[str]:
-    """Of a chain, each in a line as nft prints it."""
+    """Return the rules of a chain as lines in nft's format."""
     added = [
         each["add"]["rule"]
         for each in fence.ruleset(account, gang)["nftables"]

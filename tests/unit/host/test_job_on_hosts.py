@@ -23,7 +23,7 @@ SECTIONS = {
     "limits": Limits,
     "pool": Pool,
 }
-"""Those that hosts read in job.json; `hardware`, `after` and `policy` are the control plane's."""
+"""The sections of job.json that hosts read. Only the control plane reads `hardware`, `after`, and `policy`."""
 CONTROL_PLANES = {
     *(("cluster", key) for key in ("strategy", "parameter_servers", "chief", "evaluator")),
     ("pool", "minutes"),

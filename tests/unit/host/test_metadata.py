@@ -19,7 +19,7 @@ TOLD = {
 
 
 class Service(BaseHTTPRequestHandler):
-    """The metadata service of one instance, whose tags are hidden until somebody adds them."""
+    """The metadata service of one instance, whose tags are hidden until they are added."""
 
     texts: ClassVar[dict[str, str]] = {}
     silent: ClassVar[int] = 0

@@ -1,4 +1,4 @@
-"""What a program does to its own folders is the program's fault, whatever it is, and is read in bounded memory."""
+"""Any damage to a program's own folders is the program's fault, and is read in bounded memory."""
 
 import errno
 import os

@@ -1,1 +1,1 @@
-"""The data sets of the reference programs: written for machines that cannot fetch the real ones, and read."""
+"""The data sets of the reference programs: readers, and generators for machines that cannot fetch the real ones."""

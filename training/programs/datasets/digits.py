@@ -2,7 +2,8 @@
 
     python -m training.programs.datasets.digits FOLDER
 
-makes FOLDER/train and FOLDER/test with a fixed split: the same files every time. It needs scikit-learn, not TensorFlow.
+creates FOLDER/train and FOLDER/test with a fixed split: the same files every time. It needs scikit-learn, not
+TensorFlow.
 """
 
 import struct
@@ -27,7 +28,7 @@ def main() -> None:
 
 
 def write_shards(folder: Path) -> dict[Path, int]:
-    """The shards and how many scans each holds."""
+    """Write the shards. Return their paths with the number of scans in each."""
     scans = load_digits()
     images, labels = scans.images.astype(np.uint8), scans.target
     order = np.random.default_rng(SPLIT_SEED).permutation(len(labels))
@@ -44,7 +45,7 @@ def write_shards(folder: Path) -> dict[Path, int]:
 
 
 def example(image: bytes, label: int) -> bytes:
-    """A serialised tf.train.Example {image: bytes, label: int64}, written out so that TensorFlow is not needed here."""
+    """Return a serialized tf.train.Example {image: bytes, label: int64}. This code does not need TensorFlow."""
     as_bytes = _field(1, _field(1, image))  # Feature.bytes_list.value
     as_number = _field(3, _field(1, _varint(label)))  # Feature.int64_list.value, packed
     entries = ((b"image", as_bytes), (b"label", as_number))
@@ -52,7 +53,7 @@ def example(image: bytes, label: int) -> bytes:
 
 
 def tfrecord(records: Iterable[bytes]) -> bytes:
-    """Records in TFRecord's framing: length, its checksum, data, its checksum."""
+    """Return records in TFRecord's format: length, its checksum, data, its checksum."""
     framed = bytearray()
     for record in records:
         length = struct.pack("<Q", len(record))
@@ -61,7 +62,7 @@ def tfrecord(records: Iterable[bytes]) -> bytes:
 
 
 def masked_checksum(data: bytes) -> bytes:
-    """CRC-32C, turned and shifted as TFRecord wants it."""
+    """Return the CRC-32C, rotated and offset as TFRecord requires."""
     value = 0xFFFFFFFF
     for byte in data:
         value = (value >> 8) ^ CHECKSUMS[(value ^ byte) & 0xFF]
@@ -82,7 +83,7 @@ CHECKSUMS = _checksum_table()
 
 
 def _field(number: int, payload: bytes) -> bytes:
-    """A length-delimited protobuf field."""
+    """Return a length-delimited protobuf field."""
     return _varint(number << 3 | 2) + _varint(len(payload)) + payload
 
 

@@ -1,4 +1,4 @@
-"""IDX, the format of the original MNIST files: read and written with numpy alone, plain or gzipped.
+"""Read and write IDX, the format of the original MNIST files, plain or gzipped. This only needs numpy.
 
 A file is two zero bytes, the type of an element, the number of dimensions, each dimension as four bytes with the most
 significant first, then the elements.
@@ -24,15 +24,17 @@ GZIP_MAGIC = b"\x1f\x8b"
 BRIGHTEST = 255.0
 TRAIN = "train"
 TEST = "t10k"
-"""How the original files call their two parts."""
+"""The names of the two parts in the original files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """`images`: float32 (count, pixels), from 0 to 1; `labels`: int64 (count,)."""
+    """Labelled images."""
 
     images: Any
+    """float32 (count, pixels), from 0 to 1."""
     labels: Any
+    """int64 (count,)."""
 
     @property
     def count(self) -> int:
@@ -40,7 +42,7 @@ class Labelled:
 
 
 def labelled(folder: Path, part: str) -> Labelled:
-    """Images and labels of one part (`TRAIN` or `TEST`). Raises SystemExit when they are not what they should be."""
+    """Return images and labels of one part (`TRAIN` or `TEST`). Raises SystemExit if the files are not valid."""
     images_file, labels_file = (
         found(folder, f"{part}-images", "idx3-ubyte"),
         found(folder, f"{part}-labels", "idx1-ubyte"),
@@ -61,39 +63,39 @@ def labelled(folder: Path, part: str) -> Labelled:
 
 
 def found(folder: Path, stem: str, kind: str) -> Path:
-    """The file of this stem, plain or gzipped, joined with a hyphen (as published) or a dot (as some unpackers do)."""
+    """Return the file with this stem, plain or gzipped, joined by a hyphen (as published) or a dot (by some tools)."""
     names = [f"{stem}{joint}{kind}{ending}" for joint in "-." for ending in ("", ".gz")]
     for name in names:
         if (folder / name).is_file():
             return folder / name
     raise SystemExit(
-        f"there is no {names[0]} (or {names[1]}) in {folder}: IDX data are the four files of MNIST by their own names"
+        f"there is no {names[0]} (or {names[1]}) in {folder}: IDX data are the four files of MNIST with their own names"
     )
 
 
 def read(path: Path) -> Any:
-    """The array that the file holds. Raises SystemExit when it is no whole IDX file."""
+    """Return the array in a file. Raises SystemExit if it is not a whole IDX file."""
     content = path.read_bytes()
     if content.startswith(GZIP_MAGIC):
         try:
             content = gzip.decompress(content)
         except (EOFError, OSError, zlib.error) as error:
-            raise SystemExit(f"{path} is no whole gzip file ({error}): fetch it again") from error
+            raise SystemExit(f"{path} is not a whole gzip file ({error}): fetch it again") from error
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in TYPES:
-        raise SystemExit(f"{path} is no IDX file: it does not begin with an IDX header")
+        raise SystemExit(f"{path} is not an IDX file: it does not begin with an IDX header")
     dtype, dimensions = TYPES[content[2]], content[3]
     header = 4 + 4 * dimensions
     shape = tuple(np.frombuffer(content[4:header], ">u4").tolist())
     size = int(np.prod(shape)) * dtype.itemsize
     if len(shape) != dimensions or len(content) != header + size:
         raise SystemExit(
-            f"{path} is no whole IDX file: its header says {header + size} bytes, it has {len(content)}"
+            f"{path} is not a whole IDX file: it has {len(content)} bytes, but its header requires {header + size}"
         )
     return np.frombuffer(content, dtype, offset=header).reshape(shape)
 
 
 def write(path: Path, array: Any) -> None:
-    """Write the array; gzipped (the same bytes every time) when the name ends in .gz."""
+    """Write the array. If the name ends in .gz, it is gzipped, with the same bytes every time."""
     code = next(code for code, dtype in TYPES.items() if dtype == array.dtype)
     header = bytes([0, 0, code, array.ndim]) + np.array(array.shape, ">u4").tobytes()
     content = header + array.tobytes()

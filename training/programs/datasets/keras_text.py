@@ -1,12 +1,12 @@
-"""Write made-up film reviews with a sentiment, for machines that cannot fetch real ones.
+"""Write invented film reviews with a sentiment, for machines that cannot fetch real ones.
 
     python -m training.programs.datasets.keras_text FOLDER
 
-makes FOLDER/reviews.tar.gz in the layout of the Large Movie Review Dataset (aclImdb): train/pos/*.txt and so on.
-NOBODY WROTE THESE REVIEWS: they are put together from the words and sentence patterns below. The test reviews use
-sentence patterns, subjects and some judging words that no training review has; in every review some sentences speak
-against its sentiment. The archive is the same every time. With --files the reviews lie in folders instead.
-It needs nothing but Python.
+creates FOLDER/reviews.tar.gz in the layout of the Large Movie Review Dataset (aclImdb): train/pos/*.txt and so on.
+THESE REVIEWS ARE NOT REAL: they are generated from the words and sentence patterns below. The test reviews use sentence
+patterns, subjects, and some judging words that no training review has. In every review, some sentences contradict its
+sentiment. The archive is the same every time. With --files, the reviews are written to folders instead.
+It only needs Python.
 """
 
 import gzip
@@ -23,9 +23,9 @@ SEED = 41
 TRAIN_REVIEWS, TEST_REVIEWS = 2000, 500
 JUDGING_SENTENCES = (3, 4, 5)
 AGAINST = 0.2
-"""How often a judging sentence speaks against the review's sentiment; never so often that it would win."""
+"""Share of judging sentences that contradict the review's sentiment. They are never the majority."""
 DENIED = 0.15
-"""How often a judgement is made by denying the opposite."""
+"""Share of judgements that negate the opposite word."""
 
 PRAISE = (
     "wonderful brilliant moving clever charming gripping superb delightful witty touching beautiful inspired "
@@ -36,12 +36,13 @@ BLAME = (
     "painful bland laughable lazy ugly forgettable hollow stale"
 )
 HELD_OUT_WORDS = 4
-"""The last so many of either list are in test reviews only, and those have all others too."""
+"""Number of words at the end of each list that only test reviews use, in addition to all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """What one part of the corpus is made of. {subject} and {word} are filled in; `neutral` judges nothing."""
+    """The patterns of one part of the corpus, with the placeholders {subject} and {word}. `neutral` has no
+    judgement."""
 
     subjects: tuple[str, ...]
     judging: tuple[str, ...]
@@ -87,14 +88,16 @@ TEST = Phrases(
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--files", action="store_true", help="a file for each review instead of one archive")
+    parser.add_argument(
+        "--files", action="store_true", help="write a file for each review instead of one archive"
+    )
     arguments = parser.parse_args()
     write = write_files if arguments.files else write_archive
     print(f"{write(arguments.folder)} reviews under {arguments.folder}")
 
 
 def write_archive(folder: Path) -> int:
-    """reviews.tar.gz; answers how many reviews it holds."""
+    """Write reviews.tar.gz. Return the number of reviews."""
     packed = io.BytesIO()
     written = corpus()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
@@ -108,7 +111,7 @@ def write_archive(folder: Path) -> int:
 
 
 def write_files(folder: Path) -> int:
-    """train/pos/*.txt and so on; answers how many."""
+    """Write train/pos/*.txt and so on. Return the number of reviews."""
     written = corpus()
     for name, text in written.items():
         path = folder / name
@@ -118,7 +121,7 @@ def write_files(folder: Path) -> int:
 
 
 def corpus() -> dict[str, str]:
-    """Every review by its name."""
+    """Return all reviews by name."""
     chance = random.Random(SEED)
     written = {}
     for part, phrases, count in (("train", TRAIN, TRAIN_REVIEWS), ("test", TEST, TEST_REVIEWS)):
@@ -130,7 +133,7 @@ def corpus() -> dict[str, str]:
 
 
 def review(phrases: Phrases, praising: bool, chance: random.Random) -> str:
-    """A few judging sentences, most of them of one mind, and a neutral one, mixed."""
+    """Return a few judging sentences, most of which agree, and a neutral one, in random order."""
     count = chance.choice(JUDGING_SENTENCES)
     against = min(sum(chance.random() < AGAINST for _ in range(count)), (count - 1) // 2)
     minds = [not praising] * against + [praising] * (count - against)

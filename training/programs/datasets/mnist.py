@@ -2,10 +2,10 @@
 
     python -m training.programs.datasets.mnist FOLDER
 
-makes the four IDX files by their original names from scikit-learn's 1,797 real scans. They are NOT MNIST's images:
-each scan of 8 x 8 is enlarged to 20 x 20 and put in the middle of 28 x 28, as MNIST's digits are; a fifth of the scans
-is held out for the test; every other scan is there once as it is and four times shifted by up to three pixels.
-The files are the same every time. With --tfrecords the same digits as TFRecord shards, in FOLDER/train and FOLDER/test.
+creates the four IDX files with their original names from scikit-learn's 1,797 real scans. They are NOT MNIST's images:
+each scan of 8 x 8 is enlarged to 20 x 20 and put in the middle of 28 x 28, like MNIST's digits. A fifth of the scans is
+held out for the test. Every other scan occurs once unchanged, and four times shifted by up to three pixels. The files
+are the same every time. With --tfrecords, the digits are written as TFRecord shards to FOLDER/train and FOLDER/test.
 It needs scikit-learn, not TensorFlow.
 """
 
@@ -43,7 +43,7 @@ class Part:
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--tfrecords", action="store_true", help="TFRecord shards instead of IDX files")
+    parser.add_argument("--tfrecords", action="store_true", help="write TFRecord shards instead of IDX files")
     arguments = parser.parse_args()
     write = write_tfrecords if arguments.tfrecords else write_idx
     for path in write(arguments.folder):
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def write_idx(folder: Path) -> list[Path]:
-    """The four files; answers their paths."""
+    """Write the four files. Return their paths."""
     written = []
     for name, part in parts().items():
         for path, array in (
@@ -64,7 +64,8 @@ def write_idx(folder: Path) -> list[Path]:
 
 
 def write_tfrecords(folder: Path) -> list[Path]:
-    """train/ in four shards and test/ in one, each record {image: 784 bytes, label: int64}; answers their paths."""
+    """Write train/ in four shards and test/ in one. A record is {image: 784 bytes, label: int64}. Return their
+    paths."""
     made = parts()
     written = []
     for name, part, shards in (("train", made[idx.TRAIN], TRAIN_SHARDS), ("test", made[idx.TEST], 1)):
@@ -79,7 +80,7 @@ def write_tfrecords(folder: Path) -> list[Path]:
 
 
 def parts() -> dict[str, Part]:
-    """The digits by the names of MNIST's parts. No scan, shifted or not, is in both."""
+    """Return the digits by the names of MNIST's parts. No scan, shifted or not, is in both parts."""
     scans = load_digits()
     chance = np.random.default_rng(SEED)
     order = chance.permutation(len(scans.target))
@@ -92,7 +93,7 @@ def parts() -> dict[str, Part]:
 
 
 def enlarged(scans: Any) -> Any:
-    """(count, 8, 8) with values up to 16 as uint8 (count, 28, 28): bilinear, in the middle, black around."""
+    """Enlarge (count, 8, 8) with values up to 16 to uint8 (count, 28, 28): bilinear, with a black margin."""
     weights = bilinear(SCAN_SIDE, DIGIT_SIDE)
     grown = np.rint(weights @ scans @ weights.T * (idx.BRIGHTEST / SCAN_BRIGHTEST)).astype(np.uint8)
     margin = (SIDE - DIGIT_SIDE) // 2
@@ -100,13 +101,13 @@ def enlarged(scans: Any) -> Any:
 
 
 def bilinear(small: int, large: int) -> Any:
-    """(large, small) matrix: each of `large` points as a mixture of its two neighbours among `small`."""
+    """Return a (large, small) matrix that mixes each of `large` points from its two neighbors among `small`."""
     middles = np.clip((np.arange(large) + 0.5) * small / large - 0.5, 0, small - 1)
     return np.maximum(0.0, 1.0 - np.abs(middles[:, None] - np.arange(small)))
 
 
 def shifted(images: Any, chance: np.random.Generator) -> Any:
-    """Each image moved by its own whole number of pixels in each direction. The margin is wider: nothing is cut off."""
+    """Shift each image by a random number of pixels in each direction. The margin is wider, so nothing is cut off."""
     moves = chance.integers(-FARTHEST_SHIFT, FARTHEST_SHIFT, size=(len(images), 2), endpoint=True)
     return np.stack(list(_moved(images, moves)))
 

@@ -1,7 +1,7 @@
-"""Reviews with a sentiment, laid out as the Large Movie Review Dataset (aclImdb) is.
+"""Read reviews with a sentiment in the layout of the Large Movie Review Dataset (aclImdb).
 
 Texts are `train/pos/*.txt`, `train/neg/*.txt`, `test/pos/*.txt`, `test/neg/*.txt`, at any depth below a folder, or in
-one tar archive in that folder, as aclImdb_v1.tar.gz is published. Whatever else lies there is left alone.
+one tar archive in that folder, like the published aclImdb_v1.tar.gz. Other files are ignored.
 """
 
 import re
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SENTIMENTS = ("neg", "pos")
-"""By label: 0 and 1."""
+"""Names of the labels 0 and 1."""
 REVIEW = re.compile(r"(?:^|/)(train|test)/(neg|pos)/[^/]+\.txt$")
 ARCHIVES = ("*.tar", "*.tar.gz", "*.tgz")
 
 
 @dataclass(frozen=True, slots=True)
 class Reviews:
-    """Texts and their labels, in the order of their names: the same on every host."""
+    """Texts and their labels, in the order of the files' names, which is the same on every host."""
 
     texts: tuple[str, ...]
     labels: tuple[int, ...]
@@ -29,7 +29,7 @@ class Reviews:
 
 
 def read(folder: Path) -> dict[str, Reviews]:
-    """`train` and `test`. Raises SystemExit when one of them lacks a sentiment or a text is no UTF-8."""
+    """Return the reviews of `train` and `test`. Raises SystemExit if one lacks a sentiment, or a text is not UTF-8."""
     found: dict[str, list[tuple[str, int, str]]] = {"train": [], "test": []}
     for name, content in _files(folder):
         matched = REVIEW.search(name)
@@ -55,11 +55,11 @@ def _text(name: str, content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise SystemExit(f"{name} is no UTF-8 text (byte {error.start}): convert it") from error
+        raise SystemExit(f"{name} is not UTF-8 text (byte {error.start}): convert it") from error
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Name and content of every file below the folder, and of every file in the archives there."""
+    """Yield name and content of every file below the folder, and of every file in the archives there."""
     for path in sorted(folder.rglob("*.txt")):
         yield path.relative_to(folder).as_posix(), path.read_bytes()
     for archive in sorted(path for ending in ARCHIVES for path in folder.rglob(ending)):
@@ -74,4 +74,4 @@ def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
                 if content:
                     yield member.name, content.read()
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise SystemExit(f"{archive} is no whole tar archive ({error}): fetch it again") from error
+        raise SystemExit(f"{archive} is not a whole tar archive ({error}): fetch it again") from error

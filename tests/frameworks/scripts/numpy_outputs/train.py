@@ -1,4 +1,4 @@
-"""numpy alone, with its state and its results in ./outputs."""
+"""A program with only numpy, with its state and its results in ./outputs."""
 
 import os
 import time

@@ -119,7 +119,7 @@ def test_a_hold_makes_a_lease_longer_and_never_shorter() -> None:
 
 
 class Tagged:
-    """The metadata service of a host that somebody holds after a while."""
+    """The metadata service of a host that a user holds after a while."""
 
     def __init__(self, *holds: str | None) -> None:
         self.holds = list(holds)

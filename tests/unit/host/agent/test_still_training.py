@@ -1,4 +1,4 @@
-"""Which workers are waited for when the chief, one of them, has finished."""
+"""The workers that a finished chief waits for."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a host can tell of the Systems Manager agent beside it."""
+"""The Systems Manager agent's errors, as the host agent reads them."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_no_log_and_other_errors_tell_nothing(tmp_path: Path) -> None:
 
 
 def restarts(tmp_path: Path, *said: str, up: timedelta = timedelta(0)) -> int:
-    """How often it is started anew, when it complains of one of these before each turn."""
+    """Return the number of restarts if the agent logs one of these errors before each turn."""
     log, now, count = tmp_path / "errors.log", datetime.now(UTC) - timedelta(seconds=5), 0
 
     def restart() -> None:

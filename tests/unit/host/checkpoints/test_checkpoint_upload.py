@@ -1,4 +1,4 @@
-"""What is taken of a folder that a program keeps in its own way: what it has written, and never half a file."""
+"""Checkpoints of folders in a program's own form: all that it has written, and never half a file."""
 
 import io
 import json
@@ -36,9 +36,9 @@ with open(sys.argv[1], "w") as file:
 
 
 class S3:
-    """Objects by key, and the keys in the order in which they were written. Every call fails from number `dies_at` on.
+    """Objects by key, and the keys in the order of their writes. Every call from number `dies_at` on fails.
 
-    Whenever latest.json is written, everything that it names must be there already, and as long as its manifest says.
+    When latest.json is written, everything that it names must exist already, with the sizes of its manifest.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ def check_whole(objects: dict[str, bytes]) -> None:
 
 
 def contents(s3: S3, version: dict[str, Any] | None = None) -> dict[str, bytes]:
-    """What a restore would find in the newest checkpoint, or in the given one."""
+    """Return the files that a restore would find in the newest checkpoint, or in the given one."""
     version = version or json.loads(s3.objects[LATEST])
     manifest = json.loads(s3.objects[f"{version['key'][:-1]}.json"])
     return {name: s3.objects[PREFIX + key] for name, (_, _, _, key) in manifest["files"].items()}
@@ -141,7 +141,7 @@ def upload_of(paths: Paths, s3: S3, lines: list[str] | None = None) -> Checkpoin
 
 
 def restarted(way: CheckpointUpload) -> CheckpointUpload:
-    """The upload of an agent that was restarted: it remembers the last checkpoint alone."""
+    """Return the upload of a restarted agent, which only remembers the last checkpoint."""
     again = upload_of(way.paths, way.bucket._s3)
     again.last = way.last
     return again
@@ -149,7 +149,7 @@ def restarted(way: CheckpointUpload) -> CheckpointUpload:
 
 @contextmanager
 def writing(path: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Somebody who is in the middle of that file, and waits there."""
+    """Yield while a writer waits in the middle of that file."""
     command = [sys.executable, "-c", WRITES_HALF, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
@@ -233,7 +233,7 @@ def test_events_for_tensorboard_keep_nothing_back_at_all(way: CheckpointUpload, 
 
 
 def test_a_file_that_is_closed_meanwhile_hides_none_that_is_open(tmp_path: Path) -> None:
-    """A folder of /proc, in which some descriptors have gone between one look and the next."""
+    """A folder of /proc whose descriptors partly vanish between two looks."""
     (tmp_path / "fd").mkdir()
     (tmp_path / "fdinfo").mkdir()
     for number, flags in {
@@ -689,5 +689,5 @@ def test_a_save_that_takes_long_is_waited_for_although_temporary_files_come_and_
 def test_only_the_runtimes_checkpoints_tell_how_far_the_program_was(
     last: LastCheckpoint, tells: bool
 ) -> None:
-    """The seventh upload of a program at step 35 is no checkpoint of step 7."""
+    """The seventh upload of a program at step 35 does not count as a checkpoint of step 7."""
     assert last.tells_step is tells

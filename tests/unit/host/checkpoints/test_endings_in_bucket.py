@@ -1,4 +1,4 @@
-"""What ends a host's part in an attempt stays in the bucket, for whoever looks when the event was lost."""
+"""The end of a host's part in an attempt is also written to the bucket, in case the event is lost."""
 
 import json
 from datetime import UTC, datetime

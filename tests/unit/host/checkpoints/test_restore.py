@@ -1,4 +1,4 @@
-"""What the hosts of a cluster do about a damaged checkpoint, each for itself and one after the other."""
+"""The hosts of a cluster and a damaged checkpoint: each host decides for itself, one after the other."""
 
 import io
 import json
@@ -38,7 +38,7 @@ class S3:
         return self
 
     def paginate(self, **_: str) -> list[dict[str, Any]]:
-        """Of no checkpoint is anything in the bucket: what is whole is on the hosts' disks."""
+        """The bucket has no files of the checkpoints; the whole ones are on the hosts' disks."""
         return [{}]
 
 

@@ -1,4 +1,4 @@
-"""What is fetched, by whom, and whether it is what S3 has."""
+"""The files that each host fetches, and their comparison with S3."""
 
 import hashlib
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Where Keras finds the data of `load_data()`."""
+"""The folder in which Keras finds the data of `load_data()`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Who is at a dev host: the decision table, and what is seen of real terminals and processes."""
+"""The use of a dev host: the decision table, and looks at real terminals and processes."""
 
 import fcntl
 import json
@@ -36,7 +36,7 @@ LONG_AGO = NOON - timedelta(hours=1)
 TIOCGPTN = 0x80045430
 """ioctl_tty(2): of a pseudo-terminal, which number the other end has. Python knows it from 3.13 on, as os.ptsname."""
 TIOCSPTLCK = 0x40045431
-"""Whether the other end is locked, as it is at first."""
+"""Request of ioctl that locks or unlocks the other end, which is locked at first."""
 
 
 def ago(seconds: float) -> datetime:
@@ -140,12 +140,12 @@ def test_the_warning_says_when_and_what_to_type() -> None:
 
 # ---------------------------------------------------------------------------------------- real terminals, real commands
 def number_of(keys: int) -> int:
-    """Of the terminal at the other end."""
+    """Return the number of the terminal at the other end."""
     return int(struct.unpack("I", fcntl.ioctl(keys, TIOCGPTN, b"\0" * 4))[0])
 
 
 class Shell:
-    """bash at a terminal of its own, as somebody types into it."""
+    """bash at its own terminal, with input from a test."""
 
     def __init__(self, folder: Path) -> None:
         """`folder` has no other terminal than this one."""
@@ -363,7 +363,7 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def jupyter() -> Iterator[type[Answers]]:
     class Now(Answers):
-        """Of this test."""
+        """The answers of this test."""
 
     Now.told = {"/api/kernels": [], "/api/terminals": []}
     server = HTTPServer(("127.0.0.1", 0), Now)
@@ -430,7 +430,7 @@ def told() -> CloudWatch:
 
 @pytest.fixture
 def watch(told: CloudWatch, jupyter: Any, tmp_path: Path, shell: Shell) -> Watch:
-    """Of a host that has booted an hour before noon, at whose only terminal nobody types."""
+    """The watch of a host that booted an hour before noon and has one unused terminal."""
     server, tags = server_at(jupyter.port, tmp_path), Tags(HALF_AN_HOUR, None, None)
     shell.until_it_asks()
     os.utime(f"/dev/pts/{shell.number}", (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
@@ -438,7 +438,7 @@ def watch(told: CloudWatch, jupyter: Any, tmp_path: Path, shell: Shell) -> Watch
 
 
 def ends(folder: Path) -> str | None:
-    """What JupyterLab is told."""
+    """Return the time that the file for JupyterLab has."""
     found: str | None = json.loads(Paths(folder).idle.read_text())["ends"]
     return found
 

@@ -1,4 +1,4 @@
-"""Where people on a dev host find what lets them act in its owner's name."""
+"""The files on a dev host with the owner's credentials."""
 
 import json
 import os

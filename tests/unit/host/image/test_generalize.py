@@ -1,4 +1,4 @@
-"""What an image takes along and what not; a disk here is a folder."""
+"""The files that an image may contain. A folder stands in for a disk."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What a look at a working folder finds, and how much work it is."""
+"""The results of a scan of a working folder, and its time."""
 
 import os
 from pathlib import Path

@@ -95,7 +95,7 @@ class Host:
 
 @pytest.fixture(autouse=True)
 def same_priority(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the priority of the tests' own thread alone, which an ordinary user cannot raise again."""
+    """Keep the priority of the tests' own thread, which an ordinary user cannot raise again."""
     monkeypatch.setattr(os, "setpriority", lambda *_: None)
 
 

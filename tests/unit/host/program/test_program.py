@@ -257,7 +257,7 @@ def start_shell(tmp_path: Path, *command: str) -> Program:
 
 
 def command_of(lines: str) -> tuple[str, ...]:
-    """What runs program.shell with these lines."""
+    """Return the command that runs these lines of program.shell."""
     return (*SHELL, f"{WHEN_ASKED_TO_LEAVE}{lines}", SHELLS_NAME)
 
 

@@ -26,7 +26,7 @@ WORKERS = tuple(Assignment(f"i-{2 + index}", Role.WORKER, index, f"10.0.1.{6 + i
 SERVER = Assignment("i-4", Role.PS, 0, "10.0.2.5")
 EVALUATOR = Assignment("i-5", Role.EVALUATOR, 0, "10.0.2.6")
 OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE")
-"""Variables by which a machine brings packages of its own."""
+"""Variables through which a machine adds its own packages."""
 HERE = Paths()
 BASE = {"PATH": "/bin", "TF_CONFIG": "old", "TF_CPP_MIN_LOG_LEVEL": "1"} | dict.fromkeys(OF_PYTHON, "/theirs")
 

@@ -1,4 +1,4 @@
-"""Whether a program that says nothing still goes on."""
+"""Detection of a hang in a program without output."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a program's Python does before the program."""
+"""The code that a program's Python runs before the program."""
 
 import os
 import subprocess

@@ -42,8 +42,8 @@ class Objects(Bucket):
 
 
 class Printed:
-    """A program that prints, and one agent after another that brings it away: chunks of some three lines, of which
-    `most` bytes are kept."""
+    """A program that prints, and consecutive agents that upload its log in chunks of about three lines, up to `most`
+    bytes."""
 
     def __init__(self, folder: Path, most: int = chunks.MOST_BYTES) -> None:
         self.folder, self.most, self.now, self.bucket = folder, most, 0.0, Objects()

@@ -18,7 +18,7 @@ from training.host.reporting.gpus import MEMORY, UNITS, UTILIZATION, GpuMetrics
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ONE = "0, 4\n"
 SPLIT = "[N/A], 8192\n[N/A], 0\n"
-"""As in MIG mode: nobody tells how busy such a GPU is."""
+"""The driver does not report the use of a GPU in MIG mode."""
 NO_DRIVER = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA "
     "driver is installed and running."

@@ -1,4 +1,4 @@
-"""What is seen of a program that reports nothing itself."""
+"""The progress of a program without reports."""
 
 import math
 from datetime import UTC, datetime

@@ -174,7 +174,7 @@ def test_how_fast_it_is(line: str, pace: float | None) -> None:
 
 
 def seen(*lines: str) -> list[dict[str, Any]]:
-    """What is read of these lines, one after another."""
+    """Return the progress in these lines, one after another."""
     printed = PrintedLines()
     return [facts for line in lines if (facts := printed.facts(line))]
 

@@ -1,4 +1,4 @@
-"""What is read of whole outputs of public programs and libraries, format by format: step, steps, epoch, loss."""
+"""The progress in whole outputs of public programs and libraries, by format: step, steps, epoch, loss."""
 
 import math
 

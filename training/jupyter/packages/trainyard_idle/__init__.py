@@ -1,7 +1,8 @@
-"""What JupyterLab of a dev host says before patrol takes the host for idle: the server's half.
+"""The server's part of the warning in JupyterLab before patrol finds a dev host idle.
 
-The host's agent writes when that is (training/host/dev/idle/watch.py); the page asks here, and its one key holds the
-host as `trainyard hold 2h` does in a terminal. The page's half is share/jupyter/labextensions/trainyard-idle.
+The host's agent writes that time to a file (training/host/dev/idle/watch.py). The page asks this extension for it, and
+its button holds the host like `trainyard hold 2h` in a terminal. The page's part is
+share/jupyter/labextensions/trainyard-idle.
 """
 
 import asyncio
@@ -19,13 +20,13 @@ from traitlets.config import Configurable
 
 HOLD = "2h"
 STALE = timedelta(minutes=4)
-"""An agent that has not written for so long knows nothing any more: it looks once a minute."""
+"""A file of this age is ignored: the agent writes it once a minute."""
 NO_COMMAND = 127
 
 
-def left(outlook: Mapping[str, Any], now: datetime, *, kept: datetime | None = None) -> int | None:
-    """Seconds until the host is taken for idle at the earliest, 0 once it may be at any time; None while nobody is to
-    be warned. `kept`: when it was held from here, of which the agent knows once it has looked again."""
+def seconds_left(outlook: Mapping[str, Any], now: datetime, *, kept: datetime | None = None) -> int | None:
+    """Return the seconds until patrol may find the host idle, 0 if it may at any time, None if there is no warning.
+    `kept` is when this extension held the host; the agent's file shows that only after its next look."""
     if not outlook.get("ends"):
         return None
     at = datetime.fromisoformat(outlook["at"])
@@ -35,25 +36,25 @@ def left(outlook: Mapping[str, Any], now: datetime, *, kept: datetime | None = N
 
 
 class IdleWarning(Configurable):
-    """What is said, and what the key does."""
+    """The warning, and the action of its button."""
 
-    outlook = Unicode("/run/trainyard/idle.json", help="What the host's agent writes.").tag(config=True)
-    command = Unicode("/usr/local/bin/trainyard", help="The host's command, which holds it.").tag(config=True)
+    outlook = Unicode("/run/trainyard/idle.json", help="File that the host's agent writes.").tag(config=True)
+    command = Unicode("/usr/local/bin/trainyard", help="Command that holds the host.").tag(config=True)
     kept: datetime | None = None
 
     def left(self, now: datetime) -> int | None:
-        """See the function. None as well where no agent has looked yet."""
+        """Return `seconds_left`, or None before the agent has written its file."""
         path = Path(self.outlook)
-        return left(json.loads(path.read_text()), now, kept=self.kept) if path.exists() else None
+        return seconds_left(json.loads(path.read_text()), now, kept=self.kept) if path.exists() else None
 
     async def keep(self) -> tuple[int, str]:
-        """Of `trainyard hold 2h` the exit code, and what it says."""
+        """Run `trainyard hold 2h`. Return its exit code and output."""
         try:
             process = await asyncio.create_subprocess_exec(
                 self.command, "hold", HOLD, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
             )
         except FileNotFoundError:
-            return NO_COMMAND, f"there is no {self.command} here: this is no host of a yard"
+            return NO_COMMAND, f"there is no {self.command} here: this is not a host of a yard"
         output, _ = await process.communicate()
         if process.returncode == 0:
             self.kept = datetime.now(UTC)
@@ -74,13 +75,13 @@ class Idle(Handler):
 
 
 class Hold(Handler):
-    """POST: the host is held. 502 with what the command says where it is not."""
+    """POST: hold the host. 502 with the command's output if that fails."""
 
     @authenticated
     async def post(self) -> None:
-        code, said = await self.warning.keep()
+        code, output = await self.warning.keep()
         self.set_status(502 if code else 200)
-        await self.finish({"message": said})
+        await self.finish({"message": output})
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:

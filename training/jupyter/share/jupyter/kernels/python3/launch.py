@@ -1,5 +1,5 @@
-"""A kernel of whichever Python runs this: its packages first, and after them those of JupyterLab's environment, where
-ipykernel is."""
+"""Start a kernel in the Python that runs this. Its own packages come first, then JupyterLab's, which include
+ipykernel."""
 
 import site
 import sys
@@ -10,6 +10,6 @@ VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 sys.path[:] = [folder for folder in sys.path if folder != str(Path(__file__).parent)]
 site.addsitedir(str(Path(__file__).resolve().parents[4] / "lib" / VERSION / "site-packages"))
 
-from ipykernel.kernelapp import launch_new_instance  # noqa: E402 - only now can it be found
+from ipykernel.kernelapp import launch_new_instance  # noqa: E402 - it is only found after the lines above
 
 launch_new_instance()
