@@ -50,7 +50,7 @@ def bill_of_materials(builder: Builder) -> dict[str, Any]:
 
 
 def python_packages() -> Iterator[Component]:
-    """Yield the packages of the hosts' Python, in which this runs. The first one on the path counts."""
+    """Yield the packages of this Python, which is the hosts'. The first one on the path counts."""
     seen = set()
     for distribution in importlib.metadata.distributions():
         name = canonicalize_name(distribution.name)

@@ -40,7 +40,7 @@ def install(builder: Builder) -> None:
 
 
 def link_cuda_libraries(builder: Builder) -> None:
-    """Link all CUDA libraries into the folder of NVIDIA's packages in which every release of TensorFlow looks. The
+    """Link all CUDA libraries into the folder of NVIDIA's packages that every release of TensorFlow searches. The
     RUNPATH of libtensorflow_framework.so.2 in release 2.21 lacks the folder of cuSOLVER. Without that library,
     TensorFlow uses no GPU ("Cannot dlopen some GPU libraries")."""
     nvidia = site_packages(builder) / "nvidia"

@@ -311,8 +311,9 @@ def _uv(builder: Builder, *arguments: str) -> CommandResult:
 
 
 def install_with_uv(builder: Builder, python: Path, *arguments: str) -> CommandResult:
-    """Install into that Python's environment. uv unpacks into its temporary folder and links files from there. That
-    folder is next to the environment, because uv would copy each file from another file system such as /tmp."""
+    """Install into that Python's environment. uv unpacks into its temporary folder and links files from there. The
+    temporary folder is next to the environment, because uv would copy each file from another file system such as
+    /tmp."""
     with tempfile.TemporaryDirectory(dir=python.parents[1]) as beside:
         uv = str(builder.paths.python.with_name("uv"))
         install = [uv, "pip", "install", "--quiet", "--python", str(python)]

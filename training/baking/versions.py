@@ -29,7 +29,7 @@ def fits(what: str, found: str, asked: str) -> Finding:
 
 
 def ssm_agent(output: str | None, *, handed_over: bool) -> Finding:
-    """Check the agent's version in the `output` of `amazon-ssm-agent -version` (None if there is no such command).
+    """Check the agent's version in the `output` of `amazon-ssm-agent -version` (None without the command).
     `handed_over` is True if a parameter of the SSM document arrived as an environment variable."""
     found = DOTTED.search(output or "")
     if found is None:

@@ -21,7 +21,7 @@ from training.host.errors import HostTrouble
 NAME = "trainyard"
 """The bake creates it (training/baking/install.py)."""
 OPEN_TO_ALL = ("tmp", "var/tmp", "var/crash", "dev/shm", "run/lock")
-"""Folders below the root in which every account may write. Their files are part of an image of the disk, too."""
+"""Folders below the root that every account may write to. Their files are part of an image of the disk, too."""
 UID_MAP = Path("/proc/self/uid_map")
 ONE_ACCOUNT_ONLY = (
     "this machine has only one account (as in a user namespace): the program runs as the agent does"

@@ -78,7 +78,7 @@ class _FromFile(CredentialProvider):  # type: ignore[misc]
         return DeferredRefreshableCredentials(self._read, self.METHOD)
 
     def _read(self) -> dict[str, str]:
-        """Return the credentials. Raises CredentialRetrievalError if there are none or they have expired."""
+        """Return the credentials. Raises CredentialRetrievalError if they are missing or have expired."""
         try:
             text = self._path.read_bytes()
             if expiration(text) <= datetime.now(UTC):

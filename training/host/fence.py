@@ -47,7 +47,7 @@ ADVICE = "an image needs the package nftables and a kernel that supports it: bak
 
 
 def ruleset(account: Account, gang: Collection[str]) -> Statement:
-    """Return the rules for nft (libnftables-json(5)), as one transaction: there is no moment without rules."""
+    """Return the rules for nft (libnftables-json(5)), as one transaction: the rules exist at every moment."""
     table = {"table": {"family": "inet", "name": TABLE}}
     known = _match("in", {"ct": {"key": "state"}}, ["established", "related"])
     received = [

@@ -262,7 +262,7 @@ class Paths:
         return self.progress(number).with_name("exits.jsonl")
 
     def progress(self, number: int) -> Path:
-        """The program's progress as JSON lines. Files by which its processes coordinate lie in the same folder."""
+        """The program's progress as JSON lines. The folder also has files that coordinate its processes."""
         return self.home / "attempts" / f"{number:04d}" / "progress.jsonl"
 
     def program_log(self, number: int, role: str, index: int) -> Path:

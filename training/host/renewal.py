@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 def key(sender: Sender) -> str:
-    """Return the key to which the yard writes the credentials."""
+    """Return the key of the credentials that the yard writes."""
     return keys.credentials(sender.user)
 
 

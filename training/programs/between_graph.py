@@ -68,7 +68,7 @@ def wait_for_the_chief(assignment: Assignment, target: str) -> None:
 
 @contextmanager
 def within(seconds: float, assignment: Assignment, what: str) -> Iterator[None]:
-    """Limit the time in which this process waits for others. After that it leaves, and prints which process is
+    """Limit this process's wait for others. After that it leaves, and prints which process is
     absent."""
 
     def too_long() -> None:
@@ -93,7 +93,7 @@ def done_queue() -> Any:
 
 
 def over(task: int) -> Any:
-    """Return the queue on a parameter server in which the chief reports that the training has ended."""
+    """Return the queue on a parameter server for the chief's report of the end of the training."""
     with tf.device(f"/job:ps/task:{task}"):
         return v1.FIFOQueue(1, tf.int32, shapes=(), shared_name="over")
 

@@ -224,7 +224,7 @@ class Attempt:
         return exits.of_program(noted, keeper=program.pid, pid=itself)
 
     def _drain_of_shutdown(self, program: Program, code: int) -> Draining | None:
-        """Return the draining that a shutdown of the machine has begun; None if there is no shutdown within moments. A
+        """Return the draining that a shutdown of the machine has begun; None without a shutdown within moments. A
         shutdown sends SIGTERM to all processes at once, so the program may end before the agent notices."""
         if code != 128 + signal.SIGTERM or not self._context.watchdog.going_down.wait(GOING_DOWN_SECONDS):
             return None

@@ -203,7 +203,7 @@ class Conclusion:
                 return Outcome(ended, failed(ended, tail, progress=self._last_progress))
 
     def retries(self, drain: Drain | None, *, finished: bool) -> Retries:
-        """Return the rules by which this host retries uploads after the program's end."""
+        """Return the rules for retries of uploads after the program's end."""
         asked_at = datetime.now(UTC) if drain and drain.why is StopReason.ASKED else None
 
         def until() -> datetime:

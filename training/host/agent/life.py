@@ -53,8 +53,8 @@ class Life:
 
     def signs(self, program: Program) -> Hashable:
         """Return a value that changes while the program works: its lines, reports, and files, and otherwise its use of
-        processors and GPUs. That use does not count while a program reports steps, because it may keep a processor
-        busy while it hangs. It counts after the last step, when the program may export without reporting."""
+        processors and GPUs. Processors and GPUs do not count while a program reports steps, because a program may keep
+        a processor busy while it hangs. They count after its last step, when it may export without reporting."""
         self._effort.look(time.monotonic(), program.processor_time() / processes.TICKS)
         shown = (self.lines.count, self.progress.length, self._files())
         if self.progress.reports and not self.progress.is_at_its_end:

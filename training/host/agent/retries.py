@@ -39,7 +39,7 @@ def is_unreachable(trouble: HostTrouble) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Retries:
-    """Rules by which a call is retried until it succeeds, its trouble cannot pass, or the host has to end."""
+    """Rules for the retries of a call until it succeeds, its trouble cannot pass, or the host has to end."""
 
     has_to_end: Callable[[], str | None]
     """Returns why the host may not wait any longer, or None."""

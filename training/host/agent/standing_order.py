@@ -79,5 +79,5 @@ def read(text: bytes, *, instance: str) -> Order | None:
 
 
 def confirmation_key(order: Order, sender: Sender) -> str:
-    """Return the key of the object by which a host confirms the order to stop."""
+    """Return the key of a host's confirmation of the order to stop."""
     return sender.key(keys.leaving(order.run, order.attempt))

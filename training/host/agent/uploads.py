@@ -42,7 +42,7 @@ class FailedUpload:
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """The uploads in the order in which they finish. The checkpoint comes first, because a host may be lost soon."""
+    """The uploads in the order of their last calls. The checkpoint comes first, because a host may be lost soon."""
 
     repeats: tuple[Repeat, ...]
 

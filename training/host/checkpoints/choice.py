@@ -40,7 +40,7 @@ class Choice:
     """Files that may change at any time. A copy is sent. If no whole copy can be made, the file of the checkpoint
     before replaces it."""
     needed: frozenset[str]
-    """Moving files without which there is no checkpoint."""
+    """Moving files that the checkpoint requires."""
     step: int
     kind: str
     revision: bool

@@ -22,7 +22,7 @@ from training.host.disk import fresh, is_readable
 from training.host.keys import LONGEST_KEY_BYTES
 
 PARTIAL = ".trainyard-partial-"
-"""Prefix of the folders in which the runtime writes a checkpoint."""
+"""Prefix of the runtime's unfinished checkpoints."""
 STEP_FOLDER = re.compile(r"[0-9]{8,15}")
 """The name of the runtime's checkpoint of a step. A longer number is a program's own name, such as a time."""
 TEMPORARY = re.compile(r".*_temp(_[0-9a-f]+)?")

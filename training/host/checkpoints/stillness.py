@@ -58,7 +58,7 @@ class _Track:
     appends: int = 0
     """Consecutive changes that only appended to it."""
     growth: int = 0
-    """Bytes by which it grew at the last look."""
+    """Its growth at the last look, in bytes."""
     end: bytes = b""
     """A checksum of its last bytes. Empty if it has never changed since the first look."""
     is_text: bool = False

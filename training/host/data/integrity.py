@@ -45,7 +45,7 @@ def difference(
 
 
 def parts_in(etag: str) -> int:
-    """Return the number of parts in which an object was uploaded; 0 for one piece."""
+    """Return the number of parts of an object's upload; 0 for one piece."""
     _, dash, count = etag.partition("-")
     return int(count) if dash else 0
 

@@ -36,7 +36,7 @@ minutes after the end of an outage. The caller (agent/retries.py) retries longer
 PROGRESS_SECONDS = 10.0
 LOOK_SECONDS = 0.2
 STAGING = ".incoming-"
-"""Prefix of folders in which objects arrive. A leftover folder belonged to an agent that was killed."""
+"""Prefix of folders for arriving objects. A leftover folder belonged to an agent that was killed."""
 CODE = re.compile(r"^(\w+):.*?(?:status code: \d+)?", re.DOTALL)
 
 logger = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ def parsed(line: str) -> OutputLine:
 
 
 def progress(here: int, total: int, more: int, seconds: float) -> str:
-    """Describe the progress of a download of `total` bytes, of which `more` arrived in the last `seconds`."""
+    """Describe the progress of a download of `total` bytes; `more` bytes arrived in the last `seconds`."""
     if here >= total:
         return f"all {total / 1e9:.1f} GB have arrived; verifying the checksums"
     return f"{here / 1e9:.1f} of {total / 1e9:.1f} GB, {max(more, 0) / 1e6 / seconds:.0f} MB/s"

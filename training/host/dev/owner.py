@@ -68,7 +68,7 @@ def _renewal(paths: Paths, identity: Identity, account: Account) -> Renewal:
 
 
 def configure(paths: Paths, identity: Identity, entry: pwd.struct_passwd, account: Account) -> None:
-    """Write the files by which boto3, the aws command, and `trainyard` find credentials, region, and yard. Existing
+    """Write the files that tell boto3, the aws command, and `trainyard` the credentials, region, and yard. Existing
     files stay."""
     home = Path(entry.pw_dir)
     process = f"credential_process = /bin/cat {paths.credentials}"

@@ -23,7 +23,7 @@ ENVIRONMENT = ".venv"
 """The environment's path below the account's home."""
 LAYER = "trainyard-image.pth"
 MOST_LOG = 1 << 20
-"""Size in bytes from which the log is rotated at a start."""
+"""A start rotates a log of more than this many bytes."""
 INHERITED = ("INVOCATION_ID", "AWS_")
 """Prefixes of inherited variables: one identifies the unit's processes, the others tell commands where AWS is."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -78,7 +78,7 @@ class Outside:
         self.found = found
 
     def warning(self) -> str | None:
-        """Return one sentence that names the files, the largest first; None if there are none."""
+        """Return one sentence that names the files, the largest first; None without any."""
         if not self.found:
             return None
         largest = sorted(self.found.items(), key=lambda each: (-each[1], each[0]))

@@ -23,7 +23,7 @@ NOT_REPORTED = frozenset({"__pycache__"})
 ENVIRONMENT = "pyvenv.cfg"
 """The file that marks a folder as a virtual environment of Python."""
 OURS = re.compile(r"@(worker|ps|evaluator|attempt)-\d+")
-"""Top folders of a run's outputs in which Trainyard keeps files of other hosts and of earlier attempts."""
+"""Top folders of a run's outputs for files of other hosts and of earlier attempts."""
 
 
 class Seen(NamedTuple):

@@ -29,7 +29,7 @@ ELSEWHERE = (
     "var/lib/systemd/linger/{name}",
     "run/user/{uid}",
 )
-"""Paths to which privileged programs write for an account. Our programs cannot call these (no_new_privs), but the paths
+"""Paths that privileged programs write for an account. Our programs cannot call these (no_new_privs), but the paths
 are checked anyway."""
 AS_ACCOUNT = """\
 import ctypes, os, pathlib, platform, sys
@@ -156,7 +156,7 @@ def _system_v(tables: Path, account: Account) -> list[str]:
 
 @contextmanager
 def _queues(paths: Paths) -> Iterator[tuple[Path, ...]]:
-    """Yield the folders in which POSIX queues appear as files; none on a kernel without queues."""
+    """Yield the folders that show POSIX queues as files; none on a kernel without queues."""
     if "mqueue" not in (paths.root / "proc/filesystems").read_text():
         yield ()
         return

@@ -49,7 +49,7 @@ CELL = re.compile(r"^(cell \[\d+\] of .+) ended with exit code \d+$", re.MULTILI
 INTERRUPTS = re.compile(
     r"[\w.]*(Interrupt|Interrupted\w*|Exit|Terminat\w+)\b|.*\b(SIGTERM|signal:? 15)\b", re.IGNORECASE
 )
-"""Exceptions by which programs leave on request."""
+"""Exceptions of programs that leave on request."""
 NO_SPACE = "No space left on device"
 NO_MEMORY_LEFT = "because the host had no memory left: use a larger type or a smaller batch"
 MOST_AFTER = 20
@@ -141,7 +141,7 @@ class End:
     at_task_limit: bool = False
     """True if the agent killed the program because it stayed at the limit of processes and threads."""
     rights_taken: tuple[str, ...] = ()
-    """The program's folders from which it has removed their owner's rights (folders.py)."""
+    """The program's folders without their owner's rights, which it has removed (folders.py)."""
     strict: bool = False
     """True if doubts about an end with 0 make it a failure (program.strict)."""
 

@@ -15,7 +15,7 @@ LAUNCHERS_OWN = (
     "torch.distributed.elastic.multiprocessing.errors.ChildFailedError",
     "torch.distributed.elastic.multiprocessing.api.SignalException",
 )
-"""Exceptions by which a launcher reports that a process that it started has failed. That process has the reason."""
+"""Exceptions of launchers about a failed process that they had started. The process itself has the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ def command(
 
 
 def error_lines(output: str) -> list[str]:
-    """Return the first lines in which pip names the error, or its last lines without warnings if it names none."""
+    """Return pip's first lines with an error, or its last lines without warnings if no line has one."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     worded = [line for line in lines if not line.startswith(("WARNING:", "[notice]", "DEPRECATION:"))]
     named = [line for line in worded if line.lower().startswith(TELLING)]

@@ -1,4 +1,4 @@
-"""The forms in which programs print the position of their training, as patterns of RE2.
+"""Patterns of RE2 for the position of a training in a program's output.
 
 The time of RE2 grows only with the length of a line.
 """
@@ -78,7 +78,7 @@ AT_AND_OF = rf"(?P<at>{COUNT})\s*(?:/|of)\s*(?P<of>{COUNT}|unknown|\?)"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One form in which programs print their position."""
+    """One form of a printed position."""
 
     name: str
     pattern: Any

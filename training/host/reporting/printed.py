@@ -23,7 +23,7 @@ from training.host.reporting.progress import NUMBERS
 from training.host.reporting.reading import LONGEST, Reading, count_of, may_say, read, values_in
 
 TRAINER = "trainer"
-"""The way in which Hugging Face's Trainer counts: by a bare bar, which it draws again after each dictionary."""
+"""The counting of Hugging Face's Trainer: by a bare bar, which it draws again after each dictionary."""
 STRANGERS = 20
 """After this many lines with another way of counting, a program counts in that way."""
 

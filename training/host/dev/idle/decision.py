@@ -112,7 +112,7 @@ def is_echo(terminal: Terminal, warned: datetime | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JudgedBy:
-    """The rules by which patrol judges this host, from its tag Tag.JUDGED_BY."""
+    """Patrol's rules for this host, from its tag Tag.JUDGED_BY."""
 
     window: timedelta
     grace: timedelta
