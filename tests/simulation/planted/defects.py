@@ -162,8 +162,8 @@ DEFECTS: tuple[Defect, ...] = (
         "catalogue-before-files",
         "latest.json names a checkpoint before its files are uploaded (D12, on a host)",
         "training/host/checkpoints/upload.py",
-        "sent = in_bucket.upload_files(self.bucket, staging, taken, key)",
-        "sent = {name: facts.size for name, facts in taken.items()}",
+        "sent = in_bucket.upload_files(self.bucket, staging, staged, key)",
+        "sent = {name: facts.size for name, facts in staged.items()}",
         "tests/unit/host/checkpoints/test_checkpoint_upload.py",
     ),
     Defect(
