@@ -324,6 +324,6 @@ def as_answered(error: ClientError) -> YardError:
     answer = error.response["Error"]
     return YardError(
         f"AWS answered {answer.get('Code', 'an error')} to {error.operation_name}",
-        str(answer.get("Message", "without a word more")).rstrip("."),
-        f"mend what it says, or try again; {command_line('doctor')} looks at the account",
+        str(answer.get("Message", "no message")).rstrip("."),
+        f"correct the cause, or try again; {command_line('doctor')} looks at the account",
     )

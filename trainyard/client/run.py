@@ -95,7 +95,9 @@ class Run(RunFiles):
         while not self.execution.is_over:
             if ends is not None and time.monotonic() >= ends:
                 raise StillRunning(
-                    f"{self.id} is still running after {seconds:.0f} s", "it goes on", "wait, or stop it"
+                    f"{self.id} is still running after {seconds:.0f} s",
+                    "the run continues",
+                    "wait, or stop it",
                 )
             time.sleep(every)
         return self
@@ -123,7 +125,7 @@ class Run(RunFiles):
             return
         if row and row.kind == "train":
             self._have_it_noted()
-        cause = "somebody has stopped it at once, without a checkpoint"
+        cause = "a user has stopped it at once, without a checkpoint"
         try:
             self._states.stop_execution(executionArn=self.arn, error=Stopped.__name__, cause=cause)
         except ClientError:

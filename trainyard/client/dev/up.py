@@ -69,7 +69,7 @@ def _launched(yard: Deployment, name: str, run: Run, tell: Tell) -> DevHost:
     if not found:
         raise HostNotFound(
             f"{summary['instance']} was launched, and is gone",
-            "somebody or EC2 has ended it since",
+            "a user or EC2 has terminated it since",
             hosts.up_line(name),
         )
     return found[0]

@@ -79,7 +79,7 @@ def read(job: str, output: str) -> JobPlan:
         raise NotPlanned(
             f"{job} would not run: {answer['error']}",
             str(answer.get("reason") or answer.get("cause")),
-            "mend what it says, and plan it again",
+            "correct the job file, and plan it again",
         )
     plan = answer["plan"]
     return JobPlan(

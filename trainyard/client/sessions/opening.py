@@ -41,7 +41,7 @@ def host(yard: Deployment, instance: str) -> Mapping[str, Any]:
     if found is None or found["State"]["Name"] in GONE:
         raise HostNotFound(
             f"the yard {yard.name} has no host {instance}",
-            "it is gone, or is somebody else's" if found is None else "it is gone",
+            "it was terminated, or belongs to another yard" if found is None else "it is gone",
             command_line("hosts"),
         )
     state = str(found["State"]["Name"])
