@@ -32,7 +32,7 @@ def endings_of(bucket: str, run: str, attempt: int) -> list[LeftSignal]:
 
 def of_attempt(bucket: str, run: str, attempt: int) -> Iterator[LeftSignal]:
     """Return the signals that hosts of this attempt left. Invalid files are logged and skipped."""
-    for key in s3.list_keys(bucket, keys.words(run, attempt)):
+    for key in s3.list_keys(bucket, keys.copies_of_signals(run, attempt)):
         sent = _read(bucket, key)
         if isinstance(sent, Sent) and sent.at:
             yield LeftSignal(at=sent.at, sent=sent)
@@ -44,7 +44,7 @@ def of_attempt(bucket: str, run: str, attempt: int) -> Iterator[LeftSignal]:
 
 def final_report_of(bucket: str, run: str, attempt: int, instance: str) -> tuple[Sent, Failed] | None:
     """Return the failure that a host could only leave in the bucket because it may not put events."""
-    for key in s3.list_keys(bucket, keys.last_words(run, attempt)):
+    for key in s3.list_keys(bucket, keys.final_reports(run, attempt)):
         if sources.writer_of(key) == instance:
             sent = _read(bucket, key)
             if isinstance(sent, Sent) and isinstance(sent.signal, Failed):

@@ -101,12 +101,12 @@ def cluster(run: str, attempt: int | str) -> str:
     return f"{attempts(run)}{attempt}/cluster.json"
 
 
-def words(run: str, attempt: int | str) -> str:
+def copies_of_signals(run: str, attempt: int | str) -> str:
     """The folder of the signals that hosts store when the event bus does not answer."""
     return f"{attempts(run)}{attempt}/words/"
 
 
-def last_words(run: str, attempt: int | str) -> str:
+def final_reports(run: str, attempt: int | str) -> str:
     """The folder of the final reports of hosts."""
     return f"{attempts(run)}{attempt}/last-words/"
 

@@ -140,7 +140,7 @@ class Outbox:
             shown = {key: known[key] for key in SHOWN if key in known}
             self._speaker.note(f"says {sent.signal.word}", attempt=sent.attempt, **shown)
             if isinstance(sent.signal, Ending):
-                self._leave(keys.words(self._run, sent.attempt), sent)
+                self._leave(keys.copies_of_signals(self._run, sent.attempt), sent)
             return True
         if answer["Entries"][0].get("ErrorCode") in DENIED:
             self._leave_final_report(sent)
@@ -164,5 +164,5 @@ class Outbox:
         )
         self._speaker.note("leaves its final report", reason=reason)
         report = final_report(sent, reason, exit_code=None)
-        self._leave(keys.last_words(self._run, sent.attempt), report)
+        self._leave(keys.final_reports(self._run, sent.attempt), report)
         self._speaker.power_off(reason)

@@ -216,7 +216,7 @@ class Outbox(threading.Thread):
         if sent == last or not (isinstance(sent.signal, Ending) or is_progress):
             return
         try:
-            self._write(keys.words(self._run_id, sent.attempt), sent)
+            self._write(keys.copies_of_signals(self._run_id, sent.attempt), sent)
         except HostTrouble as trouble:
             logger.warning("%s could not be written to the bucket: %s", sent.signal.word, trouble.reason)
             return
@@ -234,7 +234,7 @@ class Outbox(threading.Thread):
         )
         try:
             report = final_report(sent, reason, exit_code=None)
-            self._write(keys.last_words(self._run_id, sent.attempt), report)
+            self._write(keys.final_reports(self._run_id, sent.attempt), report)
         except HostTrouble as trouble:
             logger.warning("the final report could not be written either: %s", trouble.reason)
         self._on_mute(reason)

@@ -141,7 +141,7 @@ def watchdog(metadata: Any, lease: Lease, **more: Any) -> tuple[Watchdog, thread
 def test_a_host_that_is_held_does_not_power_itself_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training.host.agent.watchdog.LOOK_SECONDS", 0.01)
     now = datetime.now(UTC)
-    over = Lease(now - timedelta(hours=1), "nobody has released this host")
+    over = Lease(now - timedelta(hours=1), "the yard has not released this host")
     ahead = (now + timedelta(hours=1)).isoformat()
     tags = Tagged(ahead)
     watched, gone = watchdog(tags, over, held=now + timedelta(hours=1))

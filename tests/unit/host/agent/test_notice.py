@@ -11,7 +11,7 @@ from trainyard.protocol.signals import StopReason
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 NOTICE = Notice("terminate", NOW + timedelta(seconds=120))
 LATER = NOW + timedelta(hours=1)
-LONG, OVER = Lease(NOW + timedelta(hours=1), "later"), Lease(NOW, "nobody has released this host")
+LONG, OVER = Lease(NOW + timedelta(hours=1), "later"), Lease(NOW, "the yard has not released this host")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ HELD: list[tuple[str, Drain, int, dict[str, bool], bool]] = [
     ("which may come late", ASKED, 84, {}, True),
     ("and not at all", ASKED, 85, {}, False),
     ("a program with a handler decides itself", ASKED, 0, {"handles_sigterm": True}, False),
-    ("nobody waits for one that has never saved", ASKED, 0, {"saves": False}, False),
+    ("a program that has never saved is not waited for", ASKED, 0, {"saves": False}, False),
     ("nor on other hosts when the chief has left", ASKED, 0, {"chief_has_left": True}, False),
     ("one that hangs will not save", HANGING, 0, {}, False),
     ("where the agent cannot bring it away nothing is won", TROUBLED, 0, {}, False),

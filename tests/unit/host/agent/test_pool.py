@@ -121,11 +121,11 @@ def test_the_next_run_gets_data_that_no_program_has_touched(
     kept.note(JOB, None, paths)
     program_has(paths)
     kept.take(paths)
-    assert (paths.kept.stat().st_mode & 0o777) == 0o700, "root alone comes there"
+    assert (paths.kept.stat().st_mode & 0o777) == 0o700, "only root can read it"
     another_run(paths, replace(JOB, data={"mine": Data(source=SOURCE)}))
     assert found(paths.data / "mine") == stays
     assert (paths.journals / "mine.jsonl").read_text() == f"{LINE}\n"
-    assert not paths.kept.exists(), "what it did not ask for is nobody's"
+    assert not paths.kept.exists(), "data that it does not name are removed"
 
 
 def test_a_run_that_names_other_data_finds_none(paths: Paths) -> None:

@@ -224,7 +224,7 @@ ENDS = [
     ("the machine goes down", {"going_down": True}, "this host goes down"),
     ("AWS takes it in a minute", {"notice_at": NOW + timedelta(minutes=1)}, None),
     ("in five seconds", {"notice_at": NOW + timedelta(seconds=5)}, "AWS takes this host back"),
-    ("somebody has just stopped the run", {"asked_at": NOW}, None),
+    ("the run was just stopped", {"asked_at": NOW}, None),
     ("two minutes ago", {"asked_at": NOW - timedelta(minutes=2)}, "the run was asked to end"),
     ("the hours are used up", {"until": NOW}, "the run's hours or dollars are used up"),
 ]

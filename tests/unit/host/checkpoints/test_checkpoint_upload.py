@@ -268,7 +268,7 @@ def test_a_log_beside_a_checkpoint_neither_keeps_it_back_nor_sends_it_again(
     way.update(True)
     assert (sent(s3, "model.pt"), sent(s3, "log.csv")) == (1, 2)
     assert contents(s3)["log.csv"] == (folder / "log.csv").read_bytes()
-    assert json.loads(s3.objects[LATEST])["before"] == [], "a longer log is no other checkpoint"
+    assert json.loads(s3.objects[LATEST])["before"] == [], "a longer log does not make a new checkpoint"
 
 
 def test_a_line_now_and_then_is_a_log_too(

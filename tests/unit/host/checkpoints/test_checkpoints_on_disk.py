@@ -25,7 +25,7 @@ def catalogue(*steps: int) -> Catalogue:
         ("the first", None, 3, [50]),
         ("those before it are kept", catalogue(40, 30), 3, [50, 40, 30]),
         ("to a number", catalogue(40, 30, 20), 3, [50, 40, 30]),
-        ("one is the newest alone", catalogue(40), 1, [50]),
+        ("only the newest", catalogue(40), 1, [50]),
         ("later ones belong to a life that was given up", catalogue(80, 60, 40), 3, [50, 40]),
         ("the same step with longer logs takes no other's room", catalogue(50, 40, 30), 3, [50, 40, 30]),
     ],

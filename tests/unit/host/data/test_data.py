@@ -67,7 +67,7 @@ SHARES = [
     ("equal files are dealt out one after the other", [5] * 7, 3, [[0, 3, 6], [1, 4], [2, 5]]),
     ("the largest go first, to who has least", [1, 9, 4, 5], 2, [[1, 0], [3, 2]]),
     ("an empty file takes no worker's place", [0, 5, 5], 2, [[1, 0], [2]]),
-    ("nobody goes without", [100, 1, 1], 3, [[0], [1], [2]]),
+    ("every worker gets a file", [100, 1, 1], 3, [[0], [1], [2]]),
     ("one worker has all", [3, 2, 1], 1, [[0, 1, 2]]),
 ]
 

@@ -1,4 +1,4 @@
-"""The folder in which Keras finds the data of `load_data()`."""
+"""Keras's folder for the data of `load_data()`."""
 
 from pathlib import Path
 

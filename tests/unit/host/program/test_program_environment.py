@@ -233,10 +233,10 @@ def test_an_unknown_word_is_named() -> None:
 @pytest.mark.parametrize(
     ("sentence", "args", "line"),
     [
-        ("true is the flag alone, false none", {"augment": True, "quiet": False}, ["--augment"]),
+        ("true is only the flag, false is nothing", {"augment": True, "quiet": False}, ["--augment"]),
         ("a text like an option is joined", {"extra": "--xla"}, ["--extra=--xla"]),
         ("one dash, too", {"extra": "-v"}, ["--extra=-v"]),
-        ("a number below 0 is no option", {"bias": -5}, ["--bias", "-5"]),
+        ("a number below 0 is not an option", {"bias": -5}, ["--bias", "-5"]),
         ("a list is as it stands", ["gpu", 1500, 0.5, "--no-cache"], ["gpu", "1500", "0.5", "--no-cache"]),
         ("with its words filled in", ["${role}"], ["ps"]),
         ("an empty list", [], []),

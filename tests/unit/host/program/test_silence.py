@@ -6,7 +6,7 @@ from training.host.program.silence import Effort, NewLines, Silence
 
 HANGS = [
     # sentence, what the looks find minute by minute, the minute at which it is known to hang
-    ("it goes on", [*range(60)], None),
+    ("it continues", [*range(60)], None),
     ("it hangs from the beginning", [1] * 30, 12),
     ("it hung for a while, and does again", [1] * 12 + [2] * 30, 24),
     ("it is slow: a step in ten minutes", [step // 10 for step in range(60)], None),
@@ -78,7 +78,7 @@ SAYS = [
         ["I1122 06:00:01.123456  4711 x.py:1] waits", "I1122 06:00:31.123456  4711 x.py:1] waits"],
         1,
     ),
-    ("the time of day alone", ["06:00:01,123 INFO waiting", "06:00:31,456 INFO waiting"], 1),
+    ("only the time of day", ["06:00:01,123 INFO waiting", "06:00:31,456 INFO waiting"], 1),
     ("two lines in turn", ["waiting for chief", "still waiting"] * 5, 2),
 ]
 

@@ -114,7 +114,7 @@ def ended(code: int, tail: str, asked: StopReason | None = None, *, gang: int = 
             ended(1, signalled("", FORCED), StopReason.INTERRUPTED),
             "interrupted",
         ),
-        ("told to leave by somebody else", ended(1, signalled("")), "peer"),
+        ("asked to leave from outside", ended(1, signalled("")), "peer"),
         ("JAX misses a peer", ended(1, JAX_GONE), "peer"),
         ("JAX ends its process for a peer", ended(134, JAX_ABORT), "peer"),
     ],
@@ -128,7 +128,7 @@ def test_an_end_that_is_no_fault_of_the_programs(sentence: str, end: End, why: s
     [
         ("its process' exception", ended(1, failed(OWN, "1")), "exit code 1: ValueError: the labels are strings"),
         ("its process' exit code", ended(1, failed("", "3")), "exit code 3 and printed no exception"),
-        ("alone, there is no peer", ended(1, failed(GLOO, "1"), gang=1), "exit code 1: RuntimeError: "),
+        ("a single host has no peer", ended(1, failed(GLOO, "1"), gang=1), "exit code 1: RuntimeError: "),
         ("nor for NCCL", ended(134, NCCL_GONE, gang=1), "SIGABRT after: ncclRemoteError"),
         ("NCCL's own trouble", ended(1, failed(NCCL_CUDA, "1")), "ncclInternalError: Internal check failed"),
         ("a port in use", ended(1, failed(IN_USE, "1")), "DistNetworkError"),

@@ -150,7 +150,7 @@ def test_where_there_are_steps_they_count_and_epochs_are_told_beside_them(tmp_pa
         ("an estimator evaluates below its folder", {"": 1.0, "eval": 9.0, "eval_test": 9.0}, [1.0]),
         ("a test beside the training", {"train": 1.0, "test": 9.0}, [1.0]),
         ("a run that is called test", {"test": 1.0}, [1.0]),
-        ("a run of an evaluation alone", {"validation": 9.0}, []),
+        ("a run with only an evaluation", {"validation": 9.0}, []),
     ],
 )
 def test_folders_of_an_evaluation_are_left_out(
@@ -205,7 +205,7 @@ def test_events_of_an_earlier_attempt_are_none(tmp_path: Path) -> None:
     ("sentence", "content"),
     [
         ("no records", b"not an event file at all, whatever it is called"),
-        ("a record that is no event", struct.pack("<QI", 4, 0) + b"\xff\xff\xff\xff" + bytes(4)),
+        ("a record that is not an event", struct.pack("<QI", 4, 0) + b"\xff\xff\xff\xff" + bytes(4)),
         ("a length beyond everything", struct.pack("<QI", 2**63, 0) + b"x" * 100),
         ("nothing", b""),
     ],

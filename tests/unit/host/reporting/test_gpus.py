@@ -225,7 +225,7 @@ def test_a_cloudwatch_that_cannot_be_reached_ends_nothing(
             {"trainyard:yard": "trainyard", "trainyard:gpus": "0"},
             False,
         ),
-        ("somebody else's machine", {}, False),
+        ("a machine outside the yard", {}, False),
     ],
 )
 def test_who_publishes(bin_: Path, sentence: str, tags: dict[str, str], wanted: bool) -> None:

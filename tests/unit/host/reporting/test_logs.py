@@ -20,7 +20,7 @@ WHO = "worker-1 i-2"
         ("a line is whole with its end", [b"one\ntw", b"o\n"], ["one", "two"], ""),
         ("what has no end yet is under way", [b"one\ntwo"], ["one"], "two"),
         ("empty lines stay", [b"\n\n"], ["", ""], ""),
-        ("of a line drawn anew the last drawing stays", [b"10%\r20%", b"\r30%\n"], ["30%"], ""),
+        ("the last drawing of a redrawn line stays", [b"10%\r20%", b"\r30%\n"], ["30%"], ""),
         ("also when the return comes after it", [b"10%\r20%\r"], [], "20%"),
         ("and when it is wiped at the end", [b"99%\r   \r\n"], ["99%"], ""),
         ("a Windows end is an end", [b"one\r\n"], ["one"], ""),
@@ -33,7 +33,7 @@ WHO = "worker-1 i-2"
             "",
         ),
         ("bytes of another encoding are shown", ["für\n".encode("latin-1")], ["f\\xfcr"], ""),
-        ("a terminal's title is no text", [b"\x1b]0;me@host: ~\x07step 1\n"], ["step 1"], ""),
+        ("a terminal's title is not text", [b"\x1b]0;me@host: ~\x07step 1\n"], ["step 1"], ""),
         ("nor one that ends as ECMA-48 has it", [b"\x1b]2;title\x1b\\step 1\n"], ["step 1"], ""),
         (
             "of a link its text stays",
@@ -93,7 +93,7 @@ WHO = "worker-1 i-2"
             "",
         ),
         (
-            "a line of the agent's own stands alone beside bars",
+            "a line of the agent is separate from bars",
             [b"\router 0/2\n\rinner 3/9\x1b[A\n[trainyard] the program ended\n"],
             ["outer 0/2", "inner 3/9", "[trainyard] the program ended"],
             "",

@@ -23,7 +23,7 @@ KERAS = r"Epoch (?P<epoch>\d+)|loss: (?P<loss>[\d.]+)"
     [
         ("what the groups find", STEPS, "at step 12/100, loss 0.5", {"step": 12, "steps": 100, "loss": 0.5}),
         ("a group without a text is nothing", STEPS, "step 12 loss 1e-3", {"step": 12, "loss": 0.001}),
-        ("a text that is no number is nothing", STEPS, "step 12 loss low", {"step": 12}),
+        ("a text that is not a number is skipped", STEPS, "step 12 loss low", {"step": 12}),
         ("thousands may have commas", r"(?P<step>[\d,]+) steps", "1,200 steps", {"step": 1200}),
         ("an epoch is a step where the pattern has none", KERAS, "Epoch 3/5", {"epoch": 3, "step": 3}),
         ("other lines", STEPS, "saving", {}),

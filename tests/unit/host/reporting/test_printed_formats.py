@@ -93,7 +93,7 @@ FORMATS: dict[str, tuple[str, Said]] = {
         f"Epoch 5:  10%|{BLOCKS}| 1/10 [00:00<00:00, 50it/s, v_num=1, train_loss=0.3]\n",
         [(51, None, 5, 0.3)],
     ),
-    "Lightning's bar of rich, which is drawn at its end alone and wrapped": (
+    "Lightning's bar of rich, drawn only at its end and wrapped": (
         (
             "Epoch 5/39 ━━━━━━━━ 5/10 0:00:00 • 0:00:01 6.35it/s v_num: 0.000      \n"
             "                                            train_loss: 14.330\n"
@@ -125,7 +125,7 @@ FORMATS: dict[str, tuple[str, Said]] = {
         ),
         [(100, None, None, 0.25), (200, None, None, 0.2)],
     ),
-    "a batch of so many": (
+    "a batch and its total": (
         "Batch 100 of 938. Loss: 0.5\nBatch 200 of 938. Loss: 0.4\n",
         [(100, None, None, 0.5), (200, None, None, 0.4)],
     ),

@@ -37,10 +37,14 @@ def test_once_a_minute_it_is_said_that_the_host_lives_whatever_its_program_does(
 @pytest.mark.parametrize(
     ("sentence", "said", "passed_on"),
     [
-        ("known facts alone go on", {"step": 3, "loss": 0.5, "colour": "red"}, {"step": 3, "loss": 0.5}),
+        (
+            "only known facts are passed on",
+            {"step": 3, "loss": 0.5, "colour": "red"},
+            {"step": 3, "loss": 0.5},
+        ),
         ("a count is whole", {"step": 3.0, "epoch": 1.9}, {"step": 3, "epoch": 1}),
-        ("a number is no text", {"step": "3", "loss": "low"}, {}),
-        ("true is no number", {"step": True}, {}),
+        ("a number must not be text", {"step": "3", "loss": "low"}, {}),
+        ("true is not a number", {"step": True}, {}),
         ("an infinite loss is one", {"step": 4, "loss": float("-inf")}, {"step": 4, "loss": float("-inf")}),
         ("also as strict JSON has it", {"loss": "-Infinity"}, {"loss": float("-inf")}),
         ("a pace has an end", {"steps_per_second": float("inf")}, {}),
