@@ -246,7 +246,7 @@ def _choose_remaining(
     match given.keep:
         case KeptHosts.NONE:
             return frozenset()
-        case KeptHosts.SURVIVORS:
+        case KeptHosts.REMAINING:
             staying = frozenset(host.instance for host in records.hosts.values() if host.stays)
             return staying - frozenset(given.lost)
         case _:

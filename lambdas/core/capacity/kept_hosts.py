@@ -6,5 +6,5 @@ from enum import StrEnum
 class KeptHosts(StrEnum):
     """Hosts that stay for the next attempt."""
 
-    SURVIVORS = "survivors"  # retire only the lost ones, if any, and launch what is missing
+    REMAINING = "remaining"  # retire only the lost ones, if any, and launch what is missing
     NONE = "none"  # retire all and launch a whole gang

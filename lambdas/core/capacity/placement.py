@@ -117,7 +117,7 @@ def next_step(
                 error, f"{advice}. Capacity pool: {candidates[refusal.candidate].pool}. Answer: {answer}"
             )
     if held is not None:
-        return _beside_survivors(candidates, refusals, held)
+        return _beside_remaining(candidates, refusals, held)
     in_order = sorted(
         range(len(candidates)),
         key=lambda index: (first not in (None, candidates[index].market), index in last),
@@ -208,7 +208,7 @@ def _after_round(
     )
 
 
-def _beside_survivors(
+def _beside_remaining(
     candidates: Sequence[Candidate], refusals: Sequence[Refusal], held: int
 ) -> Try | RetireFirst:
     no = next((refusal for refusal in refusals if refusal.candidate == held), None)

@@ -86,13 +86,13 @@ class Refusal:
 
 
 def parts(
-    job: Job, candidates: Sequence[Candidate], survivors: Collection[tuple[str, Gang, str]]
+    job: Job, candidates: Sequence[Candidate], remaining: Collection[tuple[str, Gang, str]]
 ) -> tuple[Part, ...]:
     """Return the parts that the attempt lacks beside its remaining hosts (instance, gang, type), the scarcer main
     gang first. A gang has one type, so missing hosts match the remaining ones."""
     job, found = fitting(job, candidates[0]), []
     for gang in Gang:
-        mine = [(instance, name) for instance, its_gang, name in survivors if its_gang is gang]
+        mine = [(instance, name) for instance, its_gang, name in remaining if its_gang is gang]
         types = {name for _, name in mine}
         choices = tuple(
             each

@@ -30,7 +30,7 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     if job is None:
         raise ValueError(f"run {records.run.run} has no job, so nothing limits it")
     row = records.attempts.get(attempt)
-    members = (*records.members(attempt), *records.newcomers()) if row else ()
+    members = (*records.members(attempt), *records.joining()) if row else ()
     hourly = sum(host.price + cost.disk(host.disk_gib, host.gib_month) for host in members)
     spent = cost.bill(records.hosts.values(), now=now).dollars
     return cost.deadline(

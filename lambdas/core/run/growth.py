@@ -65,19 +65,19 @@ def decide(records: Records, now: datetime) -> Ask | Join | GiveUp | Wait:
     row, job = records.attempts.get(attempt), records.job
     if row is None or job is None or not job.cluster.is_elastic or row.ending or not row.started:
         return Wait("none of its attempts can grow now")
-    newcomers = records.newcomers()
-    leaves = row.growing and (not newcomers or now - row.growing < AGAIN)
+    joining = records.joining()
+    leaves = row.growing and (not joining or now - row.growing < AGAIN)
     if records.run.stopping or records.run.ended or row.capped or leaves:
         return Wait("the gang is about to leave")
-    if gone := [host for host in newcomers if not host.stays]:
+    if gone := [host for host in joining if not host.stays]:
         return GiveUp(_names(gone), "; ".join(f"{host.instance}: {host.going}" for host in gone))
-    if late := [host for host in newcomers if not host.ready and now - host.launched >= readiness.PATIENCE]:
+    if late := [host for host in joining if not host.ready and now - host.launched >= readiness.PATIENCE]:
         minutes = readiness.PATIENCE.total_seconds() / 60
         return GiveUp(_names(late), f"{', '.join(_names(late))} not ready {minutes:g} minutes after launch")
-    if newcomers and all(host.ready for host in newcomers):
-        return Join(_names(newcomers), _why_join(records, newcomers))
-    if newcomers:
-        return Wait(f"{', '.join(_names(newcomers))} will join")
+    if joining and all(host.ready for host in joining):
+        return Join(_names(joining), _why_join(records, joining))
+    if joining:
+        return Wait(f"{', '.join(_names(joining))} will join")
     if open_ask := records.growth():
         return Ask(open_ask.more or 0) if is_due(records, now) else Wait("a request for more hosts is open")
     return _ask(records, now)
@@ -89,7 +89,7 @@ def lacking(records: Records) -> int:
     if job is None or candidate is None or records.plan is None:
         return 0
     most = fitting(job, records.plan.candidates[candidate])
-    have = [host for host in records.survivors(records.run.attempt + 1) if host.gang is Gang.MAIN]
+    have = [host for host in records.remaining(records.run.attempt + 1) if host.gang is Gang.MAIN]
     return max(0, size(most, Gang.MAIN) - len(have))
 
 
@@ -129,8 +129,8 @@ def _ends_soon(records: Records) -> bool:
     return bool((steps - step) / speed < WORTH.total_seconds())
 
 
-def _why_join(records: Records, newcomers: tuple[HostRow, ...]) -> str:
-    have, more = workers_of(records, records.run.attempt), len(newcomers)
+def _why_join(records: Records, joining: tuple[HostRow, ...]) -> str:
+    have, more = workers_of(records, records.run.attempt), len(joining)
     hosts = f"{more} more host{'' if more == 1 else 's'}"
     ready = f"{hosts} of the same capacity pool {'is' if more == 1 else 'are'} ready"
     return f"{ready}: it continues with {have + more} workers instead of {have}"

@@ -108,7 +108,7 @@ class Records:
         """Return the chief, which reports for the attempt and saves; None before the attempt is launched."""
         return next((host for role, host in self.assigned(attempt) if role is Role.CHIEF), None)
 
-    def stranded(self, attempt: int) -> tuple[HostRow, ...]:
+    def incomplete_gang(self, attempt: int) -> tuple[HostRow, ...]:
         """Return the hosts of an incomplete launch of this attempt that still run."""
         if attempt in self.attempts or self.unanswered(attempt):
             return ()
@@ -123,7 +123,7 @@ class Records:
             if host.ready and all((n, "train") not in self.tokens for n in range(host.ready, attempt))
         )
 
-    def survivors(self, attempt: int) -> tuple[HostRow, ...]:
+    def remaining(self, attempt: int) -> tuple[HostRow, ...]:
         """Return the hosts of earlier attempts that stay."""
         return tuple(host for host in self.hosts.values() if host.attempt < attempt and host.stays)
 
@@ -135,7 +135,7 @@ class Records:
         before = (host for host in self.hosts.values() if host.attempt < attempt)
         return tuple(host for host in before if host.going and host.is_unended)
 
-    def newcomers(self) -> tuple[HostRow, ...]:
+    def joining(self) -> tuple[HostRow, ...]:
         """Return the hosts that were added to join the next attempt and still run, failed ones included. Only elastic
         jobs have any."""
         row, job = self.attempts.get(self.run.attempt), self.job
@@ -147,8 +147,8 @@ class Records:
     def taken(self, attempt: int) -> tuple[HostRow, ...]:
         """Return the remaining hosts with which the attempt begins. If enough of them were ready, the attempt does not
         wait for the others, which join later."""
-        survivors, job = self.survivors(attempt), self.job
-        ready = tuple(host for host in survivors if host.ready)
+        remaining, job = self.remaining(attempt), self.job
+        ready = tuple(host for host in remaining if host.ready)
         enough = (
             job is not None
             and job.cluster.is_elastic
@@ -156,7 +156,7 @@ class Records:
                 sum(host.gang is which for host in ready) >= gang.size(job.at_least, which) for which in Gang
             )
         )
-        return ready if enough else survivors
+        return ready if enough else remaining
 
     def growth(self) -> LaunchRequestRow | None:
         """Return the request for more hosts without a recorded answer."""
@@ -191,13 +191,13 @@ class Records:
 
     def held_candidate(self, attempt: int) -> int | None:
         """Return the index of the candidate of the remaining hosts; None if no host remains."""
-        survivors = self.survivors(attempt)
-        candidates = self.plan.candidates if survivors and self.plan else ()
+        remaining = self.remaining(attempt)
+        candidates = self.plan.candidates if remaining and self.plan else ()
         return next(
             (
                 n
                 for n, candidate in enumerate(candidates)
-                if all(_is_of(host, candidate) for host in survivors)
+                if all(_is_of(host, candidate) for host in remaining)
             ),
             None,
         )

@@ -143,7 +143,7 @@ def decide(
         advice = f"{allowed}. {kept}; raise the limit if hosts are at fault."
         return stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
     some_stay = trouble.all_well or (trouble.lost and trouble.error in LOST_WITH_NAME)
-    keep = KeptHosts.SURVIVORS if some_stay else KeptHosts.NONE
+    keep = KeptHosts.REMAINING if some_stay else KeptHosts.NONE
     return Retry(
         seconds=pause,
         keep=keep,
@@ -234,7 +234,7 @@ def _what_next(
     match keep:
         case KeptHosts.NONE:
             who = "a whole new gang"
-        case KeptHosts.SURVIVORS:
+        case KeptHosts.REMAINING:
             who = "on the same hosts"
             if trouble.error == errors.Resized.__name__:
                 who = "on the same hosts and the new ones"

@@ -26,7 +26,7 @@ def is_joining(records: Records, instance: str) -> bool:
 
 
 def _find(records: Records, instance: str) -> HostRow | None:
-    return next((host for host in records.newcomers() if host.instance == instance), None)
+    return next((host for host in records.joining() if host.instance == instance), None)
 
 
 def continue_growth(context: SignalContext, now: datetime) -> str:

@@ -314,8 +314,8 @@ DEFECTS: tuple[Defect, ...] = (
         "evaluator-counts",
         "growth counts an evaluator as a worker (D7)",
         "lambdas/core/run/growth.py",
-        "have = [host for host in records.survivors(records.run.attempt + 1) if host.gang is Gang.MAIN]",
-        "have = records.survivors(records.run.attempt + 1)",
+        "have = [host for host in records.remaining(records.run.attempt + 1) if host.gang is Gang.MAIN]",
+        "have = records.remaining(records.run.attempt + 1)",
         "tests/unit/core/run/test_growth.py",
     ),
     Defect(

@@ -36,7 +36,7 @@ def test_a_kept_host_that_ec2_takes_back_ends_before_its_gang_is_made_whole(
     monkeypatch.setattr(launch, "clock", lambda: NOON)
     monkeypatch.setattr(fleet, "launch", lambda *given, **_: asked.append(given))
     said = launch.handler({"run": "digits-1", "attempt": 2}, CONTEXT)
-    assert (said["kind"], said["keep"], asked) == ("retire", "survivors", [])
+    assert (said["kind"], said["keep"], asked) == ("retire", "remaining", [])
     assert (
         said["reason"]
         == f"hosts that were kept for this attempt are ending ({place.worker}: EC2 takes it back)"

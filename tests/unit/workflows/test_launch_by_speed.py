@@ -133,4 +133,4 @@ def test_a_gang_that_is_not_whole_is_that_pools_refusal_alone(
     kind, records = launched(place, monkeypatch, Ec2(Launched(("i-1",), B.type, B)))
     assert kind == "retire"
     assert [(no.candidate, no.code, no.batch) for no in records.refusals(1)] == [(1, "Partial", 0)]
-    assert [host.instance for host in records.stranded(1)] == ["i-1"]
+    assert [host.instance for host in records.incomplete_gang(1)] == ["i-1"]

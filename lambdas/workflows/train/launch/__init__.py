@@ -61,12 +61,12 @@ def handler(given: LaunchInput) -> LaunchAnswer:
         return grow(yard, ledger, records, attempt, now)
     if attempt in records.attempts:
         return gang_launched("it was launched before this call was repeated")
-    if records.stranded(attempt):
+    if records.incomplete_gang(attempt):
         return RetireFirst(reason="an earlier call launched only a part of the gang")
     if left_behind := records.left_behind(attempt):
         why = "; ".join(f"{host.instance}: {host.going}" for host in left_behind)
         return RetireFirst(
-            reason=f"hosts that were kept for this attempt are ending ({why})", keep=KeptHosts.SURVIVORS
+            reason=f"hosts that were kept for this attempt are ending ({why})", keep=KeptHosts.REMAINING
         )
     if open_request := records.growth():
         repeat(yard, ledger, records, open_request)

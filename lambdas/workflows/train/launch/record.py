@@ -24,9 +24,9 @@ Launches = list[tuple[Part, Launched]]
 def record_hosts(request: LaunchRequest, launched: Launches) -> None:
     """Record the hosts, then the attempt. After a crash in between the next call repeats the request."""
     now = clock()
-    candidate, survivors = request.candidate, [host.instance for host in request.survivors]
-    beside = f" beside {len(survivors)} that stayed" if survivors else ""
-    hosts = sorted([*(host for _, answer in launched for host in answer.instances), *survivors])
+    candidate, remaining = request.candidate, [host.instance for host in request.remaining]
+    beside = f" beside {len(remaining)} that stayed" if remaining else ""
+    hosts = sorted([*(host for _, answer in launched for host in answer.instances), *remaining])
     known = serialization.to_json(candidate) | {"pool": candidate.pool}
     grows = growth.next_ask(request.records, candidate, len(hosts), now)
     answer: LaunchRequestUpdate = {"answer": "launched", "answered": now}
@@ -52,7 +52,7 @@ def record_hosts(request: LaunchRequest, launched: Launches) -> None:
 
 def _of_the_gang(request: LaunchRequest, launched: Launches) -> RunUpdate:
     """Return what lists show of the run's hosts."""
-    prices = [host.price for host in request.survivors]
+    prices = [host.price for host in request.remaining]
     for part, answer in launched:
         prices += [part.price_of(answer.type).price] * len(answer.instances)
     pool, market = request.candidate.pool, request.candidate.market

@@ -96,18 +96,18 @@ class LaunchRequest:
         return int((self.records.run.recipe or {}).get("root_gib") or self.plan.disk_gib)
 
     @property
-    def survivors(self) -> tuple[HostRow, ...]:
+    def remaining(self) -> tuple[HostRow, ...]:
         return self.records.taken(self.attempt)
 
     @property
     def lacking(self) -> tuple[Part, ...]:
-        survivors = [(host.instance, host.gang, host.type) for host in self.survivors]
-        return parts(self.job, self.candidates, survivors)
+        remaining = [(host.instance, host.gang, host.type) for host in self.remaining]
+        return parts(self.job, self.candidates, remaining)
 
     @property
     def nobody(self) -> str:
         """Return the reason for a launch without a request to EC2."""
-        have = len(self.survivors)
+        have = len(self.remaining)
         return (
             f"no request: {counted(have, 'host')} are enough"
             if have < self.job.gang

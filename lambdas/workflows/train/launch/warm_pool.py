@@ -29,7 +29,7 @@ def claim(request: LaunchRequest, now: datetime) -> LaunchAnswer | None:
     open_request = request.records.unanswered(request.attempt)
     if open_request:
         return _hand_over(_claimed_before(request, open_request.warm)) if open_request.warm else None
-    if request.records.run.kind != "train" or request.survivors:
+    if request.records.run.kind != "train" or request.remaining:
         return None
     waiting = request.ledger.pool()
     found = warm_pool.to_take(waiting, request.plan, request.job, now) if waiting else None

@@ -160,7 +160,7 @@ def test_workers_that_are_enough_do_not_go_on_without_an_evaluator_that_is_not_r
 
 def test_one_number_of_workers_never_grows() -> None:
     records = ledger({"sk": "host#i-x", **host()}, hosts={"i-0": host(ready=1)})
-    assert records.newcomers() == ()
+    assert records.joining() == ()
     assert isinstance(growth.decide(records, NOON), Wait)
 
 

@@ -285,7 +285,7 @@ def test_a_part_of_an_attempt_is_known_until_it_is_ended(
     row = {"sk": "attempt#0002", "candidate": {}, "hosts": ["i-b"], "launched": AT}
     known = {"sk": "host#i-b", **(host(attempt=2) | values)}
     found = ledger(request, known, *([row] if whole else []))
-    assert [each.instance for each in found.stranded(2)] == (["i-b"] if goes else [])
+    assert [each.instance for each in found.incomplete_gang(2)] == (["i-b"] if goes else [])
 
 
 LEFT_BEHIND = [
@@ -458,7 +458,7 @@ LIVES = [
 @pytest.mark.parametrize(("values", "lives"), [row[1:] for row in LIVES], ids=[row[0] for row in LIVES])
 def test_who_the_next_attempt_goes_on_with(values: dict[str, Any], lives: bool) -> None:
     found = ledger(hosts={"i-a": host(**values), "i-new": host(attempt=2)})
-    assert [survivor.instance for survivor in found.survivors(2)] == (["i-a"] if lives else [])
+    assert [survivor.instance for survivor in found.remaining(2)] == (["i-a"] if lives else [])
 
 
 READY = [

@@ -28,28 +28,28 @@ AGAIN = [
         Trouble(error="Interrupted", lost=ONE),
         1,
         0,
-        KeptHosts.SURVIVORS,
+        KeptHosts.REMAINING,
     ),
-    ("an interruption never pauses", Trouble(error="Interrupted", lost=ONE), 3, 0, KeptHosts.SURVIVORS),
-    ("healthy hosts continue", Trouble(error="Interrupted", all_well=True), 1, 0, KeptHosts.SURVIVORS),
+    ("an interruption never pauses", Trouble(error="Interrupted", lost=ONE), 3, 0, KeptHosts.REMAINING),
+    ("healthy hosts continue", Trouble(error="Interrupted", all_well=True), 1, 0, KeptHosts.REMAINING),
     ("their state is unknown", Trouble(error="Interrupted"), 1, 0, KeptHosts.NONE),
-    ("a lost host is replaced at once", Trouble(error="HostLost", lost=ONE), 1, 0, KeptHosts.SURVIVORS),
-    ("another waits", Trouble(error="HostLost", lost=ONE), 2, 10, KeptHosts.SURVIVORS),
-    ("longer each time", Trouble(error="HostLost", lost=ONE), 3, 20, KeptHosts.SURVIVORS),
+    ("a lost host is replaced at once", Trouble(error="HostLost", lost=ONE), 1, 0, KeptHosts.REMAINING),
+    ("another waits", Trouble(error="HostLost", lost=ONE), 2, 10, KeptHosts.REMAINING),
+    ("longer each time", Trouble(error="HostLost", lost=ONE), 3, 20, KeptHosts.REMAINING),
     (
         "a failed start is tried with another host",
         Trouble(error="StartFailed", lost=ONE),
         1,
         10,
-        KeptHosts.SURVIVORS,
+        KeptHosts.REMAINING,
     ),
-    ("so is one that cannot upload", Trouble(error="UploadFailed", lost=ONE), 1, 10, KeptHosts.SURVIVORS),
+    ("so is one that cannot upload", Trouble(error="UploadFailed", lost=ONE), 1, 10, KeptHosts.REMAINING),
     (
         "who is not ready in time is replaced",
         Trouble(error="HostsNotReady", lost=ONE),
         1,
         10,
-        KeptHosts.SURVIVORS,
+        KeptHosts.REMAINING,
     ),
     ("silence says nothing of who is well", Trouble(error="States.HeartbeatTimeout"), 1, 10, KeptHosts.NONE),
     ("nor does a timeout", Trouble(error="States.Timeout"), 2, 20, KeptHosts.NONE),
@@ -59,7 +59,7 @@ AGAIN = [
         Trouble(error="ProgramHangs", all_well=True),
         1,
         10,
-        KeptHosts.SURVIVORS,
+        KeptHosts.REMAINING,
     ),
     ("on hosts that may be at fault it is not", Trouble(error="ProgramHangs"), 2, 20, KeptHosts.NONE),
     (
@@ -67,7 +67,7 @@ AGAIN = [
         Trouble(error="ProgramHangs", lost=ONE),
         1,
         10,
-        KeptHosts.SURVIVORS,
+        KeptHosts.REMAINING,
     ),
     (
         "a function that AWS failed to run is tried again",
@@ -210,7 +210,7 @@ def test_an_attempt_that_ended_to_grow_takes_no_restart() -> None:
     grows = Trouble(error="Resized", all_well=True, reason="3 hosts in place of 2", step=40)
     first = recovery.decide(grows, attempt=1, restarts=0, now=NOON, deadline=after(3600))
     assert isinstance(first, Retry)
-    assert (first.attempt, first.resized, first.seconds, first.keep) == (2, 1, 0, KeptHosts.SURVIVORS)
+    assert (first.attempt, first.resized, first.seconds, first.keep) == (2, 1, 0, KeptHosts.REMAINING)
     again = recovery.decide(grows, attempt=2, restarts=0, resized=1, now=NOON, deadline=after(3600))
     assert isinstance(again, Retry)
     assert again.resized == 2
