@@ -1,4 +1,4 @@
-"""What can go wrong between a person and a yard: every error says what happened, what it means, what to do now."""
+"""The errors between a user and a yard. Each states what happened, what it means and what to do next."""
 
 # ruff: noqa: N818 - `except RunFailed` is the sentence; the root's name says that they are errors
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-ENOUGH_ROOM = "make room on that disk, or name a folder on another"
+FREE_SPACE = "make room on that disk, or name a folder on another"
 
 
 class YardError(Exception):
-    """`what` happened, what it `means`, and the `next_step`: what to type or change now."""
+    """The base of all errors: `what` happened, what it `means`, and the `next_step` for the user."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.REFUSED
-    """What `trainyard` exits with."""
+    """The exit code of `trainyard`."""
 
     def __init__(self, what: str, means: str, next_step: str) -> None:
         super().__init__(f"{what.rstrip('.')}: {means}. Next: {next_step}")
@@ -34,13 +34,13 @@ class YardError(Exception):
 
 
 class NoCredentials(YardError):
-    """None were found, or AWS did not accept them."""
+    """No credentials were found, or AWS did not accept them."""
 
     exit_code = ExitCode.DENIED
 
 
 class NoRegion(YardError):
-    """Nothing says in which region the yard is."""
+    """No region is set."""
 
     exit_code = ExitCode.USAGE
 
@@ -58,17 +58,17 @@ class NoAnswer(YardError):
 
 
 class YardNotFound(YardError):
-    """There is no such yard where the session points."""
+    """The account and region of the session have no such yard."""
 
     exit_code = ExitCode.NOT_FOUND
 
 
 class YardOfAnotherVersion(YardError):
-    """The yard was deployed from another release than this client is of."""
+    """The yard was deployed from another release than this client."""
 
 
 class YardIncomplete(YardError):
-    """What says where the yard is cannot be understood."""
+    """The yard's own description cannot be read."""
 
 
 STEPS = {
@@ -76,7 +76,7 @@ STEPS = {
     errno.EACCES: "name another file or folder, or change its permissions",
     errno.EPERM: "name another file or folder, or change its permissions",
 }
-"""What to do about an error of a file, by its number."""
+"""The next step after an error of a file, by its number."""
 
 
 class RowUnreadable(YardError):
@@ -84,28 +84,28 @@ class RowUnreadable(YardError):
 
 
 class FileUnreadable(YardError):
-    """A file cannot be read or written: a job file, a recipe, or what is fetched."""
+    """A file cannot be read or written: a job file, a recipe, or a download."""
 
     exit_code = ExitCode.USAGE
 
     @classmethod
     def of(cls, error: OSError) -> Self:
-        """Return the system's own words for it."""
+        """Return the error with the system's own message."""
         name = error.filename2 or error.filename
         file = f"{os.fsdecode(name)}: " if isinstance(name, str | bytes | os.PathLike) else ""
         return cls(
             f"{file}{error.strerror or error}",
             "the command needs this file, and has stopped"
             if name
-            else "what the command writes is not whole",
-            ENOUGH_ROOM
+            else "the command could not write all of its output",
+            FREE_SPACE
             if error.errno in NO_ROOM
             else STEPS.get(error.errno or 0, "name another file or folder"),
         )
 
 
 class FileBroken(FileUnreadable):
-    """The file's text is no document; `faults` say where."""
+    """The file's text cannot be parsed. `faults` have the reasons."""
 
     def __init__(self, faults: tuple[Fault, ...], file: Path) -> None:
         problems = "; ".join(fault.problem for fault in faults)
@@ -116,7 +116,7 @@ class FileBroken(FileUnreadable):
 
 
 class ArchiveBroken(FileUnreadable):
-    """The archive of a run's program cannot be unpacked, or holds what may not be."""
+    """The source archive of a run cannot be unpacked, or has a member that is not allowed."""
 
     exit_code = ExitCode.REFUSED
 
@@ -141,7 +141,7 @@ class NotImportable(YardError):
 
 
 class KnownToFail(JobRefused):
-    """The job file has no fault, and its program fails on every run; `faults` say why."""
+    """The job file has no fault, but its program fails on every run. `faults` have the reasons."""
 
     def __init__(self, faults: tuple[Fault, ...], file: Path, change: str = "") -> None:
         what = f"{file}: {'; '.join(fault.problem for fault in faults)}"
@@ -156,13 +156,13 @@ class KnownToFail(JobRefused):
 
 
 class RunNotFound(YardError):
-    """The yard knows no such run."""
+    """The yard has no such run."""
 
     exit_code = ExitCode.NOT_FOUND
 
 
 class NobodyFound(YardError):
-    """The account knows nobody of that name."""
+    """The account has no role, user or group of this name."""
 
     exit_code = ExitCode.NOT_FOUND
 
@@ -174,15 +174,15 @@ class HostNotFound(YardError):
 
 
 class HostNotConnected(YardError):
-    """There is such a host, and no session can be had on it now."""
+    """The host exists, but a session on it is not possible now."""
 
 
 class HostRefused(YardError):
-    """There is such a host, and it cannot become what is asked for."""
+    """The host exists, but it cannot become what was requested."""
 
 
 class SessionRefused(YardError):
-    """The session cannot be as it was asked for."""
+    """The session is not possible as requested."""
 
 
 class JupyterNotThere(YardError):
@@ -190,19 +190,19 @@ class JupyterNotThere(YardError):
 
 
 class TensorBoardEnded(YardError):
-    """TensorBoard on the host does not run any more."""
+    """TensorBoard on the host has ended."""
 
     exit_code = ExitCode.RUN_FAILED
 
 
 class SessionOver(YardError):
-    """There is no such session any more."""
+    """The session has ended."""
 
     exit_code = ExitCode.RUN_FAILED
 
 
 class RunAmbiguous(YardError):
-    """Several runs may be meant; `candidates` are their ids, newest first."""
+    """Several runs match. `candidates` are their ids, the newest first."""
 
     exit_code = ExitCode.NOT_FOUND
 
@@ -213,7 +213,7 @@ class RunAmbiguous(YardError):
 
 
 class NotHere(YardError):
-    """What is asked for needs something on this computer that is not there."""
+    """The request needs something that this computer lacks."""
 
 
 class RunNotStarted(YardError):
@@ -223,29 +223,29 @@ class RunNotStarted(YardError):
 
 
 class NotPlanned(YardError):
-    """The job would be refused, or no pool could have its hosts; with every reason."""
+    """The job would be refused, or no capacity pool can hold its hosts. The reasons are all listed."""
 
 
 class NotTaken(YardError):
-    """The yard was asked for something, and did not hear of it."""
+    """The yard did not receive a request."""
 
     exit_code = ExitCode.NO_ANSWER
 
 
 class StillRunning(YardError):
-    """The run takes longer than one wanted to wait."""
+    """The run takes longer than the caller wanted to wait."""
 
     exit_code = ExitCode.RUN_FAILED
 
 
 class RunFailed(YardError):
-    """The run has failed, was refused or was stopped; with its own reason."""
+    """The run failed, was refused or was stopped. The reason is the run's own."""
 
     exit_code = ExitCode.RUN_FAILED
 
 
 class RunRefused(RunFailed):
-    """The run was refused before anything was launched; with every reason."""
+    """The run was refused before anything was launched, with every reason."""
 
     exit_code = ExitCode.REFUSED
 
@@ -255,25 +255,25 @@ class RunGoesOn(YardError):
 
 
 class RunFinished(YardError):
-    """The run has trained to its end: a run that goes on from there costs money and trains nothing."""
+    """The run has trained to its end. Continuing from there costs money and trains nothing."""
 
 
 class HostsRunning(YardError):
-    """The yard cannot go while it has hosts."""
+    """The yard cannot be deleted while it has hosts."""
 
 
 class RunsRunning(YardError):
-    """The yard cannot go while its workflows are at work."""
+    """The yard cannot be deleted while its workflows run."""
 
 
 class Ambiguous(YardError):
-    """Several things could be meant."""
+    """Several things match."""
 
     exit_code = ExitCode.USAGE
 
 
 class ImagesKept(YardError):
-    """The yard did not delete images that somebody may need."""
+    """The yard did not delete images that may still be needed."""
 
 
 class BucketNotEmptied(YardError):
@@ -281,11 +281,11 @@ class BucketNotEmptied(YardError):
 
 
 class StackNotDeleted(YardError):
-    """CloudFormation could not delete a stack; with its own reason."""
+    """CloudFormation could not delete a stack, with its reason."""
 
 
 class NothingFound(YardError):
-    """The run, or what a filter chooses, has nothing of that kind; with what there is."""
+    """The run has no files of a kind, or a filter matches nothing. The error lists the existing ones."""
 
     exit_code = ExitCode.NOT_FOUND
 
@@ -297,14 +297,14 @@ class NoModel(YardError):
 
 
 class CommandBroken(YardError):
-    """The command itself is at fault."""
+    """A fault of the command itself."""
 
     exit_code = ExitCode.BUG
 
 
 def from_aws(error: Exception) -> YardError | None:
-    """Return the error for what AWS answered and no other error has a word for, or for a connection that broke in the
-    middle of an answer. Return None for every other exception."""
+    """Return the error for an answer of AWS that has no class of its own, or for a broken connection. Return None for
+    every other exception."""
     from boto3.exceptions import RetriesExceededError
     from botocore import exceptions
 
@@ -320,7 +320,7 @@ def from_aws(error: Exception) -> YardError | None:
 
 
 def as_answered(error: ClientError) -> YardError:
-    """What AWS says that we have no word for."""
+    """Return the error for an answer of AWS that has no class of its own."""
     answer = error.response["Error"]
     return YardError(
         f"AWS answered {answer.get('Code', 'an error')} to {error.operation_name}",

@@ -10,14 +10,14 @@ from typing import Self
 from uuid import uuid4
 
 RECORD = ".trainyard/fetched.json"
-"""Remembers in the folder what was fetched into it."""
+"""The file in a folder that lists the downloads."""
 HALF = ".trainyard-"
-"""Begins the name of a file that is on its way."""
+"""The prefix of a file that is being downloaded."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """A file as it was written here, and the ETag that its object had."""
+    """A downloaded file as it was written, with the ETag of its object."""
 
     etag: str
     size: int
@@ -31,7 +31,7 @@ class Known:
 
 @dataclass
 class Record:
-    """What was fetched into a folder, and from which run. `files` and `links` are by name."""
+    """The downloads in a folder, and their run. `files` and `links` are by name."""
 
     owner: str = ""
     files: dict[str, Known] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Record:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Return an empty record if the folder has none that can be read."""
+        """Return the record, or an empty one if the folder has no readable record."""
         try:
             said = json.loads((folder / RECORD).read_text())
             files = {name: Known(**known) for name, known in said["files"].items()}
@@ -48,7 +48,7 @@ class Record:
             return cls()
 
     def write(self, folder: Path) -> None:
-        """Write it whole."""
+        """Write the record completely or not at all."""
         target = folder / RECORD
         target.parent.mkdir(parents=True, exist_ok=True)
         half = target.with_name(f"{HALF}{uuid4().hex}")
@@ -59,7 +59,7 @@ class Record:
             half.unlink(missing_ok=True)
 
     def is_untouched(self, name: str, target: Path) -> bool:
-        """Return True if the file is as it was written by an earlier fetch."""
+        """Return True if the file has not changed since its download."""
         known = self.files.get(name)
         if known is None or target.is_symlink() or not target.is_file():
             return False
@@ -68,14 +68,14 @@ class Record:
 
 
 def changed_by_user(folder: Path, before: Record, missing: Iterable[str]) -> tuple[str, ...]:
-    """Return those that are replaced although no fetch has written them as they are."""
+    """Return the files that are replaced although the user has put them there or changed them."""
     return tuple(
         name for name in missing if (folder / name).is_file() and not before.is_untouched(name, folder / name)
     )
 
 
 def remove_replaced(folder: Path, record: Record, folders: Collection[str]) -> None:
-    """Remove files of an earlier fetch from the same run that are folders in the bucket now."""
+    """Remove downloaded files of the same run whose names are folders in the bucket now."""
     for name in [name for name in record.files if name in folders]:
         if record.is_untouched(name, folder / name):
             (folder / name).unlink()
@@ -83,7 +83,7 @@ def remove_replaced(folder: Path, record: Record, folders: Collection[str]) -> N
 
 
 def remove_others(folder: Path, before: Record, stay: Collection[str]) -> tuple[str, ...]:
-    """Remove what an earlier fetch from somewhere else has left and nothing replaces."""
+    """Remove downloads from another run that are not replaced."""
     others = [name for name in before.files if name not in stay]
     removed = [name for name in others if before.is_untouched(name, folder / name)]
     removed += [name for name, to in before.links.items() if _leads_to(folder / name, to)]

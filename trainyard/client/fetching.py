@@ -1,5 +1,5 @@
-"""Fetch what lies in the bucket into a folder of this computer: compared by content, each file whole, and never mixed
-with what was fetched from somewhere else before."""
+"""Download objects of the bucket into a folder. Files are compared by content and written completely, and downloads
+from another run do not mix with them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from trainyard.client.fetch_record import (
 )
 
 Tell = Callable[[str, int, int], None]
-"""Called with a key, how many of its bytes have been moved, and how many there are."""
+"""Called with a key, its transferred bytes, and its size."""
 MOST_NAME_BYTES = 255
 LARGE = 64 * 2**20
-"""Bytes from which on several connections fetch one object."""
+"""The size in bytes from which several connections download one object."""
 AT_ONCE = 8
 MD5 = re.compile(r"[0-9a-f]{32}")
 MISSING = ("NoSuchKey", "404")
@@ -53,7 +53,7 @@ class Stored:
 
     @classmethod
     def of(cls, listed: Mapping[str, Any], prefix: str) -> Self:
-        """Read an entry of ListObjectsV2."""
+        """Read an item of ListObjectsV2."""
         key = str(listed["Key"])
         return cls(
             name=key.removeprefix(prefix),
@@ -66,16 +66,17 @@ class Stored:
 
 @dataclass
 class Tree:
-    """What a folder had beside the contents of its files, each by its name below the folder: the files' times in ns,
-    links and what they lead to, and empty folders."""
+    """The parts of a folder beside the contents of its files, by their names below the folder."""
 
     times: dict[str, int] = field(default_factory=dict)
+    """The times of files in ns."""
     links: dict[str, str] = field(default_factory=dict)
+    """The targets of links."""
     folders: list[str] = field(default_factory=list)
+    """The empty folders."""
 
     def add(self, said: Any, below: str) -> None:
-        """Add a host's list of outputs (docs/contracts/bucket.md). A program may have written another: that adds
-        nothing."""
+        """Add a host's list of outputs (docs/contracts/bucket.md). A list that a program has replaced is ignored."""
         try:
             times = {f"{below}{name}": int(row[1]) for name, row in said["files"].items()}
             links = {f"{below}{name}": str(to) for name, to in said["links"].items()}
@@ -89,15 +90,18 @@ class Tree:
 
 @dataclass(frozen=True)
 class Fetched:
-    """`files` are in the folder now, and `new` of them were not before; `left_out` has a sentence for each object that
-    is not, and `removed` the files of an earlier fetch from somewhere else. `replaced` are files that the user had put
-    there or changed."""
+    """The result of a download."""
 
     files: int = 0
+    """The number of files of the run that the folder has now."""
     new: int = 0
+    """The number of files that were downloaded."""
     left_out: tuple[str, ...] = ()
+    """A sentence for each object that was left out."""
     removed: tuple[str, ...] = ()
+    """The removed files of another run."""
     replaced: tuple[str, ...] = ()
+    """The replaced files that the user had put there or changed."""
 
 
 def fetch(
@@ -112,11 +116,12 @@ def fetch(
     names: Mapping[str, Collection[str]] | None = None,
     tree: Tree | None = None,
 ) -> Fetched:
-    """Bring the objects under the prefix into the folder, if they are not there with the same content. `wanted` chooses
-    them by their name below the prefix; `names`, if given, has those that are wanted, with the files that each becomes;
-    `tree` has the links, folders and times beside them. Files of an earlier fetch
-    from another `owner` are removed, unless the user has changed them. Raises FileUnreadable, or what AWS answers;
-    files that have arrived stay."""
+    """Download the objects under the prefix into the folder, unless the folder has them with the same content.
+
+    `wanted` selects objects by their name below the prefix. `names`, if given, has the selected names with the files
+    that each becomes. `tree` has links, folders and times. Files from another `owner` are removed unless the user has
+    changed them. Raise FileUnreadable, or AWS's error; complete files stay.
+    """
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     listed = [Stored.of(each, prefix) for page in pages for each in page.get("Contents", [])]
     if names is not None:
@@ -143,7 +148,7 @@ def fetch(
         vanished = _bring(client, bucket, folder, missing, record, tell, tree.times)
         no_links = dict(_make_links(folder, tree, record))
     except BaseException:
-        with suppress(OSError):  # the disk may be full: without a record, content is compared
+        with suppress(OSError):  # The disk may be full. Without a record, files are compared by content.
             record.write(folder)
         raise
     record.write(folder)
@@ -154,7 +159,7 @@ def fetch(
 
 
 def place(files: Path, folder: Path, *, owner: str) -> Fetched:
-    """Move the files and links below `files`, which is on the same disk, into the folder, as `fetch` brings objects."""
+    """Move the files and links below `files`, on the same disk, into the folder, with the rules of `fetch`."""
     found = [each for each in sorted(files.rglob("*")) if each.is_symlink() or not each.is_dir()]
     by_name = {each.relative_to(files).as_posix(): each for each in found}
     reasons = dict(_unusable(folder, by_name))
@@ -192,7 +197,7 @@ def check_folder(folder: Path) -> None:
 
 
 def _unusable(folder: Path, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each name that no file of the folder can have, and why."""
+    """Yield each name that cannot be a file of the folder, with the reason."""
     folders = _folders_of(names)
     root = folder.resolve()
     for name in names:
@@ -214,12 +219,12 @@ def _unusable(folder: Path, names: Collection[str]) -> Iterator[tuple[str, str]]
 
 
 def _folders_of(names: Iterable[str]) -> set[str]:
-    """Return the folders that files of these names lie in."""
+    """Return the folders of these files."""
     return {str(above) for name in names for above in PurePosixPath(name).parents}
 
 
 def _blocked(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each name that something of the user's in the folder leaves no room for, and why."""
+    """Yield each name that a file or folder of the user blocks, with the reason."""
     for name in names:
         above = [each for each in PurePosixPath(name).parents if (folder / each).is_file()]
         if above:
@@ -232,7 +237,7 @@ def _blocked(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _make_links(folder: Path, tree: Tree, record: Record) -> Iterator[tuple[str, str]]:
-    """Make the links and the empty folders. Yield each link that is not made, and why."""
+    """Make the links and the empty folders. Yield each link that is not made, with the reason."""
     reasons = dict(_unusable(folder, [*tree.links, *tree.folders]))
     for name in tree.folders:
         if name not in reasons:
@@ -278,8 +283,8 @@ def _bring(
     tell: Tell,
     times: Mapping[str, int],
 ) -> list[str]:
-    """Fetch these: small objects side by side, large ones after each other by several connections. Return the names of
-    those that are in the bucket no more."""
+    """Download small objects in parallel, and large ones one after another with several connections each. Return the
+    names of objects that have vanished from the bucket."""
     stop, vanished = threading.Event(), []
 
     def one(stored: Stored) -> None:
@@ -305,7 +310,7 @@ def _bring(
 
 
 class _Stopped(Exception):  # noqa: N818 - never leaves this module
-    """Another file could not be fetched, or the user has interrupted."""
+    """Another download failed, or the user has interrupted."""
 
 
 def _counted(stored: Stored, stop: threading.Event, tell: Tell) -> Callable[[int], None]:
@@ -324,7 +329,7 @@ def _counted(stored: Stored, stop: threading.Event, tell: Tell) -> Callable[[int
 def _download(
     client: Any, bucket: str, target: Path, stored: Stored, mtime_ns: int, more: Callable[[int], None]
 ) -> bool:
-    """Write the file whole, and of that time. Return False if the object is no more."""
+    """Write the file completely, with the time. Return False if the object no longer exists."""
     target.parent.mkdir(parents=True, exist_ok=True)
     half = target.with_name(f"{HALF}{uuid4().hex}")
     config = TransferConfig(use_threads=stored.size >= LARGE, max_concurrency=AT_ONCE)
@@ -339,7 +344,7 @@ def _download(
     except OSError as error:
         if error.filename and HALF not in str(error.filename):
             raise
-        raise OSError(error.errno, error.strerror, str(target)) from error  # not the name of the half file
+        raise OSError(error.errno, error.strerror, str(target)) from error  # with the name of the target
     finally:
         half.unlink(missing_ok=True)
     return True

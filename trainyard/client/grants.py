@@ -1,4 +1,4 @@
-"""Which of a yard's policies for people has an action: docs/permissions.md, of which a test holds this to be a copy."""
+"""The lowest policy for users that allows an action. A test compares this table with docs/permissions.md."""
 
 from __future__ import annotations
 
@@ -61,28 +61,26 @@ LOWEST: Mapping[str, tuple[str, ...]] = {
         "sqs:ReceiveMessage",
     ),
 }
-"""The actions that a level has and none below it."""
+"""The actions that a level adds to the levels below it."""
 OPERATORS = re.compile(r"/images/|:[\w-]+-(?:bake|retire)\b|stateMachine:[\w-]+-train\b|:instance/")
-"""Resources of which an operator alone may change anything, but for a user's own dev hosts."""
+"""Resources that only an operator may change. A user's own dev hosts are an exception."""
 ACTION = re.compile(r"perform:? ([a-z0-9-]+:\w+)")
 RESOURCE = re.compile(r"on resource: \"?([^\s\"]+)")
 
 
 def level_of(action: str, resource: str) -> str | None:
-    """The lowest level that has it; None where none has, and only whoever deploys may do it."""
+    """Return the lowest level that allows the action, or None if only an administrator may do it."""
     found = next((level for level, actions in LOWEST.items() if action in actions), None)
     return "operator" if found == "user" and OPERATORS.search(resource) else found
 
 
 def advice(action: str, resource: str) -> str:
-    """Who can grant it, and what they type."""
+    """Return who can grant the permission, and with which command."""
     level = level_of(action, resource)
     if level is None:
-        return (
-            "none of the yard's policies has this: ask whoever deploys the yard, or choose another --profile"
-        )
+        return "none of the yard's policies allows this: ask the administrator of the yard, or choose another --profile"
     grant = command_line("yard", "grant", "WHO", level)
     return (
-        f"the yard's policy `{level}` has this: ask whoever deploys it to type `{grant}`, or choose another "
+        f"the yard's policy `{level}` allows this: ask its administrator to run `{grant}`, or choose another "
         "--profile"
     )

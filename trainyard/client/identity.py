@@ -1,4 +1,4 @@
-"""Who the session's credentials are, where they put job files, and as whom they speak to the yard."""
+"""The identity of the session's credentials, its folder for job files, and its source of events."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from trainyard.core.model import dev, submitter
 from trainyard.protocol import sources
 
 ROOT = "root"
-"""The account's own credentials, which IAM has no name for. A local cloud gives these."""
+"""The name of the account's root credentials, which have no IAM name. A local cloud issues such credentials."""
 AN_INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 
 
 def jobs_folder(session: Session) -> str:
-    """The only one below which the policy for users lets this caller put job files."""
+    """Return the only folder below which the policy for users allows this caller to put job files."""
     return f"{submitter.FOLDER}{known_as(session)}/"
 
 
 def event_source(session: Session) -> str:
-    """The only one of which the policy for users lets this caller put events."""
+    """Return the only source of which the policy for users allows this caller to put events."""
     return sources.user_source(known_as(session))
 
 
 def known_as(session: Session) -> str:
-    """Return the name by which IAM knows the caller, by sts get-caller-identity: ROOT for the account's own
-    credentials, and on a dev host the name of its owner, for whom the host's credentials are."""
+    """Return the caller's IAM name from sts get-caller-identity. It is ROOT for the account's root credentials, and the
+    owner's name on a dev host, whose credentials act for its owner."""
     caller = session.client("sts").get_caller_identity()
     kind, _, name = str(caller["Arn"]).rpartition(":")[2].partition("/")
     match kind:
@@ -39,7 +39,7 @@ def known_as(session: Session) -> str:
 
 
 def _owner_of(session: Session, instance: str) -> str | None:
-    """Whose dev host a session is called after, as AWS and the yard call those of instances; None where it is none."""
+    """Return the owner of the dev host that a session is named after, or None if it is named after no dev host."""
     if not AN_INSTANCE.fullmatch(instance):
         return None
     asked = [{"Name": "instance-id", "Values": [instance]}]

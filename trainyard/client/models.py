@@ -1,4 +1,4 @@
-"""Models among the files that a program has left in its working folder."""
+"""Models among the files in a program's working folder."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 SUFFIXES = (".keras", ".h5", ".hdf5", ".onnx", ".pt", ".pth", ".ckpt", ".safetensors", ".tflite")
-"""Names of files that are a model or its weights: Keras, ONNX, PyTorch, Lightning, Hugging Face, LiteRT."""
+"""Endings of model and weight files: Keras, ONNX, PyTorch, Lightning, Hugging Face, LiteRT."""
 SAVED_MODEL = "saved_model.pb"
-"""A folder with this file is a SavedModel of TensorFlow's."""
+"""The file that makes a folder a SavedModel of TensorFlow."""
 
 
 @dataclass(frozen=True)
 class FoundModel:
-    """`path` is below the outputs; a folder's path ends with a slash. `size` is in bytes."""
+    """A model. `path` is below the outputs; a folder's path ends with a slash. `size` is in bytes."""
 
     path: str
     size: int
@@ -25,8 +25,8 @@ class FoundModel:
 
 
 def find_models(outputs: Mapping[str, int]) -> list[FoundModel]:
-    """Return the models among outputs, given as sizes in bytes by path; SavedModels first. A SavedModel counts as one,
-    not as its files. Files of other hosts and of earlier attempts (`@worker-1/`, `@attempt-1/`) are passed over."""
+    """Return the models among outputs, which are sizes in bytes by path; SavedModels come first. A SavedModel counts as
+    one. Files of other hosts and of earlier attempts (`@worker-1/`, `@attempt-1/`) are ignored."""
     outputs = {path: size for path, size in outputs.items() if not path.startswith("@")}
     folders = {
         f"{PurePosixPath(path).parent}/" for path in outputs if PurePosixPath(path).name == SAVED_MODEL

@@ -1,4 +1,4 @@
-"""What a person asks the yard for, by an event in their own name."""
+"""Requests of users to the yard, as events in their own name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ask(yard: Deployment, request: Request) -> None:
     if "ErrorCode" in answer:
         raise NotTaken(
             f"the event bus {yard.bus} did not take it ({answer['ErrorCode']})",
-            f"{answer.get('ErrorMessage', 'it does not say why')}; {_meaning(request)}",
+            f"{answer.get('ErrorMessage', 'it gave no reason')}; {_meaning(request)}",
             _advice(request),
         )
 
@@ -34,11 +34,11 @@ def ask(yard: Deployment, request: Request) -> None:
 def _meaning(request: Request) -> str:
     match request:
         case Stop():
-            return f"{request.run} goes on"
+            return f"{request.run} continues"
         case Cool():
-            return f"the hosts that {request.run} keeps wait on"
+            return f"the hosts that {request.run} keeps continue to wait"
         case DevHost():
-            return f"{request.run} does not begin, and all is as it was"
+            return f"{request.run} does not begin; nothing was changed"
     assert_never(request)
 
 
@@ -47,7 +47,7 @@ def _advice(request: Request) -> str:
         case Stop():
             return "ask again, or stop it without saving"
         case Cool():
-            return "ask again; they end by themselves when their minutes are over"
+            return "ask again; they end automatically after pool.minutes"
         case DevHost():
             return "ask again"
     assert_never(request)

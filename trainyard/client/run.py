@@ -1,4 +1,4 @@
-"""One run: wait for it, follow it, read what it says and what it leaves."""
+"""One run: wait for it, follow it, and read its records and files."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from trainyard.protocol.requests import Stop
 from trainyard.values import floats
 
 MOST_COMPARED_BYTES = 2**16
-"""The largest log that is read to learn if a reason has all of it."""
+"""The largest log that is compared with the reason."""
 OF_THE_AGENT = "[trainyard] "
-"""Begins the lines of a log that the host's agent has written."""
+"""The prefix of log lines that the host's agent wrote."""
 NOTED_SECONDS = 10.0
-"""How long an event takes to the run's row at most; it mostly is one."""
+"""The longest wait for an event to reach the run's row; usually it takes 1 s."""
 
 
 @dataclass(frozen=True)
 class Run(RunFiles):
-    """An execution of one of the yard's workflows: training, a bake, a snapshot, a launch.
+    """An execution of one of the yard's workflows: a training, a bake, a snapshot or a dev host.
 
-    Nothing is kept here: every property asks AWS again.
+    Every property asks AWS again; nothing is cached.
     """
 
     # --------------------------------------------------------------------------------------------- its execution
@@ -58,22 +58,22 @@ class Run(RunFiles):
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """Every event of the execution so far, oldest first."""
+        """Return every event of the execution, the oldest first."""
         pages = self._states.get_paginator("get_execution_history").paginate(executionArn=self.arn)
         return [event for page in pages for event in page["events"]]
 
     @property
     def states(self) -> tuple[State, ...]:
-        """The states it has entered, oldest first."""
+        """Return the entered states, the oldest first."""
         return tuple(states_of(self.history))
 
     @property
     def succeeded(self) -> bool:
-        """False also while it runs."""
+        """Return True if the execution has succeeded, False also while it runs."""
         return self.execution.status == "SUCCEEDED"
 
     def started(self, seconds: float = 60) -> Self:
-        """Return once the execution exists. Raises RunNotStarted if it does not exist within `seconds`."""
+        """Wait until the execution exists and return the run. Raise RunNotStarted after `seconds`."""
         ends, client = time.monotonic() + seconds, self._states
         while True:
             try:
@@ -84,13 +84,13 @@ class Run(RunFiles):
                     continue
                 raise RunNotStarted(
                     f"{self.id} has not begun within {seconds:.0f} s",
-                    "the function submit has not heard of the upload, or has failed",
+                    "the function submit has not received the upload, or has failed",
                     f"aws logs tail /{self.yard.name.lower()}/functions/submit",
                 ) from error
             return self
 
     def wait(self, seconds: float | None = None, every: float = 1.0) -> Self:
-        """Return when it is over, however it ended. Raises StillRunning if it runs for longer than `seconds`."""
+        """Wait until the run has ended and return it. Raise StillRunning after `seconds`."""
         ends = time.monotonic() + seconds if seconds is not None else None
         while not self.execution.is_over:
             if ends is not None and time.monotonic() >= ends:
@@ -103,7 +103,8 @@ class Run(RunFiles):
         return self
 
     def result(self, seconds: float | None = None) -> dict[str, Any]:
-        """Its summary, once it is over. Raises RunFailed with the run's own reason unless it succeeded."""
+        """Wait until the run has ended and return its summary. Raise RunFailed with the run's reason unless it
+        succeeded."""
         execution, summary = self.wait(seconds).execution, self.summary
         if execution.status == "SUCCEEDED":
             return summary
@@ -115,16 +116,18 @@ class Run(RunFiles):
         )
 
     def stop(self, *, now: bool = False) -> None:
-        """Have a training run save a checkpoint and end as `stopped`, which its summary then says; one without hosts
-        ends at once. `now`: end any run at once, without a checkpoint; so ends one that the yard has not admitted yet.
-        Either may be asked for twice, and changes nothing of a run that is over. Raises NotTaken where the yard's event
-        bus does not take it; `now` ends the run all the same."""
+        """Stop a run. A training run saves a checkpoint and ends as `stopped`; without hosts, it ends at once.
+
+        `now` ends any run at once without a checkpoint, also before its admission. Repeating the call is safe, and an
+        ended run does not change. Raise NotTaken if the yard's event bus refuses the request; with `now` the run ends
+        anyway.
+        """
         row = self.yard.row(self.id)
         if row and not now:
             people.ask(self.yard, Stop(run=self.id))
             return
         if row and row.kind == "train":
-            self._have_it_noted()
+            self._record_stop()
         cause = "a user has stopped it at once, without a checkpoint"
         try:
             self._states.stop_execution(executionArn=self.arn, error=Stopped.__name__, cause=cause)
@@ -132,7 +135,7 @@ class Run(RunFiles):
             if not self.execution.is_over:
                 raise
 
-    def _have_it_noted(self) -> None:
+    def _record_stop(self) -> None:
         """Record who stops the run, so that it ends as `stopped`. The run ends even if the yard does not answer."""
         try:
             people.ask(self.yard, Stop(run=self.id))
@@ -143,7 +146,7 @@ class Run(RunFiles):
             time.sleep(0.25)
 
     def status(self) -> RunStatus:
-        """Everything that is known of it now."""
+        """Return the present state of the run."""
         execution, rows, metrics = self.execution, self.rows, self.metrics
         states = {each["InstanceId"]: each["State"]["Name"] for each in self.yard.instances(self.id)}
         hosts = records.hosts_in(rows.hosts.values(), self._roles(rows.attempts.values()), states)
@@ -165,7 +168,7 @@ class Run(RunFiles):
         )
 
     def follow(self, every: float = 2.0) -> Iterator[RunStatus]:
-        """Yield the status every `every` seconds. The last one is of the run when it has ended."""
+        """Yield the status every `every` seconds until the run has ended."""
         while True:
             status = self.status()
             yield status
@@ -174,8 +177,8 @@ class Run(RunFiles):
             time.sleep(every)
 
     def watch(self, every: float = 2.0) -> Iterator[tuple[RunStatus, list[LogLine]]]:
-        """Yield the status every `every` seconds, with the lines that the chief's program has printed since the last
-        look. The last look is at the run when it has ended, with all that is left of its log."""
+        """Yield the status every `every` seconds, with the new lines of the chief's program. The last status has the
+        rest of the log."""
         chief = logs.RunLogs(self.yard.bucket, self.id, 1, ("chief",), later=True)
         while True:
             status = self.status()
@@ -190,13 +193,13 @@ class Run(RunFiles):
             return
 
     def why(self) -> str:
-        """How it stands: status, error, cause, and the timeline below."""
+        """Return status, error and cause, with the timeline below."""
         execution, events = self.execution, self.timeline
         lines = [f"{event.at:%H:%M:%S} {event.source} {event.event} {event.reason}" for event in events]
         return "\n".join([f"{execution.status} {execution.error}: {execution.cause}", *lines])
 
     def reason(self) -> Reason:
-        """Why it is as it is, in lines for a person, and what to type next."""
+        """Return the reason for the run's state, in lines for users, with the next step."""
         found = reason_for(
             self.execution,
             self.yard.row(self.id),
@@ -207,7 +210,7 @@ class Run(RunFiles):
         return found.without_logs() if found.logs and self._is_whole_log(found.lines) else found
 
     def _is_whole_log(self, said: Collection[str]) -> bool:
-        """Return True if these lines have all that the programs of the last attempt have printed."""
+        """Return True if these lines contain all output of the last attempt's programs."""
         folder = keys.logs(self.id, self.attempt)
         if sum(self.yard.bucket.keys(folder).values()) > MOST_COMPARED_BYTES:
             return False
@@ -227,35 +230,35 @@ class Run(RunFiles):
 
     @property
     def attempt(self) -> int:
-        """The number of its last attempt; 1 before there is one."""
+        """Return the number of the last attempt; 1 before the first."""
         row = self.yard.row(self.id)
         return row.attempt if row else 1
 
     @property
     def progress(self) -> Progress | None:
-        """How far the program is; None before it has reported a step."""
+        """Return the progress of the program, or None before it has reported a step."""
         row = self.yard.row(self.id)
         return progress_in(row.progress) if row else None
 
     @property
     def summary(self) -> dict[str, Any]:
-        """How it ended, at what cost; empty while it runs."""
+        """Return the summary with outcome and cost; empty while the run continues."""
         return dict(self.json("summary.json"))
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Return what the program has reported; empty before its first step."""
+        """Return the metrics that the program reported; empty before its first step."""
         return dict(floats.with_numbers(self.json("metrics.json")))
 
     @property
     def logged_attempts(self) -> list[int]:
-        """Return the numbers of the attempts that have sent a log, in their order."""
+        """Return the numbers of the attempts with a log, in order."""
         sent = logs.sent_in(self.yard.bucket, self.id)
         return [number for number, hosts in sent.items() if hosts and number != logs.OF_BAKE]
 
     def log(self, host: str = "chief-0", attempt: int | None = None) -> str:
-        """Return what this host has printed, in the last attempt unless one is named. A bake has the host `builder`.
-        The whole log as it lies in the bucket, a time and the host before each line; empty while there is none."""
+        """Return the log of a host in the last attempt or in a given one, with a time and the host before each line. A
+        bake has the host `builder`. The log is empty if the host has none."""
         of_bake = host == "builder"
         folder = keys.bake_logs(self.id) if of_bake else keys.logs(self.id, attempt or self.attempt)
         return logs.text_of(self.yard.bucket, f"{folder}{host}/")
@@ -269,11 +272,13 @@ class Run(RunFiles):
         tail: int | None = None,
         every: float = 2.0,
     ) -> Iterator[LogLine]:
-        """Yield what the programs have printed, line by line, all hosts in the order of time, of the last attempt
-        unless one is named; if the last one has sent none, of the newest that has. `role` chooses hosts: `worker` all,
-        `worker:1` one, `builder` a bake's; `tail`: the last lines only. With `follow` also what comes, of later
-        attempts too unless one is named, until the run has ended and all is read; looks every so many seconds. Raises
-        NothingFound if there is no line, with the attempts and hosts that have sent some."""
+        """Yield the lines of the programs of all hosts in the order of time, from the last attempt, or the newest one
+        with a log, or a given one.
+
+        `role` selects hosts: `worker` all workers, `worker:1` one, `builder` a bake's. `tail` limits the output to the
+        last lines. With `follow`, new lines follow every `every` seconds, also of later attempts unless one is given,
+        until the run has ended. Raise NothingFound without lines, with the attempts and hosts that have some.
+        """
         chosen = Chosen(role, attempt)
         sent = logs.sent_in(self.yard.bucket, self.id)
         if chosen.is_mistyped or not (follow and not self.execution.is_over):
@@ -307,7 +312,7 @@ class Run(RunFiles):
         return self.yard.session.client("stepfunctions")
 
     def _roles(self, attempts: Iterable[AttemptRow]) -> dict[str, str]:
-        """Role of each host by instance, as cluster.json of the latest attempt that has it says."""
+        """Return the role of each host by instance, from the cluster.json of the latest attempt."""
         return {
             host["instance"]: f"{host['role']} {host['index']}"
             for row in attempts

@@ -45,5 +45,5 @@ def test_the_levels_are_those_of_the_page() -> None:
 )
 def test_a_denial_names_the_lowest_level_that_may(action: str, resource: str, level: str | None) -> None:
     assert grants.level_of(action, resource) == level
-    assert ("whoever deploys" in grants.advice(action, resource)) is True
+    assert ("administrator" in grants.advice(action, resource)) is True
     assert level is None or f"grant WHO {level}" in grants.advice(action, resource)

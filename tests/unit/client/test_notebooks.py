@@ -153,7 +153,7 @@ def test_every_fault_of_its_cells_is_told_at_once_by_the_numbers_that_jupyter_sh
         '-p epoch: the cell tagged `parameters` has no such name; did you mean "epochs"?; it has lr, epochs'
         in said
     )
-    assert "-p class: is no name that Python can assign to" in said
+    assert "-p class: is not a name that Python can assign to" in said
     assert "cell [3]" not in said
 
 

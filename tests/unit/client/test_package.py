@@ -206,7 +206,7 @@ REFUSED: list[tuple[str, dict[str, str | bytes], dict[str, str], str]] = [
     ("uv's", {"sub/uv.lock": "x"}, {"requirements": "sub/uv.lock"}, "uv export"),
     ("a wheel that is missing", {"requirements.txt": "./wheels/x.whl\n"}, {"requirements": "requirements.txt"}, "names ./wheels/x.whl, which is not in the top folder"),
     ("in UTF-16", {"requirements.txt": "./x.whl\r\n".encode("utf-16")}, {"requirements": "requirements.txt"}, "names ./x.whl"),
-    ("a program that git ignores", {".gitignore": "run.py\n", "run.py": "1"}, {"command": "[python, run.py]"}, "stays behind (named in .gitignore); send it along: echo '!/run.py' >> src/.trainyardignore"),
+    ("a program that git ignores", {".gitignore": "run.py\n", "run.py": "1"}, {"command": "[python, run.py]"}, "stays behind (named in .gitignore); to include it: echo '!/run.py' >> src/.trainyardignore"),
 ]  # fmt: skip
 
 

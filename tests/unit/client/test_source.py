@@ -150,7 +150,7 @@ def test_a_job_is_submitted_with_changes(
 
 @pytest.mark.parametrize("key", ["name.x", "", "program.module.x"])
 def test_a_change_that_leads_nowhere_is_a_fault(job: Path, key: str) -> None:
-    with pytest.raises(JobRefused, match="no such place"):
+    with pytest.raises(JobRefused, match="no such key"):
         source.read(job, changes={key: 1})
 
 

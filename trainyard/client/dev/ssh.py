@@ -76,9 +76,12 @@ class Files:
 
 
 def introduce(yard: Deployment, host: DevHost, files: Files, proxy: Sequence[str], tell: Tell) -> None:
-    """Have both know each other: the person's key on the host, for the account that shells have there; the host's keys
-    and how to reach it here. `proxy`: the command that carries a connection. Raises NotHere without ssh; SessionRefused
-    where the host has no sshd; Denied, HostNotConnected."""
+    """Exchange the keys: the user's key is added to the host's account for sessions, and the host's keys are stored
+    here.
+
+    `proxy` is the command that carries a connection. Raise NotHere without ssh, SessionRefused without sshd on the
+    host, Denied or HostNotConnected.
+    """
     line = GREETING.format(key=shlex.quote(_public_key(files)))
     code, said = shell.ask(yard, host.instance, line, tell)
     who, keys = WHO.search(said), KEY.findall(said)
@@ -99,25 +102,25 @@ def introduce(yard: Deployment, host: DevHost, files: Files, proxy: Sequence[str
 
 
 def installation(yard: Deployment, host: DevHost) -> str:
-    """Return what installs an sshd where the host has its programs from: an image of AWS is an Ubuntu whose account for
-    sessions may use sudo; a host of the local cloud has the programs of this computer."""
+    """Return the command that installs an sshd for the host. AWS's images are Ubuntu, and their account for sessions
+    may use sudo. A host of the local cloud uses the programs of this computer."""
     if urlsplit(yard.session.client("ssm").meta.endpoint_url).hostname in LOCAL:
         return f"on this computer, {installing.openssh('server')}; then, on a new host, this again"
     return command_line("dev", "shell", host.name, "--", "sudo", "apt-get", "install", "-y", "openssh-server")
 
 
 def is_known(host: DevHost, files: Files) -> bool:
-    """Whether this very instance was introduced."""
+    """Return True if the keys of this very instance are stored."""
     return files.config.exists() and files.known.exists() and host.instance in files.known.read_text()
 
 
 def carry(yard: Deployment, host: DevHost, tell: Tell) -> None:
-    """The connection of an ssh, by standard input and output. Raises as `relay.run` does."""
+    """Carry the connection of an ssh through standard input and output. Raises the errors of `relay.run`."""
     relay.run(yard, host.instance, PORT, tell)
 
 
 def entry(files: Files, account: str, proxy: Sequence[str]) -> str:
-    """What ssh is to know of the host."""
+    """Return the host's entry for ssh's configuration."""
     lines = {
         "User": account,
         "HostKeyAlias": files.alias,
@@ -133,8 +136,8 @@ def entry(files: Files, account: str, proxy: Sequence[str]) -> str:
 
 
 def include(files: Files) -> bool:
-    """Have ssh, and the editors that ask it, read what lies in the folder: one block at the top of `~/.ssh/config`, the
-    rest of which stays as it is. Whether it was not there."""
+    """Include the folder in `~/.ssh/config` by one block at its top, for ssh and editors. Return True if it was
+    missing."""
     before = files.default_config.read_text() if files.default_config.exists() else ""
     block = f"{BEGIN}\n{INCLUDE}\n{END}\n"
     there = re.compile(rf"^{re.escape(BEGIN)}\n.*?^{re.escape(END)}\n?\n?", re.DOTALL | re.MULTILINE)
@@ -147,12 +150,12 @@ def include(files: Files) -> bool:
 
 
 def run(files: Files, program: str, words: Sequence[str]) -> int:
-    """`ssh` or `scp` with what is known of the host; its exit code. Raises NotHere."""
+    """Run `ssh` or `scp` with the host's configuration and return its exit code. Raise NotHere."""
     return subprocess.run([_found(program), "-F", str(files.config), *words], check=False).returncode
 
 
 def _public_key(files: Files) -> str:
-    """Of a pair that is made where there is none."""
+    """Return the public key of a key pair, which is created if it is missing."""
     files.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not files.key.exists():
         made = [
@@ -183,7 +186,7 @@ def _found(program: str) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Whole or not at all, and for nobody else to read. A link stays one."""
+    """Write a file completely or not at all, readable only by the user. A link stays a link."""
     target = file.resolve()
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     half = target.with_name(f".{target.name}.half")

@@ -1,4 +1,4 @@
-"""TensorBoard on a dev host, over a folder there, on this computer: for as long as it is wanted, then it ends."""
+"""TensorBoard over a folder of a dev host, shown on this computer."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from trainyard.command_line import command_line
 
 COMMAND = "/opt/trainyard/venv/bin/tensorboard"
 SERVES = re.compile(rb"TensorBoard \S+ at http://[^:/]+:(\d+)/")
-"""As it says where it is, once it is there."""
+"""The line that TensorBoard prints once it serves."""
 LAST_BYTES = 600
 
 
 def hold(
     yard: Deployment, name: str, folder: str, local: int, ready: Callable[[str], None], tell: Tell
 ) -> None:
-    """Run it over the folder, below the home of the account that shells have unless it begins with /, and hold a way to
-    it, until a signal ends both. A session that is over is followed by another. `ready` is given the address; `tell`
-    sentences for the person. Raises NotHere where the port is taken here, HostNotFound, HostNotConnected, Denied,
-    TensorBoardEnded."""
+    """Run TensorBoard over a folder of the host and forward it to this computer until a signal ends both.
+
+    A relative folder is below the home of the account for sessions. A session that ends is followed by another one.
+    `ready` is called with the address, `tell` with sentences for the user. Raise NotHere if the port is in use,
+    HostNotFound, HostNotConnected, Denied or TensorBoardEnded.
+    """
     said = ""
 
     def opened(port: int) -> None:
@@ -49,7 +51,7 @@ def hold(
 
 
 def line(folder: str) -> str:
-    """What is run on the host."""
+    """Return the command line for the host."""
     serves = [COMMAND, "--logdir", folder, "--host", forward.LOOPBACK, "--port", "0"]
     return f"cd && exec {shlex.join(serves)}"
 
@@ -57,7 +59,7 @@ def line(folder: str) -> str:
 async def _both(
     yard: Deployment, host: str, line: str, listening: socket.socket, ready: Callable[[int], None], tell: Tell
 ) -> None:
-    """Until either is over."""
+    """Run TensorBoard and the forward until either ends."""
     said = bytearray()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 

@@ -1,4 +1,4 @@
-"""A dev host is brought up: launched, started again, or launched from its image where it cannot be started."""
+"""Bring a dev host up: launch it, start it again, or launch it from its image if it cannot be started."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ from trainyard.core.model import dev
 NO_ROOM = ("InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientCapacity")
 NO_QUOTA = ("VcpuLimitExceeded", "InstanceLimitExceeded")
 MOST_SECONDS = 1200.0
-"""That a host takes to boot or to stop: the largest types boot for ten minutes."""
+"""The longest time that a host takes to boot or to stop. The largest types boot for ten minutes."""
 
 
 def bring_up(yard: Deployment, name: str, asked: Mapping[str, Any], tell: Tell) -> DevHost:
-    """Have the dev host of that name run, with the files that it had, and answer it once it can be used. `asked`: what
-    a new one is asked for (an input of launch). May be asked for again at any time. Raises Denied of somebody else's,
-    RunRefused and RunFailed where none can be launched, HostNotConnected where it does not get ready."""
+    """Run the dev host of this name with its earlier files, and return it once it can be used.
+
+    `asked` is the request for a new host (an input of the dev-host workflow). Repeating the call is safe. Raise Denied
+    for another user's host, RunRefused or RunFailed if no host can be launched, HostNotConnected if it does not get
+    ready.
+    """
     tell = requests.once(tell)
     if begun := requests.under_way(yard, name):
         tell(f"{begun.id} brings it up already")
@@ -76,7 +79,7 @@ def _launched(yard: Deployment, name: str, run: Run, tell: Tell) -> DevHost:
 
 
 def _image_is_made(yard: Deployment, name: str, tell: Tell) -> bool:
-    """Whether the newest image of it is being made, which takes a while."""
+    """Return True while the newest image of the dev host is being made, which takes some minutes."""
     newest = next(iter(hosts.images(yard, name)), None)
     if newest is None or newest.state != "pending":
         return False
@@ -86,7 +89,7 @@ def _image_is_made(yard: Deployment, name: str, tell: Tell) -> bool:
 
 
 def _start(yard: Deployment, host: DevHost, tell: Tell) -> bool:
-    """False where EC2 has no room for it."""
+    """Start the host. Return False if EC2 has no capacity for it."""
     tell(f"{host.instance} is stopped: it is started")
     try:
         yard.session.client("ec2").start_instances(InstanceIds=[host.instance])
@@ -104,7 +107,7 @@ def _start(yard: Deployment, host: DevHost, tell: Tell) -> bool:
 
 
 def _ready(yard: Deployment, instance: str, tell: Tell) -> DevHost:
-    """Once Systems Manager knows that it is there, since it was started last."""
+    """Return the host once Systems Manager lists it as online after its last start."""
     ends, told = time.monotonic() + MOST_SECONDS, False
     while time.monotonic() < ends:
         found = next((each for each in hosts.hosts(yard) if each.instance == instance), None)
@@ -129,7 +132,7 @@ def _ready(yard: Deployment, instance: str, tell: Tell) -> DevHost:
 
 
 def _answers(yard: Deployment, host: DevHost) -> bool:
-    """What its agent has said before the host was stopped counts for nothing."""
+    """Return True if the agent has answered since the host's last start."""
     chosen = [{"Key": "InstanceIds", "Values": [host.instance]}]
     known = yard.session.client("ssm").describe_instance_information(Filters=chosen)
     return any(

@@ -1,1 +1,1 @@
-"""What a yard has beside runs: hosts, images, money."""
+"""The hosts, images and money of a yard."""

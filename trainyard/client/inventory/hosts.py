@@ -1,4 +1,4 @@
-"""The hosts of a yard, as EC2 and patrol tell of them, whatever they were launched for."""
+"""The hosts of a yard, as EC2 and patrol describe them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 GONE = ("terminated", "shutting-down")
 MOST_DAYS = 8
-"""Days of patrol's verdicts that are looked at for reasons: a stopped host becomes an image after a week."""
+"""The days of patrol's verdicts that are searched for reasons. A stopped host becomes an image after a week."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What patrol wrote of a host. From `until` on the reason is untrue; None: it holds as long as the verdict."""
+    """Patrol's reason for a verdict, which is valid until `until` or, without it, as long as the verdict."""
 
     reason: str
     until: datetime | None
@@ -38,9 +38,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class YardHost:
-    """One instance. `verdict` is patrol's word for it (docs/patrol.md), `since` when it began to be so, `reason` its
-    sentence where the ledger still has it; `held` and `lease` are instants until which it is left alone, or may run;
-    `warm` is until when it waits in the pool for a run, kept by `run`."""
+    """One instance of the yard."""
 
     instance: str
     run: str
@@ -53,15 +51,21 @@ class YardHost:
     launched: datetime
     price: float | None
     verdict: Word
+    """Patrol's verdict (docs/patrol.md)."""
     since: datetime | None
+    """When the verdict began."""
     reason: str
+    """Patrol's reason, if the ledger still has it."""
     held: datetime | None
+    """The end of the hold."""
     lease: datetime | None
+    """The end of the lease."""
     warm: datetime | None = None
+    """Until when the host waits in the warm pool, kept by `run`."""
 
     @classmethod
     def of(cls, described: Mapping[str, Any], judged: Mapping[str, Judged], now: datetime) -> Self:
-        """Return the host as DescribeInstances has it. A host that is gone has no verdict."""
+        """Read a host from DescribeInstances. A host that is gone has no verdict."""
         tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", [])}
         state = described["State"]["Name"]
         word, _, since = ("" if state in GONE else tags.get(Tag.VERDICT, "")).partition(" ")
@@ -88,7 +92,8 @@ class YardHost:
 
 
 def hosts(yard: Deployment, *, gone: bool = False) -> list[YardHost]:
-    """Those that are there, stopped ones too, the newest first; with `gone` those also that EC2 still shows."""
+    """Return the existing hosts, including stopped ones, the newest first. With `gone`, include ended hosts that EC2
+    still lists."""
     described = [each for each in yard.instances() if gone or each["State"]["Name"] not in GONE]
     judged, now = _judged(yard, described), datetime.now(UTC)
     found = [YardHost.of(each, judged, now) for each in described]
@@ -96,8 +101,11 @@ def hosts(yard: Deployment, *, gone: bool = False) -> list[YardHost]:
 
 
 def hold(yard: Deployment, instance: str, lasts: timedelta) -> datetime:
-    """Have patrol and the agent leave the host alone for so long, and return until when. A hold that is longer than the
-    yard lets users have also raises the cap of the host, which operators may. Raises HostNotFound, Denied."""
+    """Keep patrol and the agent from ending the host for this time, and return the end of the hold.
+
+    A hold beyond the yard's limit for users also raises the cap of the host, which needs an operator. Raise
+    HostNotFound or Denied.
+    """
     until = datetime.now(UTC) + lasts
     found = [each for each in yard.instances() if each["InstanceId"] == instance]
     if not found or found[0]["State"]["Name"] in GONE:
@@ -128,14 +136,14 @@ def _mark(yard: Deployment, instance: str, tags: list[dict[str, str]]) -> None:
 
 
 def cool(yard: Deployment, run: str) -> None:
-    """Give up the hosts that the run keeps in the pool: no run gets one any more, and patrol ends them within some two
-    minutes. Raises NotTaken where the yard's event bus does not take it."""
+    """End the warm hosts that the run keeps. Patrol ends them within about two minutes. Raise NotTaken if the yard's
+    event bus refuses the request."""
     people.ask(yard, Cool(run=run))
 
 
 def reason_at(now: datetime, judged: Judged | None, held: datetime | None, warm: datetime | None) -> str:
-    """Return the reason of a verdict as it is true now. Patrol writes a verdict down when its word changes, so that a
-    host that is kept may be kept for another reason by now: its tags are newer."""
+    """Return the reason of a verdict that is valid now. Patrol writes a verdict when its word changes, so the tags of a
+    host may be newer than the reason in the ledger."""
     for until, why in ((held, "it is held"), (warm, "it waits in the warm pool")):
         if until and until > now:
             same = judged is not None and judged.until == until
@@ -146,7 +154,7 @@ def reason_at(now: datetime, judged: Judged | None, held: datetime | None, warm:
 
 
 def _judged(yard: Deployment, described: Iterable[Mapping[str, Any]]) -> dict[str, Judged]:
-    """Return patrol's last sentence on each instance, of the days on which the verdicts began."""
+    """Return patrol's last reason for each instance, from the days on which the verdicts began."""
     tags = [tag for each in described for tag in each.get("Tags", []) if tag["Key"] == Tag.VERDICT]
     days = sorted({tag["Value"].partition(" ")[2][:10] for tag in tags} - {""})[-MOST_DAYS:]
     table = yard.session.resource("dynamodb").Table(yard.table)
@@ -159,7 +167,7 @@ def _judged(yard: Deployment, described: Iterable[Mapping[str, Any]]) -> dict[st
 
 
 def _instant(text: str) -> datetime | None:
-    """What a tag says that anybody may have written."""
+    """Parse the time in a tag, which any user may have written."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -168,7 +176,7 @@ def _instant(text: str) -> datetime | None:
 
 
 def number(text: str | None) -> float | None:
-    """What a tag says; None where it is none, or is not there."""
+    """Parse the number in a tag, or return None."""
     try:
         return float(text) if text else None
     except ValueError:

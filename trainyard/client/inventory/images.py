@@ -1,4 +1,4 @@
-"""The images of a yard, as EC2 tells of them."""
+"""The images of a yard, as EC2 describes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Image:
-    """One image. `standing`: `current`, `previous` or empty; `age` in seconds; `gib` of its disk."""
+    """One image. `standing` is `current`, `previous` or empty; `age` is in seconds; `gib` is the size of its disk."""
 
     id: str
     name: str
@@ -42,7 +42,7 @@ class Image:
 
     @classmethod
     def of(cls, described: Mapping[str, Any], standing: str, now: datetime) -> Self:
-        """From DescribeImages."""
+        """Read an image from DescribeImages."""
         tags = {tag["Key"].removeprefix(PREFIX): tag["Value"] for tag in described.get("Tags", [])}
         created = datetime.fromisoformat(described["CreationDate"])
         disks = [
@@ -62,7 +62,7 @@ class Image:
 
 
 def of(yard: Deployment) -> list[Image]:
-    """All of them, the newest first."""
+    """Return all images, the newest first."""
     standing = {yard.image(previous=True): "previous", yard.image(): "current"}
     filters = [{"Name": f"tag:{Tag.YARD}", "Values": [yard.name.lower()]}]
     pages = yard.session.client("ec2").get_paginator("describe_images")
@@ -75,8 +75,8 @@ def of(yard: Deployment) -> list[Image]:
 
 
 def remove(yard: Yard, ids: Sequence[str]) -> str:
-    """Delete these images with their snapshots, or none of them; return a sentence about it. Raises ImagesKept with the
-    reasons."""
+    """Delete these images with their snapshots, or none of them, and return the result as a sentence. Raise ImagesKept
+    with the reasons."""
     done = yard.start("retire", {"images": [*ids]}).wait().execution
     if done.status == "SUCCEEDED":
         return str(json.loads(done.output)["reason"])

@@ -1,4 +1,4 @@
-"""A yard at one moment: what it is, and what it does."""
+"""The state of a yard at one moment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Overview:
-    """`dollars` are those of this month so far, as patrol has counted them; `per_hour` what the hosts cost now."""
+    """The state of a yard."""
 
     yard: str
     account: str
@@ -37,17 +37,17 @@ class Overview:
     month: str
     dollars: float
     monthly_dollars: float | None
-    """What hosts may cost in a month before new runs are refused; None without a budget."""
+    """The cost of hosts in a month after which new runs are refused; None without a budget."""
     settings: Mapping[str, str]
-    """The settings that differ from the defaults, as `-c` has them."""
+    """The settings that differ from the defaults, in the format of `-c`."""
     promised: tuple[Promise, ...] = ()
-    """What runs and launched hosts may cost yet, at most."""
+    """The most that runs and launched hosts may still cost."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """What a person reads."""
+        """Yield the rows for users."""
         yield "yard", f"{self.yard} {self.version}, account {self.account}, {self.region}"
         yield "bucket", self.bucket
         yield "image", f"{self.image} (before: {self.previous_image})"
@@ -63,7 +63,7 @@ class Overview:
 
 
 def money_of(yard: Yard) -> Money | None:
-    """Return the month's cost as patrol has counted it; None before its first pass."""
+    """Return the month's cost as counted by patrol, or None before its first pass."""
     table = yard.session.resource("dynamodb").Table(yard.table)
     item = table.get_item(Key={"pk": "patrol", "sk": "money"}).get("Item")
     return reading.read(Money, item) if item else None
@@ -71,18 +71,19 @@ def money_of(yard: Yard) -> Money | None:
 
 @dataclass(frozen=True)
 class Budget:
-    """`counted`: the dollars of this month so far, as patrol has counted them; `monthly` what they may be, None where
-    there is no limit; `promised`: what runs and launched hosts may cost yet."""
+    """The budget of this month."""
 
     counted: float
+    """The dollars of this month, as counted by patrol."""
     monthly: float | None
+    """The budget; None without one."""
     counted_at: datetime | None = None
-    """When patrol counted them, once a minute."""
+    """When patrol counted the cost, which it does once a minute."""
     promised: tuple[Promise, ...] = ()
 
     @property
     def in_words(self) -> str:
-        """Return what was spent, of what: `$3.20 of $1000 in 2026-11`, and what is promised."""
+        """Return the cost and the budget, `$3.20 of $1000 in 2026-11`, and the promised money."""
         also = f"; promised are {promises.in_words(self.promised)}" if self.promised else ""
         if self.monthly is None:
             return f"{dollars(self.counted)} in {this_month()}, no budget{also}"
@@ -90,7 +91,7 @@ class Budget:
 
     @property
     def left(self) -> float | None:
-        """Return what is neither spent nor promised, not below 0."""
+        """Return the money that is neither spent nor promised, at least 0."""
         if self.monthly is None:
             return None
         return max(0.0, self.monthly - self.counted - promises.total(self.promised))
@@ -105,8 +106,8 @@ def budget_of(yard: Yard) -> Budget:
 
 
 def promised_by(yard: Yard) -> tuple[Promise, ...]:
-    """Return what runs and launched hosts may cost yet, by their claims in the ledger, the largest first. Of a run that
-    has hosts, these and its deadline say how much of its dollars is left to spend."""
+    """Return the money that runs and launched hosts may still cost, by their claims in the ledger, the largest first.
+    For a run with hosts, the price of its hosts and its deadline limit the amount."""
     now, found = datetime.now(UTC), []
     for claim in yard.claims():
         if claim.waits:
@@ -122,12 +123,12 @@ def promised_by(yard: Yard) -> tuple[Promise, ...]:
 
 
 def this_month() -> str:
-    """Return the month in UTC, as patrol writes it."""
+    """Return the month in UTC, in patrol's format."""
     return f"{datetime.now(UTC):%Y-%m}"
 
 
 def of(yard: Yard) -> Overview:
-    """By seven calls and a few pages."""
+    """Return the state of a yard, with seven calls and some pages."""
     living = [host for host in hosts(yard) if host.state in ("pending", "running")]
     money = money_of(yard)
     running = yard.session.client("stepfunctions").list_executions(

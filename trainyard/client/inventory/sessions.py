@@ -1,7 +1,7 @@
-"""Who was on which host: sessions as Session Manager tells of them, those also that are over, for thirty days.
+"""The sessions on hosts, as listed by Session Manager, which keeps ended sessions for thirty days.
 
-What was typed in them it does not tell. An account may have shells written down, to CloudWatch Logs or S3, by the
-preferences of Session Manager; of forwards and ssh nothing is.
+The list does not contain keystrokes. Session Manager records shells in CloudWatch Logs or S3 only if the account's
+session preferences enable it; it never records forwards and ssh.
 docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-logging.html
 """
 
@@ -21,26 +21,29 @@ if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
 
 OURS = "trainyard "
-"""What the reason of a session begins with that this client has begun."""
+"""The beginning of the reason of sessions that this client started."""
 
 
 @dataclass(frozen=True)
 class HostSession:
-    """`who` is what IAM calls whoever has begun it: a user's name, or that of a role's session. `what` is `shell`,
-    `command`, `port` or `ssh`, or the document's name; `name` that of a dev host; `ended` None while it goes on."""
+    """A session on a host."""
 
     session: str
     who: str
+    """The name of the IAM user, or of the role's session."""
     host: str
     name: str
+    """The name of a dev host."""
     what: str
+    """`shell`, `command`, `port`, `ssh`, or the name of another SSM document."""
     began: datetime
     ended: datetime | None
+    """None while the session is open."""
     reason: str
 
     @classmethod
     def of(cls, told: Mapping[str, Any], names: Mapping[str, str], kinds: Mapping[str, str]) -> Self:
-        """From DescribeSessions."""
+        """Read a session from DescribeSessions."""
         return cls(
             session=told["SessionId"],
             who=told["Owner"].rpartition("/")[2],
@@ -54,8 +57,8 @@ class HostSession:
 
 
 def of(yard: Deployment, host: str | None = None, *, limit: int) -> list[HostSession]:
-    """The newest, on all hosts of the yard or on that one. Those on hosts that are gone for an hour are known by this
-    client's having begun them. Raises Denied."""
+    """Return the newest sessions on all hosts of the yard or on one host. Sessions on hosts that ended more than an
+    hour ago are recognized if this client started them. Raise Denied."""
     names = {
         each["InstanceId"]: {tag["Key"]: tag["Value"] for tag in each.get("Tags", [])}.get(Tag.DEV, "")
         for each in yard.instances()

@@ -1,1 +1,1 @@
-"""A job's way from a person's folder into the bucket."""
+"""The submission of a job: from a user's folder to the bucket."""

@@ -1,4 +1,4 @@
-"""What a user should know of a package before paying: what stays behind, and what will probably fail on hosts."""
+"""Notes and warnings about a package before the user pays: files that stay behind, and probable failures on hosts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from trainyard.values.quantities import sized
 MOST_NAMED = 5
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 LARGEST_POINTER = 1024
-"""Bytes of a pointer of Git LFS; it has some 130."""
+"""The largest size in bytes of a pointer of Git LFS, which has about 130."""
 WRITTEN = frozenset(
     """output outputs out log logs run runs result results checkpoint checkpoints ckpt ckpts model models tensorboard
     wandb mlruns lightning_logs tb_logs build dist cache tmp""".split()  # noqa: SIM905 - a list would fill a page
 )
-"""Folders that programs write: that git ignores them says nothing about what a program reads."""
+"""Folders that programs write. A program need not read them if git ignores them."""
 DEPENDENCIES = re.compile(rb"(?m)^\s*(dependencies\s*=|\[tool\.poetry\.dependencies\]|\[project\.optional)")
 
 
@@ -46,13 +46,14 @@ def warnings(job: Job, package: Package) -> tuple[str, ...]:
 
 
 def explained(problem: str, found: Tree) -> str:
-    """Return the problem of a program; if what it lacks stays behind, with the reason and the line that mends it."""
+    """Return the problem of a program. If a missing file stays behind, add the reason and the command that
+    includes it."""
     words = set(re.findall(r"[^\s,;()'\"]+", problem))
     for each in found.left_out:
         name = each.path.rstrip("/")
         modules = {name.removesuffix(".py").replace("/", "."), name}
         if words & modules or any(word.startswith(f"{name}/") for word in words):
-            return f"{problem}. {each.path} stays behind ({each.why}); send it along: {_take_along(each.path, found)}"
+            return f"{problem}. {each.path} stays behind ({each.why}); to include it: {_take_along(each.path, found)}"
     return problem
 
 
@@ -62,21 +63,21 @@ def _notes(found: Tree) -> Iterator[str]:
     own = [each for each in found.left_out if each.by == OWN_IGNORE]
     others = [each for each in found.left_out if each not in (*secrets, *ignored, *own)]
     if found.shown.startswith("git+"):
-        others = [each for each in others if each.path.rstrip("/") != ".git"]  # trainyard has made it
+        others = [each for each in others if each.path.rstrip("/") != ".git"]  # made by the clone
     if others:
         yield f"left out of {found.shown}: {', '.join(_counted(others))}"
     if secrets:
         names = ", ".join(shown_path(each.path) for each in secrets[:MOST_NAMED])
         yield (
-            f"left out of {found.shown}: {names}, which may hold secrets; programs get secrets by program.secrets. "
-            f"Send it along all the same: {_take_along(secrets[0].path, found)}"
+            f"left out of {found.shown}: {names}, which may contain secrets; programs get secrets by program.secrets. "
+            f"To include it: {_take_along(secrets[0].path, found)}"
         )
     if ignored:
         largest = sorted(ignored, key=lambda each: -each.size)
         more = f" and {len(ignored) - MOST_NAMED} more" if len(ignored) > MOST_NAMED else ""
         yield (
             f"left out of {found.shown} by {GIT_IGNORE}: {', '.join(map(_with_size, largest[:MOST_NAMED]))}{more}; "
-            f"send one along: {_take_along(largest[0].path, found)}"
+            f"to include one: {_take_along(largest[0].path, found)}"
         )
     if own:
         names = ", ".join(shown_path(each.path) for each in own[:MOST_NAMED])
@@ -85,7 +86,7 @@ def _notes(found: Tree) -> Iterator[str]:
 
 
 def _counted(others: Iterable[LeftOut]) -> Iterator[str]:
-    """Yield what tools have made by name with its count, all else with its reason."""
+    """Yield files of tools by name with their count, and other files with their reason."""
     made: Counter[str] = Counter()
     rest = []
     for each in others:
@@ -125,7 +126,7 @@ def _pointers(package: Package, at: str) -> Iterator[str]:
 
 
 def _carriage_returns(job: Job, package: Package, at: str) -> Iterator[str]:
-    """Warn of scripts with the line ends of Windows: Linux looks for an interpreter called `bash\\r`."""
+    """Warn of scripts with Windows line ends: Linux looks for an interpreter called `bash\\r`."""
     begun = started(job.program).file
     by_shell = begun if str((job.program.command or ("",))[0]) in SHELLS else None
     for file in package.files:
@@ -136,13 +137,13 @@ def _carriage_returns(job: Job, package: Package, at: str) -> Iterator[str]:
         if first.endswith(b"\r") and (is_script or (runs_itself and file.path != by_shell)):
             name = shell_word(f"{at}/{file.path}")
             yield (
-                f"{shown_path(f'{at}/{file.path}')} has the line ends of Windows (CRLF), which a shell takes for a "
-                f"part of each command (`no such file or directory`); mend it: sed -i 's/\\r$//' {name}"
+                f"{shown_path(f'{at}/{file.path}')} has the line ends of Windows (CRLF), which a shell reads as "
+                f"part of each command (`no such file or directory`); to fix it: sed -i 's/\\r$//' {name}"
             )
 
 
 def _unread_lists(job: Job, package: Package, at: str) -> Iterator[str]:
-    """Warn of packages that are listed in the program's folder and that no host would install."""
+    """Warn of a list of packages in the program's folder that hosts do not install."""
     if job.program.requirements:
         return
     paths = {file.path for file in package.files}
@@ -168,7 +169,7 @@ def _unread_lists(job: Job, package: Package, at: str) -> Iterator[str]:
 
 
 def _missed(job: Job, package: Package, at: str) -> Iterator[str]:
-    """Warn of what `.gitignore` leaves out although the program names it."""
+    """Warn of files that `.gitignore` leaves out although the program names them."""
     words = [*map(str, job.program.command), *map(str, _values(job)), *job.program.environment.values()]
     texts = [head.decode(errors="replace") for path, head in package.heads.items() if path.endswith(".py")]
     for each in package.tree.left_out:
@@ -182,7 +183,7 @@ def _missed(job: Job, package: Package, at: str) -> Iterator[str]:
         ):
             yield (
                 f"the program names {shown_path(path)}, which {GIT_IGNORE} leaves out, so hosts do not have it; if it "
-                f"is read, send it along: {_take_along(each.path, package.tree)}"
+                f"is read, include it: {_take_along(each.path, package.tree)}"
             )
 
 

@@ -1,4 +1,4 @@
-"""The files of a folder that go along with a job, and what stays behind."""
+"""The files of a folder that are uploaded with a job, and the files that stay behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class File:
-    """One file: its path in the package, and what a look at it shows."""
+    """A file that is uploaded: its path in the package, and its properties."""
 
     path: str
     source: Path
@@ -28,19 +28,20 @@ class Link:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file or folder that stays behind. `by`: the ignore file that says so; empty for what never goes along."""
+    """A file or folder that stays behind. `by` is the ignore file that excludes it; empty for files that are never
+    uploaded."""
 
     path: str
     why: str
     by: str = ""
     size: int = 0
     is_more: bool = False
-    """Its size is larger: not all of its files were counted."""
+    """True if the size is larger, because not all of its files were counted."""
 
 
 @dataclass(frozen=True)
 class Tree:
-    """What goes along of a folder, or of one file. `shown` is the folder's path as a user types it."""
+    """The uploaded files of a folder, or one file. `shown` is the folder's path as the user writes it."""
 
     root: Path
     shown: str

@@ -1,4 +1,4 @@
-"""Git, by its command: clone a source that lies in a repository, and find the commit that a folder is from."""
+"""Clone a repository, and find the commit of a folder, with the git command."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 SECONDS, CLONE_SECONDS = 60, 1800
 MOST_DIFF = 2**20
-"""Bytes of a diff that is kept."""
-ALONE = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-"""git neither asks for a password nor writes into a repository that is only looked at."""
+"""The most bytes of a diff that are kept."""
+NONINTERACTIVE = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+"""The environment in which git neither asks for a password nor writes into a repository."""
 
 
 @dataclass(frozen=True)
 class Cloned:
-    """A clone in a folder that goes with this object. `folder` is the part of it that was asked for."""
+    """A clone in a folder that is deleted with this object. `folder` is the requested part of it."""
 
     folder: Path
     top: Path
@@ -35,14 +35,14 @@ class Cloned:
 
 @dataclass(frozen=True)
 class NotCloned:
-    """Why a repository could not be had, in git's words."""
+    """The reason why a repository could not be cloned, as git states it."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The commit that a source is from. `diff`: what differs from the commit in files that git tracks."""
+    """The commit of a source. `diff` has the uncommitted changes of files that git tracks."""
 
     commit: str
     repository: str | None = None
@@ -51,15 +51,15 @@ class Origin:
     diff: bytes = b""
 
     def as_document(self, diff_key: str | None) -> dict[str, Any]:
-        """Return it as the job's `origin`; `diff_key` is where the diff goes."""
+        """Return the job's section `origin`. `diff_key` is the key of the diff."""
         said: dict[str, Any] = {"commit": self.commit, "repository": self.repository, "ref": self.ref}
         said |= {"dirty": self.is_dirty, "diff": diff_key}
         return {key: value for key, value in said.items() if value is not None}
 
 
 def clone(source: str) -> Cloned | NotCloned:
-    """Clone what `git+SCHEME://HOST/PATH@REF#subdirectory=FOLDER` names: the newest commit of REF alone if the server
-    gives that, else the whole history."""
+    """Clone `git+SCHEME://HOST/PATH@REF#subdirectory=FOLDER`: only the newest commit of REF if the server supports
+    that, otherwise the whole history."""
     url, ref, below = parts_of(source)
     top = Path(tempfile.mkdtemp(prefix="trainyard-git-"))
     cloned = Cloned(top / below if below else top, top, ref, without_secrets(url))
@@ -82,21 +82,21 @@ def parts_of(source: str) -> tuple[str, str | None, str]:
 
 
 def name_of(source: str) -> str:
-    """Return a name for what is cloned: the subdirectory's, or the repository's."""
+    """Return the name of the source: the subdirectory's, or the repository's."""
     url, _, below = parts_of(source)
     return (below or urlsplit(url).path.removesuffix(".git")).rstrip("/").rpartition("/")[2]
 
 
 def origin_of(folder: Path, cloned: Cloned | None = None) -> Origin | None:
-    """Return the commit that this folder is from; None if it is in no work tree, or there is no git command."""
-    commit = _said(folder, "rev-parse", "--verify", "HEAD^{commit}")
+    """Return the commit of this folder, or None outside of a work tree or without git."""
+    commit = _git_text(folder, "rev-parse", "--verify", "HEAD^{commit}")
     if commit and cloned:
         return Origin(commit, cloned.repository, cloned.ref)
-    if commit is None or not _said(folder, "ls-tree", "--name-only", "HEAD", "."):
-        return None  # of a folder that no commit has, as in a home folder that is kept in git
-    changes = _said(folder, "status", "--porcelain", "--untracked-files=normal", "--", ".")
-    remote = _said(folder, "remote", "get-url", "origin")
-    branch = _said(folder, "symbolic-ref", "--short", "HEAD")
+    if commit is None or not _git_text(folder, "ls-tree", "--name-only", "HEAD", "."):
+        return None  # a folder that no commit contains, for example in a home folder kept in git
+    changes = _git_text(folder, "status", "--porcelain", "--untracked-files=normal", "--", ".")
+    remote = _git_text(folder, "remote", "get-url", "origin")
+    branch = _git_text(folder, "symbolic-ref", "--short", "HEAD")
     diff = _output(folder, "diff", "--no-ext-diff", "--no-textconv", "HEAD", "--", ".") if changes else None
     return Origin(
         commit,
@@ -122,7 +122,7 @@ def _cut(diff: bytes) -> bytes:
 
 
 def _fetch(url: str, ref: str | None, top: Path) -> str | None:
-    """Return what git says if it could not be fetched."""
+    """Return git's message if the repository could not be fetched."""
     allowed = {"GIT_ALLOW_PROTOCOL": "https:http:ssh:file"}
     shallow = (
         ("init", "--quiet"),
@@ -148,7 +148,7 @@ def _fetch(url: str, ref: str | None, top: Path) -> str | None:
 
 
 def _each(top: Path, commands: tuple[tuple[str, ...], ...], more: Mapping[str, str]) -> str | None:
-    """Run git again and again; return what it says in its first failure."""
+    """Run the git commands in order, and return the message of the first failure."""
     for words in commands:
         try:
             done = _run(top, words, CLONE_SECONDS, more)
@@ -164,20 +164,20 @@ def _each(top: Path, commands: tuple[tuple[str, ...], ...], more: Mapping[str, s
 
 def _take_times(top: Path) -> None:
     """Give every file the time of its commit, so that a second clone is the same."""
-    at = _said(top, "log", "-1", "--format=%ct")
+    at = _git_text(top, "log", "-1", "--format=%ct")
     for folder, below, names in os.walk(top):
         below[:] = [each for each in below if each != ".git"]
         for name in names:
             os.utime(Path(folder, name), (int(at or 0), int(at or 0)), follow_symlinks=False)
 
 
-def _said(folder: Path, *words: str) -> str | None:
+def _git_text(folder: Path, *words: str) -> str | None:
     found = _output(folder, *words)
     return None if found is None else found.decode(errors="replace").strip()
 
 
 def _output(folder: Path, *words: str) -> bytes | None:
-    """Return what git prints; None if it fails, or is not there."""
+    """Return git's output, or None if git fails or is missing."""
     try:
         done = _run(folder, words, SECONDS, {})
     except (OSError, subprocess.TimeoutExpired):
@@ -191,7 +191,7 @@ def _run(
     return subprocess.run(
         ["git", "-c", "core.fsmonitor=false", *words],
         cwd=folder,
-        env={**os.environ, **ALONE, **more},
+        env={**os.environ, **NONINTERACTIVE, **more},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=seconds,

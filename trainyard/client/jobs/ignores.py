@@ -1,4 +1,4 @@
-"""Rules that leave files of a folder out: `.gitignore`, `.trainyardignore`, and names that no program needs."""
+"""Rules that exclude files of a folder: `.gitignore`, `.trainyardignore`, and names that programs do not need."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ MADE_BY_TOOLS = frozenset(
     """__pycache__ .git .hg .svn .tox .nox .mypy_cache .pytest_cache .ruff_cache .ipynb_checkpoints .hypothesis
     .terraform .DS_Store .eggs node_modules __MACOSX .direnv .pixi""".split()  # noqa: SIM905 - as a page of strings
 )
-"""Names of files and folders that tools make again whenever they need them."""
+"""Names of files and folders that tools create again."""
 ENVIRONMENTS = {"pyvenv.cfg": "a virtual environment", "conda-meta": "a conda environment"}
-"""What a folder is, by the name of a file or folder in it."""
+"""The kind of a folder, by the name of a file or folder in it."""
 GIT_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Ignore:
-    """One file of patterns. Its paths begin where the file lies: `below` is the folder's path in the tree, `above` the
-    way from the file down to the tree's root if it lies above that."""
+    """One file of patterns. Its paths are relative to its own folder: `below` is that folder's path in the tree,
+    `above` the path from it down to the root of the tree."""
 
     spec: GitIgnoreSpec
     below: str = ""
     above: str = ""
 
     def decide(self, path: str) -> bool | None:
-        """Return True if the file leaves this path out, False if it takes the path back in, None if it has no word on
-        it. The path of a folder ends in a slash."""
+        """Return True if the file excludes the path, False if it includes the path again, None if no pattern matches.
+        The path of a folder ends in a slash."""
         return self.spec.check_file(self.above + path.removeprefix(self.below)).include
 
     def may_take_back(self, folder: str) -> bool:
@@ -50,18 +50,17 @@ class Ignore:
 
 
 def decision(rules: tuple[Ignore, ...], path: str) -> bool | None:
-    """Return the decision of the rule that is nearest to the path: the last of `rules`, as git decides."""
+    """Return the decision of the nearest rule, the last of `rules`, as git does."""
     return next((found for rule in reversed(rules) if (found := rule.decide(path)) is not None), None)
 
 
 def read(file: Path, below: str = "", above: str = "") -> Ignore | None:
-    """Return the rules of an ignore file, None if there is none that can be read. A line that git would not understand
-    is skipped, as git does."""
+    """Return the rules of an ignore file, or None if it cannot be read. Invalid lines are skipped, as git does."""
     try:
         lines = file.read_bytes().decode(errors="surrogateescape").splitlines()
     except OSError:
         return None
-    from pathspec import GitIgnoreSpec  # half a folder's time, for folders that have such a file
+    from pathspec import GitIgnoreSpec  # Slow to import, and needed only for folders with such a file.
 
     sound = [line for line in lines if line.strip() and not line.startswith("#")]
     try:
@@ -71,8 +70,8 @@ def read(file: Path, below: str = "", above: str = "") -> Ignore | None:
 
 
 def of_parents(root: Path) -> tuple[Ignore, ...]:
-    """Return the rules of the git work tree above `root`, the outermost first; none if they leave `root` itself out,
-    since a folder that a job names is wanted."""
+    """Return the rules of the git work tree above `root`, the outermost first. Return none if they exclude `root`
+    itself, because a folder that a job names is wanted."""
     top = work_tree(root)
     if top is None:
         return ()
@@ -91,7 +90,7 @@ def work_tree(folder: Path) -> Path | None:
 
 
 def is_there(path: Path) -> bool:
-    """Return True if the path exists, False also in a folder that may not be read."""
+    """Return True if the path exists. Return False in a folder that may not be read."""
     try:
         return path.exists()
     except OSError:
@@ -99,7 +98,7 @@ def is_there(path: Path) -> bool:
 
 
 def tracked(root: Path) -> Iterator[str]:
-    """Yield the paths below `root` that match an ignore pattern and are in git all the same: git keeps them."""
+    """Yield the paths below `root` that match an ignore pattern but are tracked by git."""
     try:
         listed = subprocess.run(
             [
@@ -134,13 +133,13 @@ def _is_pattern(line: str) -> bool:
 
 
 SECRETS = (".env",)
-"""Files that hold passwords and keys by custom, with any further ending (`.env.local`)."""
+"""Files that usually contain passwords and keys, with any ending (`.env.local`)."""
 SECRETS_SHOWN = (".example", ".sample", ".template", ".dist")
-"""Endings of a `.env` that is there to be read."""
+"""Endings of `.env` files that contain no secrets."""
 
 
 def made_by_tools(entry: os.DirEntry[str], path: str, names: set[str]) -> str:
-    """Return what it is if no program ever needs it; empty otherwise."""
+    """Return the reason if programs never need the entry, otherwise an empty text."""
     if entry.name in MADE_BY_TOOLS:
         return "made by tools"
     if entry.name.endswith(".pyc") and f"{entry.name[:-4]}.py" in names:

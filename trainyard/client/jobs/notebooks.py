@@ -34,15 +34,15 @@ ARGS = ("args.", "program.args.")
 
 @dataclass(frozen=True)
 class NotebookJob:
-    """`document` as a job file would have it; `warnings`: what of the notebook will probably fail."""
+    """The job of a notebook, and warnings about its probable failures."""
 
     document: dict[str, Any]
     warnings: tuple[str, ...]
 
 
 def job_of(file: Path, content: bytes, changes: Mapping[str, Any]) -> NotebookJob | InputFaults:
-    """The job that this notebook is. `changes`: what is asked for beside it; of these `program.source`, a folder as
-    seen from the notebook's, takes that folder along, and `program.args` are its parameters."""
+    """Return the job of a notebook. `changes` are the user's options: `program.source`, a folder relative to the
+    notebook's, uploads that folder, and `program.args` are the parameters."""
     read = document.read(content)
     if isinstance(read, NotUsable):
         return InputFaults(file.name, (Fault("", read.problem),))
@@ -61,18 +61,18 @@ def job_of(file: Path, content: bytes, changes: Mapping[str, Any]) -> NotebookJo
 
 
 def as_changes(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Values of parameters as changes of the job, each a word that the host reads as the same value."""
+    """Return parameters as changes of the job. Hosts read each value unchanged."""
     return {f"program.args.{name}": document.as_word(value) for name, value in parameters.items()}
 
 
 def source_of(file: Path, folder: Path) -> str:
-    """What `program.source` says of the folder, as seen from the notebook's."""
+    """Return `program.source` for the folder, relative to the notebook's folder."""
     way = os.path.relpath(folder.resolve(), file.resolve().parent)
     return way if way.startswith("..") else f"./{way}"
 
 
 def _faults(notebook: Notebook, parameters: Mapping[str, object]) -> Iterator[Fault]:
-    """Why it cannot run with these parameters."""
+    """Yield why the notebook cannot run with these parameters."""
     for cell in notebook.cells:
         if isinstance(error := cell.tree, SyntaxError) and not _needs(cell, error):
             line = f" line {error.lineno}" if error.lineno else ""
@@ -82,7 +82,7 @@ def _faults(notebook: Notebook, parameters: Mapping[str, object]) -> Iterator[Fa
     known = notebook.parameters
     for name in parameters:
         if not name.isidentifier() or keyword.iskeyword(name):
-            yield Fault(f"-p {name}", "is no name that Python can assign to")
+            yield Fault(f"-p {name}", "is not a name that Python can assign to")
         elif known is not None and name not in known:
             named = ", ".join(known) or "none"
             hint = did_you_mean(name, known)
@@ -93,7 +93,7 @@ def _faults(notebook: Notebook, parameters: Mapping[str, object]) -> Iterator[Fa
 
 
 def _inside(file: Path, source: str) -> str | None:
-    """The notebook's path in its source; None where it is not in it."""
+    """Return the notebook's path in its source, or None if the source does not contain it."""
     if source == f"./{file.name}":
         return file.name
     folder = (file.parent / source).resolve()
@@ -112,25 +112,26 @@ def _parameters(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _name_of(file: Path) -> str:
-    """The file's, of what a job's name may have."""
+    """Return a job name made from the file name."""
     name = re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-")
     return (name if name[:1].isalpha() else f"notebook-{name}")[:40].rstrip("-")
 
 
 def _needs(cell: CodeCell, error: SyntaxError) -> tuple[int, int] | None:
-    """Return the Python, newer than this one, that can perhaps compile the cell."""
+    """Return the Python, newer than the running one, that may compile the cell."""
     return needed_python(cell.source.encode(), error.lineno)
 
 
 def _newer(notebook: Notebook) -> Iterator[str]:
-    """Return a warning for each cell that only a newer Python than this one can compile: hosts have their own."""
+    """Yield a warning for each cell that only a Python newer than the running one can compile. Hosts have their own
+    Python."""
     for cell in notebook.cells:
         if isinstance(error := cell.tree, SyntaxError) and (needs := _needs(cell, error)):
             yield str(Broken(f"cell [{cell.number}]", error.lineno, error.msg, needs))
 
 
 def _installs(notebook: Notebook) -> Iterator[str]:
-    """Return a warning for each cell that installs packages where no package index is."""
+    """Yield a warning for each cell that installs packages, because hosts reach no package index."""
     for cell in notebook.cells:
         if INSTALL.search(cell.source):
             yield (
@@ -140,7 +141,7 @@ def _installs(notebook: Notebook) -> Iterator[str]:
 
 
 def _left_behind(file: Path, notebook: Notebook) -> Iterator[str]:
-    """A warning for each module beside the notebook that it imports, and that would not go along."""
+    """Yield a warning for each imported module beside the notebook that would not be uploaded."""
     for name in notebook.imports:
         module = file.parent / name
         if module.with_suffix(".py").is_file() or (module / "__init__.py").is_file():

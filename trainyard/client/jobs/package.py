@@ -1,4 +1,4 @@
-"""What goes along with a job as objects of the bucket: an archive of a program, or the files of a data folder."""
+"""The upload of a job as objects of the bucket: a source archive, or the files of a data folder."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from trainyard.values.quantities import sized
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz")
 ENDS = {"programs": ".tar.gz", "data": "/"}
-"""What keys end with, by where they begin."""
+"""The endings of keys, by their first folder."""
 FIRST_SECOND, LAST_SECOND = 315_619_200, 4_354_732_800
 """The times that a zip file can hold, in any time zone: 1980-01-02 to 2107-12-31."""
 LEVEL = 6
 PIECE = 2**20
 HEAD, MOST_HEADS = 4096, 16 * 2**20
-"""Bytes at the beginning of a file that are looked into, and of all such beginnings together."""
+"""The bytes inspected at the beginning of a file, and of all such beginnings together."""
 MAGIC = (b"#!", b"version https://git-lfs")
 LOOKED_INTO = (".py", ".sh", ".bash", *OTHER_LISTS)
-"""What files begin or end with whose beginnings are looked into."""
+"""The beginnings and endings of inspected files."""
 SAMPLE, SAMPLES = 2**18, 4
-"""Bytes of a piece of a large file that is packed for an estimate, and the number of pieces."""
+"""The size of a sampled piece of a large file, and the number of pieces, for an estimate."""
 LARGEST_SHOWN = 3
 SOON_PACKED = 32 * 2**20
-"""Bytes up to which a program is packed only to say how large it is then."""
+"""The size up to which a program is packed to learn its packed size."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,18 @@ class Package:
     heads: Mapping[str, bytes]
     """The first bytes of scripts, lists and pointers, by the file's path."""
     holder: object = None
-    """What the files go with: a clone is removed together with the last package that is made of it."""
+    """Keeps a clone alive until the last package made from it is gone."""
     contents: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of each file, by its path."""
 
     @property
     def stem(self) -> str:
-        """The name of the folder without what it holds: folders of one stem are versions of each other."""
+        """Return the folder's name without the hash of its content. Packages with one stem are versions of a folder."""
         return self.key.partition("/")[2].rpartition("-")[0]
 
     @property
     def root(self) -> Path:
-        """The folder, or the file itself that is an archive already."""
+        """Return the folder, or the file if it is an archive already."""
         return self.tree.files[0].source if self.is_made else self.tree.root
 
     @property
@@ -78,7 +78,7 @@ class Package:
 
     @property
     def is_made(self) -> bool:
-        """Return True for an archive that the user has made."""
+        """Return True for an archive that the user made."""
         return not self.is_folder and len(self.files) == 1 and self.files[0].path.endswith(ARCHIVES)
 
     @property
@@ -88,7 +88,7 @@ class Package:
 
     @property
     def described(self) -> str:
-        """How many files, how large, and which are the largest."""
+        """Describe the number of files, their size and the largest ones."""
         count = f"{len(self.files):,} file{'s' if len(self.files) != 1 else ''}, {sized(self.size)}"
         largest = self.tree.largest[:LARGEST_SHOWN]
         if len(self.files) == 1 or largest[0].size < PIECE:
@@ -97,13 +97,13 @@ class Package:
 
     @property
     def packed_size(self) -> int:
-        """Bytes of the archive; of a large one that is not packed yet about so many."""
+        """Return the size of the archive. For a large one that is not packed yet, return an estimate."""
         if self.is_made or self.size > SOON_PACKED:
             return self.size if self.is_made else sum(map(_estimate, self.files))
         return len(content_of(self))
 
     def pack(self, target: IO[bytes]) -> None:
-        """Write the archive. The same files with the same times make the same bytes. Raises FileChanged."""
+        """Write the archive. The same files with the same times make the same bytes. Raise FileChanged."""
         if self.is_made:
             with unchanged(self.files[0]) as content:
                 while piece := content.read(PIECE):
@@ -126,7 +126,7 @@ class Package:
                 archive.addfile(member)
 
     def archive(self, also: str | None) -> Archive:
-        """Return what a host finds in the archive, without packing it. `also`: a file that is read beside Python's."""
+        """Return the contents of the archive without packing it. `also` is a file that is read beside Python files."""
         texts: dict[str, bytes] = {}
         left = program_archive.MOST_TEXTS
         for file in self.files:
@@ -141,8 +141,7 @@ class Package:
 
 
 def of(found: Tree, kind: str, name: str, holder: object = None) -> tuple[Package | None, tuple[str, ...]]:
-    """Return the package of these files, named by what they hold; or None and the faults of files that could not be
-    read."""
+    """Return the package of these files, named by their content, or None and the faults of unreadable files."""
     heads: dict[str, bytes] = {}
     contents: dict[str, str] = {}
     lines: list[str] = []
@@ -177,8 +176,8 @@ def of(found: Tree, kind: str, name: str, holder: object = None) -> tuple[Packag
 
 
 def estimate_too_large(found: Tree) -> str | None:
-    """Return why a program is too large to be sent, before it is read: by its size where it is an archive, else by what
-    a few pieces of its large files are packed to."""
+    """Return why a program is too large to be uploaded, before it is read: by its size if it is an archive, otherwise
+    by an estimate of its packed size."""
     if found.size <= MOST_SOURCE_BYTES:
         return None
     is_made = len(found.files) == 1 and found.files[0].path.endswith(ARCHIVES)
@@ -187,7 +186,7 @@ def estimate_too_large(found: Tree) -> str | None:
 
 
 def too_large(found: Tree, packed: int) -> str:
-    """Return why a program that is packed to so many bytes cannot be sent."""
+    """Return why a program of this packed size cannot be uploaded."""
     whole = "" if packed == found.size else f"{sized(found.size)}, "
     return (
         f"{found.shown} is too large: it has {whole}{sized(packed)} packed, and up to {sized(MOST_SOURCE_BYTES)} are "
@@ -198,7 +197,7 @@ def too_large(found: Tree, packed: int) -> str:
 
 @contextmanager
 def unchanged(file: File) -> Iterator[IO[bytes]]:
-    """Open a file that was looked at before. Raises FileChanged if it is another one by now, also afterwards."""
+    """Open a file that was seen before. Raise FileChanged if it has changed, before or while it is read."""
     try:
         with file.source.open("rb") as content:
             _check(file, os.fstat(content.fileno()))
@@ -242,7 +241,7 @@ def _storable(nanoseconds: int) -> int:
 
 
 def _estimate(file: File) -> int:
-    """Return what the file is packed to, by pieces of it."""
+    """Estimate the packed size of a file from some pieces."""
     read = packed = 0
     with unchanged(file) as content:
         for number in range(SAMPLES):
@@ -253,17 +252,17 @@ def _estimate(file: File) -> int:
 
 
 def _through_links(found: Tree) -> Iterator[tuple[str, str]]:
-    """Yield each path that a file also has by a link, and the file's own."""
+    """Yield each path that a file also has through a link, with the file's own path."""
     paths = sorted(file.path for file in found.files)
     for link in found.links:
         target = os.path.normpath(f"{link.path}/../{link.target}")
         below = "" if target == "." else f"{target}/"
         if f"{link.path}/".startswith(below):
-            continue  # a link to a folder that it lies in leads to nothing new
+            continue  # A link to a folder that contains it adds nothing.
         first, behind = (
             bisect_left(paths, target),
             bisect_left(paths, f"{target}0"),
-        )  # 0 comes right behind a slash
+        )  # "0" follows "/" in ASCII
         for path in paths[first:behind]:
             if path == target:
                 yield link.path, path

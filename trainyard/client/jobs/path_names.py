@@ -1,4 +1,4 @@
-"""Names of files as shells, people, buckets and hosts can read them."""
+"""Names of files for shells, users, buckets and hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainyard.values.text import has_controls
 
 
 def shell_word(path: str) -> str:
-    """Return the path as a word that a shell reads, whatever bytes are in it."""
+    """Return the path as a shell word, whatever bytes it contains."""
     if is_plain(path):
         return shlex.quote(path)
     escaped = "".join(
@@ -27,19 +27,19 @@ def ignore_file(shown: str) -> str:
 
 
 def shown_path(path: str) -> str:
-    """Return the path as people can read it: bytes that are no text, and control characters, as escapes."""
+    """Return the path for users, with control characters and bytes that are not text as escapes."""
     return "".join(each if is_plain(each) else ascii(each)[1:-1].replace("\\udc", "\\x") for each in path)
 
 
 def plain_name(name: str) -> str:
-    """Return a name close to this one that every bucket and host can store."""
+    """Return a similar name that every bucket and host can store."""
     text = os.fsencode(name)
     decoded = text.decode(errors="replace") if b"\0" in text else _decoded(text)
     return "".join(each if is_plain(each) else "_" for each in decoded)
 
 
 def name_problem(path: str) -> str | None:
-    """Return why no bucket or host can have a file of this name."""
+    """Return why a bucket or host cannot store a file of this name."""
     name = path.rpartition("/")[2]
     if not _is_text(name):
         return "has a name that is not UTF-8 text, and that neither a bucket nor a host's log can hold"
@@ -59,7 +59,7 @@ def is_plain(text: str) -> bool:
 
 
 def _decoded(name: bytes) -> str:
-    """Return the name as UTF-8, or as what it was most probably written in."""
+    """Decode the name as UTF-8, or else as Latin-1."""
     try:
         return name.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""Send the files of a folder into the bucket side by side: a small file's request takes longer than its bytes do.
+"""Upload the files of a folder in parallel, because a small file's request takes longer than its bytes.
 
-The bucket keeps a list of what the newest version of each folder holds. S3 copies from there whatever has not changed,
-so that one changed file of 5,000 is the only one that leaves this computer.
+The bucket keeps a list of the contents of each folder's newest version. S3 copies unchanged files from there, so that
+only changed files are uploaded.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from trainyard.client.fetching import Tell
 
 LARGE = 8 * 2**20
-"""Bytes from which on a file is sent in parts, which go side by side themselves."""
+"""The size in bytes from which a file is uploaded in parts, which are parallel themselves."""
 AT_ONCE = 32
-"""Requests at once; as many connections has the session's client (session.py)."""
+"""The number of parallel requests, which equals the connections of the session's client (session.py)."""
 
 
 def send_folder(bucket: Bucket, package: Package, tell: Tell) -> list[str]:
-    """Write the files of the folder that are missing in the bucket, or have another size there, and return their keys.
-    An upload that was broken off continues. Raises FileChanged."""
+    """Upload the files of the folder that are missing in the bucket or differ in size, and return their keys. An
+    interrupted upload continues. Raise FileChanged."""
     there = bucket.keys(package.key)
     missing = {key: file for file in package.files if there.get(key := package.key + file.path) != file.size}
     if missing:
@@ -41,7 +41,7 @@ def send_folder(bucket: Bucket, package: Package, tell: Tell) -> list[str]:
 
 
 def _parsed(text: bytes | None) -> object:
-    """Return what the list says; None for what is no JSON, because any user may write there."""
+    """Parse the list. Return None for invalid JSON, because any user may write there."""
     try:
         return json.loads(text or b"null")
     except ValueError:
@@ -53,8 +53,7 @@ def _list_of(package: Package) -> str:
 
 
 def _copies(bucket: Bucket, package: Package, missing: Mapping[str, File]) -> dict[str, str]:
-    """Return the keys of files in the newest other version of the folder that hold what missing files hold, by the keys
-    of the missing ones."""
+    """Return the keys of equal files in the newest other version of the folder, by the keys of the missing files."""
     match _parsed(bucket.read(_list_of(package))):
         case {"folder": str(folder), "files": dict(files)} if re.fullmatch(
             rf"{keys.DATA}{package.stem}-\w+/", folder
@@ -74,9 +73,11 @@ def send(
     tell: Tell,
     copies: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write each file under its key; S3 copies those of `copies` from the key that is named there. `tell` hears of the
-    small ones together: the folder with how many of them are there, their bytes so far, and all of them. Raises
-    FileChanged; the first error ends it."""
+    """Write each file under its key; S3 copies the keys of `copies` from their sources.
+
+    `tell` reports small files together: the folder with the number of sent files, their bytes, and the total. Raise
+    FileChanged. The first error ends the upload.
+    """
     small = {key: file for key, file in files.items() if file.size < LARGE}
     total, done = sum(file.size for file in small.values()), 0
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="send") as pool:

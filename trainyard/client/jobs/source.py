@@ -1,7 +1,7 @@
-"""A job file on this computer: read, changed as asked for, checked, and what of this computer goes along with it.
+"""A job file on this computer: read, changed by options, checked, and packed with its local files.
 
-`program.source: ./folder` and `data.NAME: ./folder` name folders beside the job file (or above it, `../folder`). Each
-gets a place in the bucket that is named by its content, so that what has not changed is never sent again.
+`program.source: ./folder` and `data.NAME: ./folder` name folders relative to the job file (or above it, `../folder`).
+Each folder gets a key in the bucket that depends on its content, so that unchanged folders are never uploaded again.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from trainyard.values.validation import Fault, InputFaults
 
 FOREIGN_ARCHIVES = (".zip", ".7z", ".rar", ".whl", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))
-"""Lists that an admitted job has in any case, and a file with something in them alone."""
-OF_SECOND_GANGS = (("hardware", "cpu_instance_types"), ("hardware", "cpu_roles"))
-"""The same with every strategy but parameter_server, where an empty list says that there is one gang."""
+"""Lists that are never empty in a job file, but may be empty in an admitted job."""
+SECOND_GANG_KEYS = (("hardware", "cpu_instance_types"), ("hardware", "cpu_roles"))
+"""Lists of the second gang, which may be empty only with parameter_server."""
 SHORT = {"args": "program.args"}
-"""What may be said for a key of the job file where it is changed by name."""
+"""Short forms of keys in changes."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,19 @@ class LocalJob:
 
     file: Path
     document: Mapping[str, Any]
-    """The job as it goes to the bucket."""
+    """The job as uploaded to the bucket."""
     job: Job
     packages: tuple[Package, ...]
-    """What goes along with it."""
+    """The packages that are uploaded with the job."""
     warnings: tuple[str, ...]
-    """What of the program will probably fail."""
+    """Probable failures of the program."""
     notes: tuple[str, ...] = ()
-    """What stays behind, a line for each reason."""
+    """The files that stay behind, a line for each reason."""
     diffs: Mapping[str, bytes] = field(default_factory=dict)
-    """What differs from the commit that the program is from, by its key in the bucket."""
+    """The uncommitted changes of the program, by their key in the bucket."""
 
     def check_known_failures(self) -> None:
-        """Raise KnownToFail if the program is known to fail on the hosts that the job asks for."""
+        """Raise KnownToFail if the program is known to fail on the job's hosts."""
         found = [each for each in self.warnings if isinstance(each, KnownFailure)]
         if found:
             faults = tuple(Fault("program", each) for each in found)
@@ -74,8 +74,8 @@ def read(
     changes: Mapping[str, Any] | None = None,
     bucket: str | None = None,
 ) -> LocalJob:
-    """The job file, or the notebook as a job, with these changes (by dotted key; None takes a key away), for the yard
-    with this bucket, else for any. Raises FileUnreadable; JobRefused with every fault at once."""
+    """Read a job file, or a notebook as a job, with changes by dotted key (None removes a key), for the yard with this
+    bucket or for any yard. Raise FileUnreadable, or JobRefused with every fault."""
     path, asked = Path(file), changes or {}
     if path.suffix == notebooks.ENDING:
         return _of_notebook(path, asked, bucket)
@@ -86,7 +86,7 @@ def read(
 
 
 def _of_notebook(path: Path, changes: Mapping[str, Any], bucket: str | None) -> LocalJob:
-    """The job that a notebook is. Raises as `read` does."""
+    """Return the job of a notebook. Raises the errors of `read`."""
     made = notebooks.job_of(path, content_of(path), changes)
     if isinstance(made, InputFaults):
         raise refused(path, made.faults)
@@ -95,7 +95,7 @@ def _of_notebook(path: Path, changes: Mapping[str, Any], bucket: str | None) -> 
 
 
 def checked(path: Path, given: object, bucket: str | None) -> LocalJob:
-    """The job that a document says. Raises JobRefused."""
+    """Return the job of a document. Raise JobRefused."""
     placed = _Placed(path.parent)
     document = placed.place(given)
     job = check.check(document, source=path.name, bucket=bucket or PLACEHOLDER)
@@ -115,13 +115,14 @@ def checked(path: Path, given: object, bucket: str | None) -> LocalJob:
 
 
 def _as_here(fault: Fault, job: Job, package: Package) -> Fault:
-    """Return the fault with the folder's name instead of its place in the bucket, and why a file stays behind."""
+    """Return the fault with the folder's name instead of its key in the bucket, and with the reason for a
+    missing file."""
     problem = fault.problem.replace(str(job.program.source), package.tree.shown)
     return Fault(fault.path, cautions.explained(problem, package.tree))
 
 
 def _findings(job: Job, package: Package) -> Findings:
-    """Return what a program's files show of it. Raises JobRefused where they change meanwhile."""
+    """Return the findings in a program's files. Raise JobRefused if they change meanwhile."""
     if package.is_folder:
         return Findings()
     if not package.is_made:
@@ -132,11 +133,11 @@ def _findings(job: Job, package: Package) -> Findings:
 
 
 def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
-    """job.json as a person may write it: without empty lists that a file may not have, and the key that only parameter
-    servers have."""
-    written = _said(admitted)
+    """Return job.json as a user may write it: without empty lists that a file cannot have, and without `chief` unless
+    the job has parameter servers."""
+    written = _without_none(admitted)
     serves = written["cluster"]["strategy"] == Strategy.PARAMETER_SERVER
-    for section, key in NEVER_EMPTY if serves else (*NEVER_EMPTY, *OF_SECOND_GANGS):
+    for section, key in NEVER_EMPTY if serves else (*NEVER_EMPTY, *SECOND_GANG_KEYS):
         if not written[section].get(key):
             written[section].pop(key, None)
     if not serves:
@@ -144,9 +145,9 @@ def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
     return written
 
 
-def _said(admitted: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(admitted: Mapping[str, Any]) -> dict[str, Any]:
     written: dict[str, Any] = {
-        key: _said(value) if isinstance(value, Mapping) else value
+        key: _without_none(value) if isinstance(value, Mapping) else value
         for key, value in admitted.items()
         if value is not None
     }
@@ -158,7 +159,7 @@ def refused(path: Path, faults: tuple[Fault, ...]) -> JobRefused:
 
 
 def content_of(file: Path) -> bytes:
-    """The file's bytes. Raises FileUnreadable."""
+    """Return the file's bytes. Raise FileUnreadable."""
     try:
         return file.read_bytes()
     except OSError as error:
@@ -166,15 +167,15 @@ def content_of(file: Path) -> bytes:
 
 
 def changed(path: Path, given: object, changes: Mapping[str, Any]) -> object:
-    """The document with other values under these dotted keys. Raises JobRefused where one leads through a value."""
+    """Return the document with the changes. Raise JobRefused if a dotted key leads through a value."""
     faults = []
     for name, value in changes.items():
         head, dot, rest = name.partition(".")
-        # a label's own name may have dots
+        # A label's name may contain dots.
         *above, last = [head, rest] if head == "labels" else (SHORT.get(head, head) + dot + rest).split(".")
         if not _put(given, above, last, value):
             faults.append(
-                Fault(name, "the job file has no such place; a key is like limits.hours or args.epochs")
+                Fault(name, "the job file has no such key; a key is like limits.hours or args.epochs")
             )
     if faults:
         raise refused(path, tuple(faults))
@@ -198,7 +199,7 @@ def _put(given: object, above: list[str], last: str, value: Any) -> bool:
 
 
 class _Placed:
-    """A document with places in the bucket instead of folders of this computer, and the faults of these folders."""
+    """A document in which keys of the bucket replace local folders, and the faults of these folders."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -207,7 +208,7 @@ class _Placed:
         self.diffs: dict[str, bytes] = {}
 
     def place(self, given: object) -> object:
-        """Return the document; all that it names on this computer has a place in it, also what has faults."""
+        """Return the document with a key of the bucket for each local folder, also for a folder with faults."""
         if not isinstance(given, dict):
             return given
         for holder, key, path, kind in _here(given):
@@ -216,7 +217,7 @@ class _Placed:
                 self._note_origin(given, found)
             if found:
                 self.packages.append(found)
-            # what is not there has a legal place all the same: all other faults are told, too
+            # A missing folder gets a valid key, so that all other faults are reported, too.
             holder[key] = f"s3://{PLACEHOLDER}/{found.key if found else f'{kind}/missing{ENDS[kind]}'}"
         return given
 
@@ -250,7 +251,7 @@ class _Placed:
         return made
 
     def _note_origin(self, given: dict[str, Any], found: Package | None) -> None:
-        """Write the commit into the job that its program is from; of another program's commit nothing stays."""
+        """Write the program's commit into the job, and remove the commit of another program."""
         given.pop("origin", None)
         holder = found.holder if found and isinstance(found.holder, Cloned) else None
         origin = git.origin_of(found.tree.root, holder) if found else None
@@ -266,7 +267,7 @@ class _Placed:
 
 
 def _tree(source: Path, shown: str, kind: str) -> Tree | None:
-    """Return what goes along; None if nothing is there."""
+    """Return the files to upload, or None if the path does not exist."""
     try:
         if source.is_dir():
             return tree.of_folder(source, shown, is_program=kind == "programs")
@@ -281,7 +282,7 @@ def _tree(source: Path, shown: str, kind: str) -> Tree | None:
 
 
 def _foreign_archive(source: Path) -> str:
-    """Return the ending of an archive that no host unpacks; empty for all else."""
+    """Return the ending of an archive that hosts cannot unpack, otherwise an empty text."""
     return next(
         (each for each in FOREIGN_ARCHIVES if source.is_file() and source.name.lower().endswith(each)), ""
     )
@@ -292,7 +293,7 @@ def _beside(path: str) -> str:
 
 
 def _all_left_out(found: Tree) -> str:
-    """Return why a folder that has files has none to send."""
+    """Return why a folder with files has none to upload."""
     reasons = "; ".join(cautions.notes(found))
     return f" that goes along ({reasons})" if reasons else ""
 
@@ -304,7 +305,7 @@ def _diff_key(origin: Origin) -> str | None:
 
 
 def _here(given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str, str]]:
-    """Each mapping, key, path and kind of what lies on this computer, or in a git repository."""
+    """Yield the mapping, key, path and kind of each source on this computer or in a git repository."""
     program, data = given.get("program"), given.get("data")
     if isinstance(program, dict) and (is_here(program.get("source")) or is_from_git(program.get("source"))):
         yield program, "source", "program.source", "programs"
@@ -318,7 +319,7 @@ def _here(given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str, str
 
 
 def packed(folder: Path) -> bytes:
-    """The folder as the archive that a program is."""
+    """Return a folder as a source archive."""
     made, _ = package.of(tree.of_folder(folder, folder.name, is_program=True), "programs", folder.name)
     assert made
     return package.content_of(made)

@@ -1,4 +1,4 @@
-"""What goes into the bucket with a job: what lies beside the job file, and last the job, which starts the run."""
+"""The upload of a job: first the local files, and last the job, which starts the run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ IN_MEMORY = 32 * 2**20
 
 @dataclass(frozen=True)
 class Upload:
-    """The key and the version that name the run, the run, and the keys of what was sent along: none of what the bucket
-    had already."""
+    """The uploaded job: its key and version, its run, and the keys of the files that the bucket did not have yet."""
 
     key: str
     version: str
@@ -31,8 +30,8 @@ class Upload:
 
 
 def send(bucket: Bucket, local: LocalJob, tell: Tell = silent) -> tuple[str, ...]:
-    """Put what lies beside the job file where it is not yet, which starts nothing; answers the keys that were sent.
-    Raises FileChanged; JobRefused for a program that turns out too large while it is packed."""
+    """Upload the local files that the bucket lacks, which starts nothing, and return their keys. Raise FileChanged, or
+    JobRefused for a program that is too large when packed."""
     sent = [key for package in local.packages for key in _send(bucket, package, local, tell)]
     for key, diff in local.diffs.items():
         if not bucket.keys(key):
@@ -44,21 +43,20 @@ def send(bucket: Bucket, local: LocalJob, tell: Tell = silent) -> tuple[str, ...
 def submit(
     bucket: Bucket, local: LocalJob, folder: str, sent: tuple[str, ...] = (), *, plan: bool = False
 ) -> Upload:
-    """Put the job, of which all else is there, into the folder: this starts its run. Under the name of one that is
-    planned and not run where only its `plan` is wanted."""
+    """Upload the job to the folder, which starts its run. With `plan`, the name makes the yard only plan the job."""
     text = json.dumps(local.document, indent=1).encode()
     return begin(bucket, f"{folder}{local.job.name}{'.plan' if plan else ''}.json", text, sent)
 
 
 def begin(bucket: Bucket, key: str, text: bytes, sent: tuple[str, ...] = ()) -> Upload:
-    """Put a job or a recipe, which starts its run."""
+    """Upload a job or a recipe, which starts its run."""
     version = bucket.put(key, text)
-    name = check.name_of(text[: document.MOST_BYTES], key=key)  # as the function submit reads it
+    name = check.name_of(text[: document.MOST_BYTES], key=key)  # with the rules of the function submit
     return Upload(key, version, tokens.run_id(name, key=key, version=version), sent)
 
 
 def _send(bucket: Bucket, package: Package, local: LocalJob, tell: Tell) -> list[str]:
-    """Return the keys that were sent. What is named by its content is there whole, or not at all."""
+    """Upload a package and return the new keys. A key that depends on its content is complete or missing."""
     if package.is_folder:
         return sending.send_folder(bucket, package, tell)
     if bucket.keys(package.key):

@@ -1,7 +1,7 @@
-"""A folder of this computer as it goes along with a job: its files, what stays behind and why, and its faults.
+"""The files of a local folder for a job: the uploaded files, the files that stay behind with the reasons, and faults.
 
-Decide nothing about the content of files; `package.py` reads them. Links that lead inside the folder stay links. A link
-that leads elsewhere stands for what it leads to.
+This module does not read files; `package.py` does. Links to targets inside the folder stay links. A link to another
+target is replaced by its target.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from trainyard.client.jobs.path_names import (
 from trainyard.values.quantities import counted, sized
 
 VIRTUAL = ("/proc", "/sys", "/dev/fd")
-"""Folders that the kernel makes up."""
+"""Virtual folders of the kernel."""
 MOST_COUNTED = 1000
-"""Files of a folder that stays behind whose sizes are added up."""
+"""The most files whose sizes are summed in a folder that stays behind."""
 
 
 def of_file(source: Path, shown: str, *, name: str | None = None) -> Tree:
@@ -44,8 +44,8 @@ def of_file(source: Path, shown: str, *, name: str | None = None) -> Tree:
 
 
 def of_folder(root: Path, shown: str, *, is_program: bool) -> Tree:
-    """Return the tree of a folder. A program's follows `.gitignore`, keeps links and empty folders, and has limits; of
-    data each file is an object of its own, so that links stand for files."""
+    """Return the tree of a folder. A program follows `.gitignore`, keeps links and empty folders, and has limits. Data
+    has one object for each file, so links are replaced by files."""
     walk = _Walk(root, shown, is_program)
     try:
         walk.run()
@@ -59,7 +59,7 @@ def of_folder(root: Path, shown: str, *, is_program: bool) -> Tree:
 
 @dataclass(frozen=True)
 class _Mount:
-    """A real folder, and the path in the package, with a slash at its end, under which its content goes along."""
+    """A real folder, and the path in the package (with a slash at its end) of its content."""
 
     real: str
     path: str
@@ -67,8 +67,8 @@ class _Mount:
 
 @dataclass(frozen=True)
 class _Above:
-    """What holds for the entries of a folder: the rules of the ignore files above them, the folders that the walk is
-    in, and, if the folder itself stays behind, why."""
+    """The context of a folder's entries: the rules of ignore files above, the folders of the walk, and the reason if
+    the folder itself stays behind."""
 
     git: tuple[Ignore, ...]
     own: tuple[Ignore, ...]
@@ -88,7 +88,7 @@ class _Walk:
     files: list[File] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     inner: list[tuple[str, str, Path]] = field(default_factory=list)
-    """Links that lead inside the folder: path, the path that they lead to, and where the link is."""
+    """Links to targets inside the folder: path, path of the target, and location of the link."""
     empty: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -114,7 +114,8 @@ class _Walk:
         )
 
     def _folder(self, folder: Path, path: str, above: _Above) -> None:
-        """Take a folder in; `path` ends in a slash. Of an ignored folder, only what a rule takes back goes along."""
+        """Add a folder; `path` ends in a slash. From an ignored folder, only files that a rule includes again are
+        added."""
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except PermissionError:
@@ -172,7 +173,7 @@ class _Walk:
 
     # --- what stays behind
     def _left_out(self, entry: os.DirEntry[str], path: str, names: set[str], above: _Above) -> LeftOut | None:
-        """Return why this stays behind, None for what goes along."""
+        """Return why an entry stays behind, or None."""
         chosen = ignores.decision(above.own, path)
         if chosen is not None:
             return LeftOut(path, f"named in {OWN_IGNORE}", OWN_IGNORE) if chosen else None
@@ -185,14 +186,14 @@ class _Walk:
         return above.ignored
 
     def _may_take_back(self, folder: str, reason: LeftOut, own: tuple[Ignore, ...]) -> bool:
-        """Return True if something below a folder that stays behind may go along all the same."""
+        """Return True if a file below a folder that stays behind may be included."""
         if folder in (".git/",) or (not reason.by and folder.count("/") > 1):
             return False
         is_tracked = reason.by == GIT_IGNORE and any(each.startswith(folder) for each in self.tracked)
         return is_tracked or any(rule.may_take_back(folder) for rule in own)
 
     def _sized(self, reason: LeftOut, entry: os.DirEntry[str]) -> LeftOut:
-        """Return it with its size, as far as its files are counted; only for what a user may miss."""
+        """Return the entry with its size, if the user may miss it."""
         if reason.by != GIT_IGNORE or entry.is_symlink():
             return reason
         size, count = 0, 0
@@ -254,7 +255,7 @@ class _Walk:
             self._follow(entry, path, target, above)
 
     def _follow(self, entry: os.DirEntry[str], path: str, target: str, above: _Above) -> None:
-        """Take in the folder that a link leads to; a fault names the link if that is more than hosts unpack."""
+        """Add the folder that a link leads to. If it is too large, a fault names the link."""
         lists: tuple[list[Any], ...] = (self.files, self.inner, self.empty, self.left_out, self.faults)
         counts, size = [len(each) for each in lists], self.bytes
         try:
@@ -274,7 +275,7 @@ class _Walk:
             )
 
     def _settle_links(self) -> None:
-        """Keep the links to what goes along. For a link to a file that stays behind, its content goes along."""
+        """Keep the links to uploaded files. A link to a file that stays behind is replaced by the file."""
         there = {file.path for file in self.files} | {link for link, _, _ in self.inner}
         there |= {folder for path in [*there, *self.empty] for folder in _with_parents(path)}
         for path, target, source in self.inner:
@@ -307,7 +308,7 @@ class _Walk:
 
 
 def _inside(target: str, mounts: tuple[_Mount, ...]) -> str | None:
-    """Return the path in the package of what a link leads to, None if that is in no folder that goes along."""
+    """Return the path in the package of a link's target, or None if no uploaded folder contains the target."""
     for mount in reversed(mounts):
         if _holds(mount.real, target):
             return os.path.normpath(mount.path + os.path.relpath(target, mount.real))
@@ -326,7 +327,7 @@ def _with_parents(path: str) -> Iterator[str]:
 
 
 def _files_below(entry: os.DirEntry[str]) -> Iterator[int]:
-    """Yield the size of each file, as far as folders can be read."""
+    """Yield the size of each file in readable folders."""
     if not entry.is_dir(follow_symlinks=False):
         yield entry.stat(follow_symlinks=False).st_size
         return
@@ -334,7 +335,7 @@ def _files_below(entry: os.DirEntry[str]) -> Iterator[int]:
         for name in names:
             try:
                 yield Path(folder, name).lstat().st_size
-            except OSError:  # it has vanished meanwhile
+            except OSError:  # deleted meanwhile
                 continue
 
 
@@ -365,7 +366,7 @@ def _problem_with_mode(mode: int) -> str | None:
 
 
 def _is_circular(path: str) -> bool:
-    """Return True if following the link leads to the link itself again."""
+    """Return True for a link that leads to itself."""
     try:
         Path(path).stat()
     except OSError as error:

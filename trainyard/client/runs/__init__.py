@@ -1,1 +1,1 @@
-"""What is known of runs: records, lists, logs, reasons, money."""
+"""The records, lists, logs, reasons and costs of runs."""

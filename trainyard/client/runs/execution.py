@@ -1,4 +1,4 @@
-"""An execution of a workflow, as Step Functions tells of it."""
+"""An execution of a workflow, as Step Functions describes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Execution:
-    """Return the execution of an answer of DescribeExecution."""
+    """The execution in an answer of DescribeExecution."""
 
     arn: str
     status: str
@@ -31,7 +31,7 @@ class Execution:
 
     @classmethod
     def of(cls, described: dict[str, Any]) -> Self:
-        """From the API's answer."""
+        """Read the execution from the API's answer."""
         return cls(
             arn=described["executionArn"],
             status=described["status"],
@@ -44,22 +44,22 @@ class Execution:
 
     @property
     def name(self) -> str:
-        """The last part of the ARN: the run's id."""
+        """Return the last part of the ARN, which is the run's id."""
         return self.arn.rsplit(":", 1)[-1]
 
     @property
     def said(self) -> str:
-        """Error and cause, in so far as it has some."""
+        """Return error and cause, if there are any."""
         return ": ".join(each for each in (self.error, self.cause) if each)
 
     @property
     def is_over(self) -> bool:
-        """True in every status that never changes again."""
+        """Return True in every final status."""
         return self.status in OVER
 
 
 def states_of(history: Iterable[dict[str, Any]]) -> Iterator[State]:
-    """Every state entered, in order."""
+    """Yield every entered state, in order."""
     for event in history:
         if "stateEnteredEventDetails" in event:
             yield State(event["timestamp"], event["stateEnteredEventDetails"]["name"])

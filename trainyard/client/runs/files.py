@@ -1,4 +1,4 @@
-"""The files that a run leaves in the yard's bucket."""
+"""The files of a run in the yard's bucket."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ DOCUMENTS = {
     "timeline": "timeline.jsonl",
     "job": "job.json",
 }
-"""The files of a run's folder that users ask for by a word."""
+"""The files of a run's folder that users select by a word."""
 OUTPUTS = "outputs/"
-"""Begins the parts that are files or folders of the outputs."""
+"""The prefix of the parts that are files or folders of the outputs."""
 MOST_OFFERED = 5
-"""Models that an error names."""
+"""The most models that an error lists."""
 LOGS = re.compile(r"(attempts/\d+/)?logs/")
 
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The folder of a run, and what can be fetched of it."""
+    """The folder of a run, and the downloads from it."""
 
     yard: Deployment = field(compare=False, repr=False)
     arn: str
@@ -55,7 +55,7 @@ class RunFiles:
         return [key.removeprefix(prefix) for key in self.yard.bucket.keys(prefix)]
 
     def text(self, name: str) -> str:
-        """A file of its folder; empty where there is none."""
+        """Return a text file of the folder; empty if it is missing."""
         return (self.yard.bucket.read(f"{keys.run(self.id)}{name}") or b"").decode(errors="replace")
 
     def json(self, name: str) -> Any:
@@ -63,12 +63,13 @@ class RunFiles:
         return json.loads(self.text(name) or "{}")
 
     def fetch(self, part: str, folder: Path | str, tell: Tell = silent) -> Fetched:
-        """Fetch a part of what the run has left into the folder, unless it is there with the same content: `model`,
-        `checkpoints`, `tensorboard`, `outputs`, `notebook`, `logs`, `source`, `everything`, or a document (`metrics`,
-        `summary`, `plan`, `timeline`, `job`), or a file or a folder of the outputs (`outputs/weights/last.pt`,
-        `outputs/saved/`). Files that were fetched into the folder from another run are removed.
+        """Download a part of the run's files into the folder, unless it has them with the same content.
 
-        Raises FileUnreadable."""
+        A part is `model`, `checkpoints`, `tensorboard`, `outputs`, `notebook`, `logs`, `source`, `everything`, a
+        document (`metrics`, `summary`, `plan`, `timeline`, `job`), or a file or folder of the outputs
+        (`outputs/weights/last.pt`, `outputs/saved/`). Files of another run are removed from the folder. Raise
+        FileUnreadable.
+        """
         if part.startswith(OUTPUTS):
             return self._fetch_output(part, Path(folder), tell)
         if part == "source":
@@ -96,7 +97,7 @@ class RunFiles:
         )
 
     def _fetch_output(self, path: str, folder: Path, tell: Tell) -> Fetched:
-        """Fetch one file of the outputs, or one folder, whose path ends with a slash."""
+        """Download one file of the outputs, or one folder, whose path ends with a slash."""
         above, _, file = f"{keys.run(self.id)}{path}".rpartition("/")
         return self.yard.bucket.fetch(
             f"{above}/", folder, tell, owner=self.id, wanted=lambda name: not file or name == file
@@ -104,13 +105,13 @@ class RunFiles:
 
     @property
     def models_in_outputs(self) -> list[FoundModel]:
-        """The models that the program has left in its working folder."""
+        """Return the models in the program's working folder."""
         prefix = keys.outputs(self.id)
         found = self.yard.bucket.keys(prefix)
         return find_models({key.removeprefix(prefix): size for key, size in found.items()})
 
     def _fetch_checkpoint(self, folder: Path, tell: Tell) -> Fetched:
-        """Fetch the files of the newest checkpoint under the names that the program gave them."""
+        """Download the files of the newest checkpoint, with the names that the program gave them."""
         key = str(self.json("checkpoints/latest.json").get("key") or "").rstrip("/")
         manifest = self.yard.bucket.json(f"{key}.json") if key else None
         if not manifest:
@@ -127,8 +128,7 @@ class RunFiles:
         return self.yard.bucket.fetch(prefix, folder, tell, owner=self.id, names=names, tree=tree)
 
     def fetch_events(self, folder: Path, tell: Tell = silent) -> int:
-        """Fetch TensorBoard's events, also those that the program wrote into its working folder; return how many files
-        there are."""
+        """Download TensorBoard's events, also those in the program's working folder, and return the number of files."""
         kept = self.yard.bucket.fetch(
             keys.outputs(self.id),
             folder / "outputs",
@@ -139,16 +139,16 @@ class RunFiles:
         return self.fetch("tensorboard", folder, tell).files + kept.files
 
     def _tree(self, below: str) -> Tree:
-        """Return the links, empty folders and times of what the hosts have kept as outputs."""
+        """Return the links, empty folders and times of the outputs."""
         tree, lists = Tree(), keys.outputs_of(self.id)
         for host in self.yard.bucket.folders(lists):
             said = self.yard.bucket.read(f"{lists}{host}/files.json")
-            with suppress(ValueError):  # a program may have written another
+            with suppress(ValueError):  # a program may have replaced the list
                 tree.add(json.loads(said or b"{}"), below if host == "chief-0" else f"{below}@{host}/")
         return tree
 
     def _fetch_source(self, folder: Path, tell: Tell) -> Fetched:
-        """Fetch the program's archive from the bucket that has it, and unpack it."""
+        """Download the source archive from its bucket, and unpack it."""
         uri = (self.json("job.json").get("program") or {}).get("source")
         if not uri:
             return Fetched()
@@ -164,13 +164,13 @@ class RunFiles:
             return unpack(archive, folder, uri=uri, owner=self.id)
 
     def model(self, folder: Path | str, tell: Tell = silent) -> Path:
-        """Fetch the model that the run has exported, or else the only one among its outputs, into the folder. Raises
-        NoModel if there is none, or if there are several to choose from."""
+        """Download the exported model, or the only model among the outputs, into the folder. Raise NoModel without a
+        model, or with several."""
         self.fetch_model(folder, tell)
         return Path(folder)
 
     def fetch_model(self, folder: Path | str, tell: Tell = silent) -> tuple[str, Fetched]:
-        """Fetch the model as `model` does. Return the part that it was: `model`, or a path of the outputs."""
+        """Download the model as `model` does. Return the downloaded part: `model`, or a path of the outputs."""
         if (fetched := self.fetch("model", folder, tell)).files:
             return "model", fetched
         found = self.models_in_outputs
@@ -180,7 +180,7 @@ class RunFiles:
         if not found:
             raise NoModel(
                 f"{self.id} has no model",
-                "its program has left none in ${model}, and no file among its outputs is called like one (yet)",
+                "its program has written none to ${model}, and none of its outputs is named like a model (yet)",
                 command_line("show", self.id),
             )
         listed = ", ".join(f"{each.path} ({sized(each.size)})" for each in found[-MOST_OFFERED:])

@@ -1,4 +1,4 @@
-"""What a notebook shows of runs: tables and a curve, from what is known already; nothing is asked."""
+"""Tables and curves of runs for notebooks, made from data that is already loaded."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ COLOUR = "#4a7ebb"
 
 
 def facts(rows: Iterable[tuple[str, object]]) -> str:
-    """A name and a value a row; those without a value are left out."""
+    """Return a table with a name and a value in each row. Rows without a value are left out."""
     return _table(
         f"<tr><th>{_text(name)}</th>{_cell(value)}</tr>" for name, value in rows if value not in ("", None)
     )
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """With a head."""
+    """Return a table with a head."""
     first = "".join(f"<th>{_text(each)}</th>" for each in head)
     lines = ("".join(map(_cell, row)) for row in rows)
     return _table([f"<tr>{first}</tr>", *(f"<tr>{line}</tr>" for line in lines)])

@@ -1,4 +1,4 @@
-"""The yard's runs as its ledger lists them, month by month."""
+"""The yard's runs, as listed in its ledger month by month."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ INDEX = "month"
 
 @dataclass(frozen=True)
 class ListedRun:
-    """One run in a list, as the ledger knew it a moment ago. `name` is that of its job, recipe or family; `pool`,
-    `market`, `gang` (how many hosts) and `price` (dollars an hour of all of them) are those of its last launch,
-    `dollars` what it has cost when it ended, `saved_dollars` what it would have cost more on demand. `submitter` is
-    what IAM calls who asked for it (`unknown` where it vouches for nobody)."""
+    """A run in a list, as the ledger has it."""
 
     id: str
     arn: str
@@ -61,7 +58,7 @@ class ListedRun:
 
     @property
     def but(self) -> str | None:
-        """Return what speaks against a run that succeeded; None if nothing does."""
+        """Return the doubt about a run that succeeded, or None."""
         return ends.doubt(self.outcome, self.reason)
 
     @property
