@@ -94,7 +94,7 @@ def measure_detection(fault: Fault, trace: Sequence[Entry]) -> Detection | None:
         return None
     noticed = caught[-1] if caught else recovers.at
     ec2 = _since(injection, min(known.at, noticed)) if known else 0.0
-    booting = not any((entry.who, entry.what) == (injection.who, "says ready") for entry in before)
+    booting = not any((entry.who, entry.what) == (injection.who, "sends ready") for entry in before)
     return Detection(fault, ec2, _since(injection, noticed), _since(injection, requested.at), booting)
 
 

@@ -69,8 +69,8 @@ class HostFault(StrEnum):
     WARNED_0 = "is interrupted without notice"
     PROGRAM_ERROR = "its program fails"
     DISK_FULL = "its disk is full"
-    SAYS_TWICE = "sends it twice"
-    SAYS_LATE = "sends it a minute late"
+    SENDS_TWICE = "sends it twice"
+    SENDS_LATE = "sends it a minute late"
     GANG_HANGS = "the whole gang hangs"
 
 

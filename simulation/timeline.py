@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simulation.yard import Yard
 
 INSTANCE = re.compile(r"\bi-(0[0-9a-f]{16})\b")
-REPEATED = ("says progress", "says ready", "cannot put metrics")
+REPEATED = ("sends progress", "sends ready", "cannot put metrics")
 INJECTION_NOTE = re.compile(r"fault [A-Z]")
 """A host's own note of an injected fault, which repeats the note of the injection."""
 EXECUTION = re.compile(r"\w+-\w+ (\S+)")

@@ -63,7 +63,7 @@ class ClockOff:
 
 
 @dataclass(frozen=True)
-class SaysTwice:
+class SendsTwice:
     """The signal is sent twice."""
 
 
@@ -102,7 +102,7 @@ Fault = (
     | NeverRegisters
     | RegistersLate
     | ClockOff
-    | SaysTwice
+    | SendsTwice
     | Late
     | GangHangs
     | OthersHang

@@ -244,5 +244,5 @@ def _hold(machine: Machine, until: datetime | None) -> Steps:
     except (ServiceError, Unreachable) as error:
         machine.note("cannot be held", reason=str(error))
         return
-    machine.note("says hold", until=json.loads(entry["Detail"])["until"])
+    machine.note("sends hold", until=json.loads(entry["Detail"])["until"])
     machine.inject("hold", "after")

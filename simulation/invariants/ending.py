@@ -75,7 +75,7 @@ HARMLESS = frozenset(
         EventFault.LATE,
         EventFault.VERY_LATE,
         EventFault.MUCH_TOO_LATE,
-        HostFault.SAYS_TWICE,
+        HostFault.SENDS_TWICE,
     }
 )
 """Late or repeated events, which end no attempt."""

@@ -62,7 +62,7 @@ def test_a_kill_before_a_request_is_one_after_what_the_function_has_changed_last
     assert [str(one) for one, other in pairs.items() if of[one] != of[other]] == []
 
 
-def test_a_function_whose_request_aws_refuses_is_killed_all_the_same(yard: YardTemplate) -> None:
+def test_a_function_may_be_killed_after_a_refused_request(yard: YardTemplate) -> None:
     """Systems Manager does not list the hosts yet."""
     fault = killed("train-train#1/7 ssm.send_command", "after")
     _, done = run_forks(yard, SCENARIOS["train"], [fault], seen)[fault]
@@ -70,7 +70,7 @@ def test_a_function_whose_request_aws_refuses_is_killed_all_the_same(yard: YardT
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_what_a_second_try_makes_good_is_one_world_whatever_it_was(yard: YardTemplate, scenario: str) -> None:
+def test_errors_that_a_retry_corrects_give_the_same_world(yard: YardTemplate, scenario: str) -> None:
     """Check some fault points, from the first request to the last."""
     requests = [point for kind, point in simulate(yard, SCENARIOS[scenario]).points if kind is Kind.REQUEST]
     points = requests[:: len(requests) // POINTS]
@@ -81,7 +81,7 @@ def test_what_a_second_try_makes_good_is_one_world_whatever_it_was(yard: YardTem
     ] == []
 
 
-def test_each_place_has_one_of_what_a_second_try_makes_good_and_other_places_others() -> None:
+def test_each_fault_point_has_one_of_the_errors_that_a_retry_corrects() -> None:
     points = [f"signal#{number}/1 dynamodb.query" for number in range(60)]
     turns = [
         [what for what in RETRIED if is_chosen_retry(Fault(Kind.REQUEST, point, what))] for point in points

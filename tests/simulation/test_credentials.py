@@ -55,7 +55,7 @@ RENEWAL = re.compile(
 )
 
 
-def test_whatever_befalls_a_renewal_the_run_goes_on_to_its_end(yard: YardTemplate) -> None:
+def test_a_run_ends_well_after_any_fault_of_a_renewal(yard: YardTemplate) -> None:
     """Try every fault of the requesting host, its event, the function and each of its requests."""
     scenario, expired = lasting(steps=40, step_seconds=60.0), Expired()
     clean = simulate(yard, scenario)

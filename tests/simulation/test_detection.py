@@ -18,7 +18,7 @@ SILENT = [
 ]
 
 
-def test_who_is_told_to_leave_before_it_saw_the_order_to_start_says_so(yard: YardTemplate) -> None:
+def test_a_host_that_must_leave_before_it_saw_the_start_order_reports_it(yard: YardTemplate) -> None:
     """Otherwise the gang would wait for two minutes until EC2 reclaims the host."""
     case = parse("train: host host-1 after ready #1: is interrupted with 120 s of notice")
     found = measure_detection(case.faults[0], simulate(yard, SCENARIOS["train"], faults=case.faults).trace)

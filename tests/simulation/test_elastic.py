@@ -22,7 +22,7 @@ def test_it_starts_with_what_there_is_and_grows_when_there_is_more(yard: YardTem
     check_the_steps(summary)
 
 
-def test_interrupted_it_goes_on_at_once_with_those_that_stay(yard: YardTemplate) -> None:
+def test_an_interrupted_run_continues_at_once_with_the_remaining_hosts(yard: YardTemplate) -> None:
     _, summary = simulate_runs(
         yard, "elastic: host host-2 after started #1: is interrupted with 120 s of notice"
     )
@@ -52,7 +52,7 @@ def test_one_below_the_least_comes_back_and_goes_up_to_the_most(yard: YardTempla
         ("host host-4 after ready #1: is interrupted with 120 s of notice", [3, 4]),
     ],
 )
-def test_what_befalls_those_that_come_changes_nothing_but_when(
+def test_faults_of_joining_hosts_change_only_the_time(
     yard: YardTemplate, fault: str, sizes: list[int]
 ) -> None:
     _, summary = simulate_runs(yard, f"elastic: {fault}")

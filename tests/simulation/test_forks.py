@@ -38,7 +38,9 @@ NEVER_MET = ("train: host host-9 after started #1: dies", "train")
 
 
 @pytest.mark.parametrize("scenario", WORLDS)
-def test_a_fork_is_the_world_told_from_the_beginning(yard: YardTemplate, folder: Path, scenario: str) -> None:
+def test_a_fork_equals_the_world_run_from_the_beginning(
+    yard: YardTemplate, folder: Path, scenario: str
+) -> None:
     cases = [parse(text) for text in WORLDS[scenario]]
     forked = {each.case: each for each in findings.run_branches(folder, cases)}
     for case in cases:
@@ -54,7 +56,7 @@ def test_a_world_that_meets_no_fault_is_the_clean_one(yard: YardTemplate, folder
 
 
 @pytest.mark.parametrize("first", [0, 6], ids=["in turn", "forks"])
-def test_a_world_that_kills_its_process_is_a_finding_and_the_others_go_on(
+def test_a_world_that_kills_its_process_is_a_finding_and_the_others_continue(
     yard: YardTemplate, folder: Path, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
     killed, well = cases = [parse(text) for text in WORLDS["train"][first : first + 2]]

@@ -120,7 +120,7 @@ def is_stopped(world: Yard) -> bool:
 
 
 @pytest.mark.parametrize("use", [1.0, 2.0, 3.0], ids=["kernels", "terminals", "both"])
-def test_a_dev_host_is_stopped_a_window_after_somebody_was_at_it(yard: YardTemplate, use: float) -> None:
+def test_a_dev_host_is_stopped_one_idle_window_after_its_last_use(yard: YardTemplate, use: float) -> None:
     busy = timedelta(hours=2)
     lived, texts = dev_host(yard, busy=busy, use=use)
     assert busy + WINDOW - SLACK < lived < busy + WINDOW + SLACK
@@ -131,7 +131,7 @@ def test_a_dev_host_is_stopped_a_window_after_somebody_was_at_it(yard: YardTempl
 @pytest.mark.parametrize(
     ("document", "kept"), [("SSM-SessionManagerRunShell", True), ("AWS-StartPortForwardingSession", False)]
 )
-def test_a_session_alone_keeps_a_dev_host_and_a_forward_alone_does_not(
+def test_a_session_keeps_a_dev_host_and_a_port_forward_does_not(
     yard: YardTemplate, document: str, kept: bool
 ) -> None:
     lived, _ = dev_host(

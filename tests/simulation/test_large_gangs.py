@@ -56,7 +56,7 @@ def test_fifty_hosts_launch_with_what_the_region_allows(yard: YardTemplate) -> N
     )
 
 
-def test_what_another_gang_takes_of_the_region_keeps_no_gang_from_being_launched(yard: YardTemplate) -> None:
+def test_the_initialization_rate_of_another_gang_prevents_no_launch(yard: YardTemplate) -> None:
     found = launched(yard, first=16, second=16)
     assert {summary["outcome"] for summary, *_ in found.values()} == {"succeeded"}
     rates = [rates for _, rates, _ in found.values()]

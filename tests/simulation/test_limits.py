@@ -54,7 +54,7 @@ def simulate_runs(
 
 @pytest.mark.parametrize("limits", [{"most_runs": 2, "most_hosts": 0}, {"most_runs": 0, "most_hosts": 5}])
 @pytest.mark.parametrize("apart", [0.0, 0.05, 7.0])
-def test_runs_wait_for_a_place_and_all_get_one(
+def test_runs_wait_for_a_slot_and_all_get_one(
     yard: YardTemplate, limits: dict[str, int], apart: float
 ) -> None:
     result, most = simulate_runs(yard.with_limits(**limits), OTHERS, apart=apart)
@@ -63,13 +63,13 @@ def test_runs_wait_for_a_place_and_all_get_one(
     assert most == 4
 
 
-def test_who_waits_too_long_is_told_so(yard: YardTemplate) -> None:
+def test_a_run_that_waits_too_long_ends_as_yard_full(yard: YardTemplate) -> None:
     result, most = simulate_runs(yard.with_limits(most_runs=1), 3, wait_minutes=1)
     assert not result.broken
     assert (result.outcome.count("SUCCEEDED"), result.outcome.count("YardFull"), most) == (1, 2, 2)
 
 
-def test_nobody_waits_where_the_yard_lets_nobody_wait(yard: YardTemplate) -> None:
+def test_no_run_waits_if_the_yard_refuses_when_full(yard: YardTemplate) -> None:
     result, _ = simulate_runs(yard.with_limits(most_runs=4, when_full="refuse"), 5, apart=1.0)
     assert not result.broken
     assert (result.outcome.count("SUCCEEDED"), result.outcome.count("YardFull")) == (4, 1)
@@ -80,7 +80,7 @@ def test_nobody_waits_where_the_yard_lets_nobody_wait(yard: YardTemplate) -> Non
     ("limits", "at_fault"),
     [({"most_dollars_per_run": 19.5}, "JobRefused"), ({"most_hosts": 1}, "JobRefused")],
 )
-def test_what_no_run_of_the_yard_may_have_is_refused_before_launch(
+def test_a_job_beyond_the_limits_of_the_yard_is_refused_before_launch(
     yard: YardTemplate, limits: dict[str, float], at_fault: str
 ) -> None:
     result, most = simulate_runs(yard.with_limits(**limits), 1)
@@ -117,7 +117,7 @@ def test_a_run_leaves_a_bake_the_dollars_that_it_may_cost(yard: YardTemplate) ->
     assert (result.outcome.count("SUCCEEDED"), result.outcome.count("BudgetSpent")) == (1, 1)
 
 
-def test_no_fault_of_an_admission_costs_a_place_or_gives_one_twice(yard: YardTemplate) -> None:
+def test_no_fault_of_an_admission_loses_a_slot_or_gives_one_twice(yard: YardTemplate) -> None:
     """Try every fault of the ledger requests of both admissions. The second run has to wait."""
     template = yard.with_limits(most_runs=1)
     clean, _ = simulate_runs(template, 2, apart=0.02)

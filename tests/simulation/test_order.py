@@ -108,7 +108,7 @@ UNWRITTEN = "request train-launch#1/{} dynamodb.transact_write_items: function k
 
 
 @pytest.mark.parametrize("fault", [*BEFALLS, UNWRITTEN.format(5)])
-def test_whatever_befalls_the_request_the_gang_is_whole_and_in_one_pool(
+def test_after_any_fault_of_the_request_the_gang_is_whole_and_in_one_pool(
     yard: YardTemplate, fault: str
 ) -> None:
     result, summary = simulate_runs(yard, fault)
@@ -132,7 +132,7 @@ def test_cpu_hosts_are_beside_the_gang_in_the_zone_that_was_taken(yard: YardTemp
     assert len({host["zone"] for host in last_gang(summary)}) == 1
 
 
-def test_where_the_cpu_hosts_have_no_room_another_pool_is_asked_in_the_same_round(yard: YardTemplate) -> None:
+def test_without_capacity_for_cpu_hosts_the_same_batch_requests_another_pool(yard: YardTemplate) -> None:
     def no_cpu_there(world: Yard) -> None:
         room_in_one_pool(world)
         for family in ("m7i", "m6i", "m7a"):

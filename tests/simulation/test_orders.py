@@ -28,7 +28,7 @@ def hosts(result: Result) -> list[str]:
 def until_it_starts(result: Result) -> list[float]:
     """Return the seconds from boot to program for each host of the first attempt."""
     return [
-        (first(result, host, "says started") - first(result, host, "boots")).total_seconds()
+        (first(result, host, "sends started") - first(result, host, "boots")).total_seconds()
         for host in hosts(result)[:2]
     ]
 
@@ -50,10 +50,10 @@ def test_a_gang_begins_as_soon_and_once(yard: YardTemplate, who: tuple[str, ...]
     for here, there in zip(until_it_starts(result), until_it_starts(clean), strict=True):
         assert here - there <= MOST_SECONDS
     for host in hosts(result):
-        assert times(result, host, "takes the order start") == times(result, host, "says started") == 1
+        assert times(result, host, "takes the order start") == times(result, host, "sends started") == 1
 
 
-def test_a_host_that_it_never_learns_of_is_asked_to_leave_and_goes_on(yard: YardTemplate) -> None:
+def test_an_unregistered_host_is_asked_to_leave_and_continues(yard: YardTemplate) -> None:
     """Its peer is interrupted with two minutes of notice; the host saves, and joins the next attempt."""
     peer_goes = Fault(Kind.HOST, "host-2 after started #1", HostFault.WARNED_120)
     result = simulate(
@@ -62,6 +62,6 @@ def test_a_host_that_it_never_learns_of_is_asked_to_leave_and_goes_on(yard: Yard
     assert not result.broken
     assert len(result.injected) == 2
     asked, _, newcomer = hosts(result)
-    assert times(result, asked, "takes the order stop") == times(result, asked, "says stopped") == 1
-    assert times(result, asked, "says started") == 2
-    assert times(result, newcomer, "says started") == 1
+    assert times(result, asked, "takes the order stop") == times(result, asked, "sends stopped") == 1
+    assert times(result, asked, "sends started") == 2
+    assert times(result, newcomer, "sends started") == 1

@@ -71,7 +71,7 @@ def test_a_job_that_would_be_refused_is_no_failed_run(
     assert answer["reason"]
 
 
-def test_a_full_yard_plans_all_the_same(yard: YardTemplate) -> None:
+def test_a_full_yard_still_plans(yard: YardTemplate) -> None:
     result, answer = planned(
         yard.with_limits(most_runs=1), job("wanted", TWO), ("jobs/r.json", job("r", TWO))
     )

@@ -92,7 +92,7 @@ def test_a_lost_catch_is_found(yard: YardTemplate) -> None:
     assert Invariant.SURVIVES in invariants_broken_by(without_catch(yard, "Train"), world)
 
 
-def test_a_token_that_nobody_stores_is_found(yard: YardTemplate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_task_token_is_found(yard: YardTemplate, monkeypatch: pytest.MonkeyPatch) -> None:
     forgets_the_token(monkeypatch)
     assert Invariant.SURVIVES in invariants_broken_by(yard, "train")
 
@@ -115,7 +115,7 @@ def test_a_signal_that_ignores_its_attempt_is_found(
     assert Invariant.WITHIN_BUDGETS in invariants_broken_by(yard, world)
 
 
-def test_an_order_that_goes_one_way_alone_is_found(
+def test_an_order_by_systems_manager_only_is_found(
     yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = "train: host host-1 boots: never registers with Systems Manager"

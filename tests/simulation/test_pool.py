@@ -37,7 +37,7 @@ def hosts(summary: dict[str, Any]) -> set[str]:
     return {host["instance"] for host in summary["hosts"]}
 
 
-def test_the_second_run_has_the_hosts_of_the_first_and_asks_ec2_for_none(yard: YardTemplate) -> None:
+def test_the_second_run_gets_the_hosts_of_the_first_and_launches_none(yard: YardTemplate) -> None:
     result, (first, second), (paid, _) = simulate_runs(yard, "pool")
     assert hosts(first) == hosts(second) == set(first["pool"]["kept"]) == set(second["pool"]["taken"])
     assert result.calls["ec2.create_fleet"] == 1
@@ -69,7 +69,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("text", "warm"), ENDS, ids=[row[0] for row in ENDS])
-def test_a_host_that_goes_in_the_pool_is_given_to_nobody(yard: YardTemplate, text: str, warm: bool) -> None:
+def test_a_host_that_fails_in_the_warm_pool_is_not_claimed(yard: YardTemplate, text: str, warm: bool) -> None:
     _, (first, second), _ = simulate_runs(yard, f"pool: {text}")
     assert bool(hosts(first) & hosts(second)) is warm or text.endswith("lost")
     assert second["outcome"] == "succeeded"

@@ -37,7 +37,7 @@ def test_runs_wait_for_the_quota_that_others_use(yard: YardTemplate, spot: float
     assert result.outcome.count("SUCCEEDED") == 4
 
 
-def test_a_run_whose_host_is_taken_back_goes_on_once_ec2_counts_it_no_more(yard: YardTemplate) -> None:
+def test_an_interrupted_run_continues_once_ec2_no_longer_counts_its_host(yard: YardTemplate) -> None:
     """An instance that is shutting down still counts."""
     gone = Fault(Kind.HOST, "host-2 after started #1", HostFault.WARNED_120)
     result = simulate_runs(yard, 1, spot=TWO_HOSTS, on_demand=0.0, faults=[gone])
@@ -46,7 +46,7 @@ def test_a_run_whose_host_is_taken_back_goes_on_once_ec2_counts_it_no_more(yard:
     assert result.outcome.endswith("SUCCEEDED")
 
 
-def test_what_no_quota_will_ever_hold_is_refused_before_anything_is_asked(yard: YardTemplate) -> None:
+def test_a_run_beyond_every_quota_is_refused_before_any_request(yard: YardTemplate) -> None:
     result = simulate_runs(yard, 1, spot=TWO_HOSTS - 1, on_demand=0.0, faults=[])
     assert "QuotaExceeded" in result.outcome
     assert not result.calls.get("ec2.create_fleet")

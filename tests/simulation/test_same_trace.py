@@ -28,7 +28,7 @@ for text in sys.argv[2:] * 2:
 
 
 @pytest.mark.timeout(300)
-def test_the_same_case_has_the_same_trace(yard: YardTemplate, folder: Path) -> None:
+def test_equal_cases_have_equal_traces(yard: YardTemplate, folder: Path) -> None:
     here = [_digest(folder, text) for text in WORLDS]
     for hash_seed in ("1", "2"):
         assert _digests_elsewhere(folder, hash_seed) == [*here, *here]

@@ -54,7 +54,7 @@ def simulate_runs(template: YardTemplate, *, spot: float) -> tuple[Result, Rows]
     return simulate(template, Scenario("waiting", "two runs, the second waits", begin, gang=2)), rows
 
 
-def test_a_run_without_room_says_who_refused_and_when_it_asks_again(yard: YardTemplate) -> None:
+def test_a_run_without_capacity_names_the_refusal_and_the_next_request(yard: YardTemplate) -> None:
     result, rows = simulate_runs(yard, spot=TWO_HOSTS)
     assert not result.broken
     ((run, waits),) = rows.waits().items()
@@ -79,7 +79,7 @@ def test_rows_of_runs_are_found_by_their_month_and_name(yard: YardTemplate) -> N
 
 
 @pytest.mark.parametrize("limits", [{"most_runs": 1, "most_hosts": 0}, {"most_runs": 0, "most_hosts": 3}])
-def test_a_run_without_a_place_says_so(yard: YardTemplate, limits: dict[str, int]) -> None:
+def test_a_run_without_a_slot_reports_it(yard: YardTemplate, limits: dict[str, int]) -> None:
     result, rows = simulate_runs(yard.with_limits(**limits), spot=2 * TWO_HOSTS)
     assert not result.broken
     ((run, waits),) = rows.waits().items()

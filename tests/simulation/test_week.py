@@ -34,7 +34,7 @@ def test_every_budget_holds_on_small_yards(found: Scale) -> None:
     assert [row for row in budgets.of_week(found) if not row.holds and "CPU" not in row.what] == []
 
 
-def test_a_pass_of_patrol_asks_no_more_for_more_hosts_of_a_page(found: Scale) -> None:
+def test_a_pass_of_patrol_sends_no_more_requests_for_more_hosts_on_a_page(found: Scale) -> None:
     small, large = (each.patrol for each in found.held)
     assert small == large
 

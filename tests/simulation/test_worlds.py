@@ -64,7 +64,7 @@ def test_a_world_without_faults_keeps_every_invariant(yard: YardTemplate, scenar
     assert broken_in(simulate(yard, SCENARIOS[scenario])) == []
 
 
-def test_the_short_way_to_aws_makes_the_same_world_as_http(
+def test_the_short_path_to_aws_gives_the_same_world_as_http(
     yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {name: traces.digest(simulate(yard, each, seed=3).trace) for name, each in SCENARIOS.items()}
@@ -94,7 +94,7 @@ def test_no_single_fault_of_this_commits_slice_breaks_an_invariant(yard: YardTem
     assert not wrong, "\n".join(wrong)
 
 
-def test_what_is_tried_again_and_again_is_a_place_three_times_and_where_it_does_something_new(
+def test_retries_are_fault_points_three_times_and_where_they_do_something_new(
     yard: YardTemplate,
 ) -> None:
     tries = [
@@ -109,11 +109,13 @@ def test_what_is_tried_again_and_again_is_a_place_three_times_and_where_it_does_
 
 
 @pytest.mark.parametrize("text", WORLDS)
-def test_what_once_broke_an_invariant_keeps_it_now(yard: YardTemplate, text: str) -> None:
+def test_a_world_that_once_broke_an_invariant_keeps_it_now(yard: YardTemplate, text: str) -> None:
     case: Case = parse(text)
     result = simulate(yard, SCENARIOS[case.scenario], seed=case.seed, faults=case.faults)
     assert broken_in(result) == []
-    assert set(result.injected) == set(case.faults), "else its places have moved, and it shows nothing"
+    assert set(result.injected) == set(case.faults), (
+        "otherwise its fault points have moved and the world shows nothing"
+    )
 
 
 def test_every_fault_can_be_written_and_read() -> None:

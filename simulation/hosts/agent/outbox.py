@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from simulation.aws.endpoint.api import Answer, ServiceError
 from simulation.hosts.bucket import Unreachable
-from simulation.hosts.faults import Fault, Late, SaysTwice, When
+from simulation.hosts.faults import Fault, Late, SendsTwice, When
 from simulation.hosts.flow import Flow, Sleep, Steps
 from training.host.bucket import Bucket
 from training.host.errors import HostTrouble
@@ -112,7 +112,7 @@ class Outbox:
             if fault:
                 yield fault.seconds if isinstance(fault, Late) else 0.0
         is_sent = self._deliver(message.sent)
-        if is_sent and isinstance(fault, SaysTwice):
+        if is_sent and isinstance(fault, SendsTwice):
             self._deliver(message.sent)
         return is_sent
 
@@ -138,7 +138,7 @@ class Outbox:
         if not answer.get("FailedEntryCount"):
             known = signals.known(sent.signal)
             shown = {key: known[key] for key in SHOWN if key in known}
-            self._speaker.note(f"says {sent.signal.word}", attempt=sent.attempt, **shown)
+            self._speaker.note(f"sends {sent.signal.word}", attempt=sent.attempt, **shown)
             if isinstance(sent.signal, Ending):
                 self._leave(keys.copies_of_signals(self._run, sent.attempt), sent)
             return True

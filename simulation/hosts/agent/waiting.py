@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from simulation.aws.endpoint.api import ServiceError
 from simulation.hosts.bucket import Unreachable
-from simulation.hosts.faults import DiskFull, Late, ProgramEnds, SaysTwice
+from simulation.hosts.faults import DiskFull, Late, ProgramEnds, SendsTwice
 from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host.metadata import Identity
@@ -85,11 +85,11 @@ class Waiting:
         if fault:
             yield fault.seconds if isinstance(fault, Late) else 0.0
         entry = wiped(self._identity, machine.now())
-        for _ in range(2 if isinstance(fault, SaysTwice) else 1):
+        for _ in range(2 if isinstance(fault, SendsTwice) else 1):
             try:
                 machine.call("events", "put_events", Entries=[entry])
             except (ServiceError, Unreachable) as error:
                 machine.note("cannot report that it is wiped", reason=str(error))
                 return
-        machine.note("says wiped")
+        machine.note("sends wiped")
         machine.inject("wiped", "after")

@@ -93,7 +93,7 @@ DEFECTS: tuple[Defect, ...] = (
         "lambdas/steps/admission.py",
         "*((slot_given(given_before),) if has_it else ()),",
         "",
-        "tests/simulation/test_limits.py::test_runs_wait_for_a_place_and_all_get_one",
+        "tests/simulation/test_limits.py::test_runs_wait_for_a_slot_and_all_get_one",
     ),
     Defect(
         "two-bakes",

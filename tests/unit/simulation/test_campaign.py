@@ -67,7 +67,7 @@ def test_a_text_that_names_no_world_is_refused_in_one_line(text: str, said: str)
     assert "\n" not in str(refused.value)
 
 
-def test_causes_of_two_worlds_are_alike_without_their_ids() -> None:
+def test_causes_of_two_worlds_are_equal_without_their_ids() -> None:
     one = "two-cf1324de is billed for 512 s, EC2 says 702 s of 3 (i-00000000000000003, i-00000000000000004)"
     other = "two-0a1b2c3d is billed for 99 s, EC2 says 7.5 s of 2 (i-00000000000000001, i-0000000000000000f)"
     assert case.mask_ids(one) == case.mask_ids(other)
@@ -86,26 +86,26 @@ def test_violations_of_one_invariant_and_cause_are_a_group_with_the_shortest_fir
 # ------------------------------------------------------------------------------------------------------- what is chosen
 
 
-def test_the_same_seed_chooses_the_same_faults_and_another_seed_others() -> None:
+def test_a_seed_determines_the_chosen_faults() -> None:
     cases = [selection.choose_case(SPACES, seed) for seed in range(200)]
     assert cases == [selection.choose_case(dict(SPACES), seed) for seed in range(200)]
     assert len({(each.scenario, each.faults) for each in cases}) > 15
     assert [each.seed for each in cases] == list(range(200))
 
 
-def test_two_or_three_faults_are_chosen_each_at_a_place_of_its_own() -> None:
+def test_two_or_three_faults_are_chosen_at_different_fault_points() -> None:
     for seed in range(200):
         faults = selection.choose_case(SPACES, seed).faults
         assert 2 <= len(faults) <= 3
         assert len({(fault.kind, fault.point) for fault in faults}) == len(faults)
 
 
-def test_only_kinds_that_are_asked_for_are_tried() -> None:
+def test_only_requested_kinds_are_tried() -> None:
     assert selection.select_kinds(SPACES, [Kind.HOST]) == {"train": (HANGS, DIES)}
     assert selection.list_singles({"bake": (LOST,)}) == [Case("bake", (LOST,))]
 
 
-def test_a_scenario_that_begins_like_another_has_its_own_places_of_every_kind() -> None:
+def test_a_scenario_that_begins_like_another_keeps_its_own_fault_points() -> None:
     admitted = Fault(Kind.INVOCATION, "snapshot-admit#1", "out of memory")
     spaces = selection.drop_shared({"snapshot": (HANGS, admitted, DIES), "train": (HANGS, DIES)})
     assert spaces == {"snapshot": (admitted, DIES), "train": (HANGS, DIES)}
@@ -116,7 +116,7 @@ def visit(what: str, *operations: str, during: str = "train Train #1") -> Visit:
     return Visit(during, what, operations)
 
 
-def test_of_places_that_are_alike_the_first_and_the_last_are_tried_and_of_requests_the_last() -> None:
+def test_the_first_and_last_equivalent_fault_points_are_tried_and_the_last_request() -> None:
     """The third worker's signal completes the gang, so the function sends more requests."""
     alone = visit("signal started worker /1 get_item", "get_item")
     points: dict[FaultPoint, Visit | None] = {
@@ -161,7 +161,7 @@ def entry(seconds: float, who: str, what: str, **details: Any) -> Entry:
 HOST = "i-00000000000000001"
 RUN = "trainyard-train two-cf1324de"
 TRACE = [
-    entry(0, HOST, "says ready", attempt=1),
+    entry(0, HOST, "sends ready", attempt=1),
     entry(1, RUN, "enters Train"),
     entry(20, HOST, f"fault: {HANGS.what}", point=HANGS.point),
     entry(94, RUN, "catches HostLost", state="Train", cause='{"reason": "it hangs", "lost": []}'),
@@ -189,7 +189,7 @@ def test_a_trace_is_read_back_and_says_which_world_it_is_of(tmp_path: Path) -> N
         ("root:x:0:0\n", "is not a trace"),
     ],
 )
-def test_what_is_no_trace_of_this_version_is_refused_in_one_line(
+def test_a_file_that_is_not_a_trace_of_this_version_is_refused_in_one_line(
     tmp_path: Path, text: str, said: str
 ) -> None:
     path = tmp_path / "trace"
@@ -219,7 +219,7 @@ def test_a_host_that_hangs_before_it_was_ready_is_one_that_is_to_boot() -> None:
     assert (found.visibility, found.late) == (Visibility.BOOTING, False)
 
 
-def test_a_fault_after_which_nothing_is_asked_for_has_no_detection() -> None:
+def test_a_fault_without_a_further_request_has_no_detection() -> None:
     assert detection.measure_detection(HANGS, TRACE[:4]) is None
     assert detection.measure_detection(DIES, TRACE) is None
     assert detection.measure_detection(THROTTLED, TRACE) is None
@@ -245,13 +245,13 @@ def test_a_story_has_decisions_among_what_happened_and_numbers_for_hosts() -> No
     assert lines[1].who == "two-cf1324de"
 
 
-def test_what_a_host_says_again_and_again_is_one_line() -> None:
-    said = [entry(number, HOST, "says progress", step=number) for number in range(3)]
+def test_repeated_signals_of_a_host_are_one_line() -> None:
+    said = [entry(number, HOST, "sends progress", step=number) for number in range(3)]
     [line] = timeline.build_lines(said)
-    assert (line.what, line.why) == ("says progress, 3 times", "last: step 2")
+    assert (line.what, line.why) == ("sends progress, 3 times", "last: step 2")
 
 
-def test_a_function_that_fails_of_the_same_again_and_again_is_one_line() -> None:
+def test_repeated_failures_of_a_function_are_one_line() -> None:
     fails = [
         entry(number, f"dev-host-await-host#{number}", "fails", error="NotRegistered")
         for number in range(1, 5)

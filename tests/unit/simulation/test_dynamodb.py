@@ -149,7 +149,7 @@ def test_conditions(db: DynamoDb, condition: str, expected: bool) -> None:
     assert holds(db, condition, names, values) is expected
 
 
-def test_a_row_is_there_for_whoever_comes_first(db: DynamoDb) -> None:
+def test_the_first_writer_creates_a_row(db: DynamoDb) -> None:
     request = {"TableName": "t", "Item": key(), "ConditionExpression": "attribute_not_exists(pk)"}
     db.put_item(ME, dict(request))
     assert refused(lambda: db.put_item(ME, dict(request))) == (
@@ -194,7 +194,7 @@ def test_a_wrong_update_is_refused(db: DynamoDb, text: str, names: Any, values: 
     assert message in said
 
 
-def test_what_the_model_does_not_know_is_refused(db: DynamoDb) -> None:
+def test_unsupported_parameters_are_refused(db: DynamoDb) -> None:
     assert refused(lambda: update(db, "ADD #a :a", {"#a": "a"}, {":a": {"N": "1"}}))[0] == "NotSimulated"
     assert refused(lambda: update(db, "SET status = :a", None, {":a": {"N": "1"}}))[0] == "NotSimulated"
     assert refused(lambda: query(db, FilterExpression="#a = :a"))[0] == "NotSimulated"
@@ -312,7 +312,7 @@ def test_two_transactions_at_once_are_in_conflict(db: DynamoDb) -> None:
     put(db, sk="a")
 
 
-def test_the_same_token_writes_once(world: World, db: DynamoDb) -> None:
+def test_a_repeated_token_writes_once(world: World, db: DynamoDb) -> None:
     only_new = {"ConditionExpression": "attribute_not_exists(pk)"}
     transact(db, act("Put", "a", **only_new), ClientRequestToken="t")
     transact(db, act("Put", "a", **only_new), ClientRequestToken="t")
@@ -360,7 +360,7 @@ def test_a_batch_may_come_in_parts_and_in_no_order(db: DynamoDb) -> None:
     assert refused(lambda: db.batch_get_item(ME, {"RequestItems": twice}))[0] == "ValidationException"
 
 
-def test_whoever_looks_hears_of_every_change(db: DynamoDb) -> None:
+def test_every_change_is_reported_to_listeners(db: DynamoDb) -> None:
     heard: list[Any] = []
     db.on_change.append(
         lambda table, key, before, after: heard.append((table, key, bool(before), bool(after)))
@@ -372,7 +372,7 @@ def test_whoever_looks_hears_of_every_change(db: DynamoDb) -> None:
     assert heard == [(*where, False, True), (*where, True, True), (*where, True, False)]
 
 
-def test_a_transaction_asks_for_each_kind_of_write(db: DynamoDb) -> None:
+def test_a_transaction_needs_permission_for_each_kind_of_write(db: DynamoDb) -> None:
     request = {"TransactItems": [act("Put", "a"), act("Put", "b"), act("ConditionCheck", "c")]}
     found = [(check.action, check.resource) for check in db.checks(ME, "transact_write_items", request)]
     table = "arn:aws:dynamodb:us-east-1:123456789012:table/t"

@@ -31,7 +31,7 @@ def test_a_fleet_launches_a_gang_of_one_type_in_one_zone(yard: Yard) -> None:
     assert group["InstanceType"] == "g6.xlarge", "the cheaper of two pools with room"
 
 
-def test_the_same_token_never_launches_twice(yard: Yard) -> None:
+def test_a_repeated_token_never_launches_twice(yard: Yard) -> None:
     assert yard.fleet(2, token="t") == yard.fleet(2, token="t")
     assert len(yard.seen()) == 2
     assert (
@@ -63,7 +63,7 @@ def several(strategy: str = "capacity-optimized", *, subnets: str = "abc") -> di
     return asked
 
 
-def test_of_several_subnets_spot_takes_the_one_with_the_most_room(yard: Yard) -> None:
+def test_spot_takes_the_subnet_with_the_most_capacity(yard: Yard) -> None:
     for zone, room in (("a", 2), ("b", 9), ("c", 5)):
         yard.ec2.pools.hold(room, "g5.xlarge", f"us-east-1{zone}", "spot")
     (group,) = yard.ask("create_fleet", **several())["Instances"]
@@ -74,7 +74,7 @@ def test_of_several_subnets_spot_takes_the_one_with_the_most_room(yard: Yard) ->
     )
 
 
-def test_on_demand_goes_on_to_the_subnet_that_has_room(yard: Yard) -> None:
+def test_on_demand_continues_with_a_subnet_with_capacity(yard: Yard) -> None:
     for zone in "ab":
         yard.ec2.pools.hold(1, "g5.xlarge", f"us-east-1{zone}", "on-demand")
     answer = yard.ask("create_fleet", **several("lowest-price"))
@@ -94,7 +94,7 @@ def test_a_fleet_cannot_use_two_subnets_of_one_zone(yard: Yard) -> None:
     assert refusal(yard, "create_fleet", **several(subnets="az")) == "InvalidParameterCombination"
 
 
-def test_a_pool_that_gave_what_was_left_refuses_until_it_is_set_anew(yard: Yard) -> None:
+def test_an_empty_pool_refuses_until_its_capacity_is_set_again(yard: Yard) -> None:
     yard.ec2.pools.leave(2, "g5.xlarge", "us-east-1a", "spot")
     assert len(yard.launch(2)) == 2
     assert yard.launch(1, run="r2") == []
@@ -158,7 +158,7 @@ def test_a_region_fetches_so_many_mib_a_second_for_all_disks_of_a_time(yard: Yar
     assert len(yard.launch(1, run="r4")) == 1
 
 
-def test_what_is_not_simulated_is_refused_loudly(yard: Yard) -> None:
+def test_unsupported_requests_are_refused_with_an_error(yard: Yard) -> None:
     assert (
         refusal(yard, "create_fleet", **request(1, ("g5.xlarge",)) | {"Type": "maintain"}) == "NotSimulated"
     )
@@ -410,7 +410,7 @@ def test_subnets_offerings_and_prices_are_those_of_the_facts(yard: Yard) -> None
     assert [each["Location"] for each in offered["InstanceTypeOfferings"]] == list(yard.ec2.catalogue.zones)
 
 
-def test_the_price_before_the_time_asked_for_is_told_too(yard: Yard) -> None:
+def test_the_price_before_the_requested_time_is_listed_too(yard: Yard) -> None:
     def prices() -> list[str]:
         now = yard.world.now
         answer = yard.ask(
@@ -484,7 +484,7 @@ def test_a_launch_is_checked_on_everything_that_it_makes_and_uses(yard: Yard) ->
     assert "aws:requesttag/run" not in card.context
 
 
-def test_what_is_done_to_instances_is_checked_with_their_tags(yard: Yard) -> None:
+def test_actions_on_instances_are_checked_with_their_tags(yard: Yard) -> None:
     (host,) = yard.launch(1)
     (check,) = yard.ec2.checks(ME, "terminate_instances", {"InstanceIds": [host]})
     assert check.resource == f"arn:aws:ec2:us-east-1:123456789012:instance/{host}"
@@ -497,7 +497,7 @@ def test_what_is_done_to_instances_is_checked_with_their_tags(yard: Yard) -> Non
     assert tag.context["aws:tagkeys"] == ["hold"]
 
 
-def test_the_same_seed_gives_the_same_story() -> None:
+def test_equal_seeds_give_equal_traces() -> None:
     def result(seed: int) -> list[tuple[str, str, str]]:
         yard = Yard(seed, Settings())
         (host, _) = yard.launch(2)

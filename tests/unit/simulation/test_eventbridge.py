@@ -115,7 +115,7 @@ def test_a_services_own_event_is_on_the_default_bus() -> None:
     assert [each["resources"] for each in bus.payloads()] == [["arn:i"]]
 
 
-def test_an_entry_that_cannot_be_put_fails_alone() -> None:
+def test_an_invalid_entry_fails_without_the_others() -> None:
     bus = Bus([rule({"source": [{"prefix": "trainyard"}]}, bus="yard")])
     wrong = [{"Detail": "no json"}, {"Detail": "[1]"}, {"DetailType": ""}, {"Source": "aws.ec2"}]
     answer = bus.put(ENTRY, *({**ENTRY, **change} for change in wrong), ENTRY)
@@ -146,7 +146,7 @@ def test_a_request_that_is_wrong_as_a_whole_is_refused(entries: list[Mapping[str
     assert refused.value.code == code
 
 
-def test_what_a_role_must_be_allowed_is_asked_for_each_entry() -> None:
+def test_permissions_are_checked_for_each_entry() -> None:
     arn = f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus"
     entries = [
         ENTRY,
@@ -209,7 +209,7 @@ def test_an_input_that_is_no_json_for_want_of_a_value_is_a_dead_letter() -> None
     assert "INVALID_JSON" in letter.error
 
 
-def test_a_template_with_a_variable_that_nobody_gives_is_refused() -> None:
+def test_a_template_with_an_undefined_variable_is_refused() -> None:
     with pytest.raises(ServiceError, match="nobody"):
         transformed({}, '{"it": <nobody>}')
 
@@ -241,7 +241,7 @@ THROTTLED = ServiceError("TooManyRequestsException", "Rate exceeded", status=429
 BROKEN = ServiceError("ServiceException", "Oops", status=500)
 
 
-def test_a_target_that_refuses_for_now_is_asked_again() -> None:
+def test_a_temporary_error_of_a_target_is_retried() -> None:
     bus = refused_by(THROTTLED, BROKEN)
     assert len(bus.deliveries) == 1
     assert bus.events.dead_letters == []
@@ -256,7 +256,7 @@ def test_a_target_that_refuses_for_now_is_asked_again() -> None:
         ([ServiceError("AccessDeniedException", "not authorized", status=403)], {}),
     ],
 )
-def test_what_cannot_be_handed_over_is_a_dead_letter(
+def test_an_undeliverable_event_is_a_dead_letter(
     refusals: list[ServiceError], settings: dict[str, Any]
 ) -> None:
     bus = refused_by(*refusals, **settings)
@@ -280,7 +280,7 @@ def test_a_schedule_goes_off_every_minute_and_is_no_sign_of_life() -> None:
     assert not bus.world.busy()
 
 
-def test_a_schedule_may_be_told_when_it_goes_off_first() -> None:
+def test_the_first_time_of_a_schedule_can_be_set() -> None:
     bus = Bus([rule(schedule="rate(1 day)", name="Daily")])
     bus.events.begin_schedules({"Daily": 3600})
     bus.go_on(86_400 + 3700)

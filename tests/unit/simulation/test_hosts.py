@@ -28,7 +28,7 @@ from simulation.hosts.faults import (
     NeverRegisters,
     OthersHang,
     ProgramEnds,
-    SaysTwice,
+    SendsTwice,
     When,
 )
 from simulation.hosts.machines import Machines
@@ -283,7 +283,7 @@ PS_ROLES = ["chief-0", "worker-0", "ps-0", "evaluator-0"]
 # ---- a run without trouble
 
 
-def test_a_gang_trains_and_the_chief_alone_reports_saves_and_finishes() -> None:
+def test_a_gang_trains_and_only_the_chief_reports_saves_and_finishes() -> None:
     yard, (chief, worker) = training()
     (finished,) = yard.until("finished")
     assert yard.words(chief)[:4] == ["ready", "started", "progress", "checkpointed"]
@@ -346,7 +346,7 @@ def test_a_silent_program_is_alive_once_a_minute() -> None:
     assert "step" not in yard.said("progress")[0]
 
 
-def test_the_same_seed_tells_the_same_story() -> None:
+def test_equal_seeds_give_equal_traces() -> None:
     def result(seed: int) -> str:
         yard = Yard(seed)
         yard.admit()
@@ -404,7 +404,7 @@ def test_a_waiting_host_takes_a_start_order_of_a_later_attempt() -> None:
     assert yard.until("started")[0]["attempt"] == 3
 
 
-def test_a_restart_goes_on_from_the_checkpoint_that_cluster_json_names() -> None:
+def test_a_restart_continues_from_the_checkpoint_in_cluster_json() -> None:
     yard, hosts = training(program=args(steps=60))
     yard.until("checkpointed", 2)
     yard.order("stop", hosts, 1)
@@ -443,7 +443,7 @@ def test_an_order_to_a_host_without_an_agent_fails() -> None:
 # ---- hosts that go
 
 
-def test_a_host_that_is_taken_back_lets_its_gang_save_once_the_others_are_asked_too() -> None:
+def test_the_gang_of_an_interrupted_host_saves_once_the_others_are_asked_too() -> None:
     yard, (chief, worker) = training(program=args(steps=1000))
     yard.until("progress", 2)
     worker.notice = yard.world.now + timedelta(seconds=120)
@@ -502,7 +502,7 @@ def test_a_hold_makes_a_lease_longer() -> None:
     assert host.state == "off"
 
 
-def test_somebody_on_a_host_holds_it() -> None:
+def test_a_user_on_a_host_holds_it() -> None:
     yard = Yard()
     yard.admit()
     (host,) = yard.launch(1, kind="dev-host")
@@ -525,7 +525,7 @@ def test_a_host_that_may_not_put_events_leaves_its_last_words_and_powers_off() -
     assert host.state == "off"
 
 
-def test_what_may_pass_is_tried_again() -> None:
+def test_temporary_errors_are_retried() -> None:
     yard = Yard()
     yard.admit()
     left = {"put_events": 8, "get_object": 3}
@@ -559,7 +559,7 @@ def test_a_program_that_ends_by_itself_is_the_programs_failure_with_its_tail() -
     assert "ValueError: a fault of the program at step 7" in failed[0]["tail"]
 
 
-def test_one_program_that_fails_alone_makes_its_peers_leave() -> None:
+def test_one_failing_program_makes_its_peers_leave() -> None:
     yard, (chief, worker) = training(program=args(error_at=7, error_on="worker-1"))
     (failed,) = yard.until("failed")
     (stopped,) = yard.until("stopped")
@@ -570,7 +570,7 @@ def test_one_program_that_fails_alone_makes_its_peers_leave() -> None:
     )
 
 
-def test_a_program_that_hangs_is_stopped_by_its_chiefs_agent_which_goes_on_to_say_that_it_lives() -> None:
+def test_the_chiefs_agent_stops_a_hanging_program_and_keeps_sending_signs_of_life() -> None:
     yard, _ = training(program=args(hang_at=12))
     began = yard.world.now
     (stopped,) = yard.until("stopped")
@@ -655,7 +655,7 @@ def served() -> tuple[Yard, list[Instance]]:
     return yard, hosts
 
 
-def test_with_parameter_servers_the_chief_alone_says_the_end() -> None:
+def test_with_parameter_servers_only_the_chief_reports_the_end() -> None:
     yard, hosts = served()
     yard.until("finished")
     yard.run(60)
@@ -745,7 +745,7 @@ def test_a_host_that_is_cut_off_for_a_while_tells_all_that_it_could_not() -> Non
     assert yard.said("stopped")[0]["instance"] == worker.instance
 
 
-def test_a_host_that_hangs_takes_no_order_until_it_goes_on() -> None:
+def test_a_hanging_host_takes_no_order_until_it_continues() -> None:
     yard = Yard()
     yard.admit(cluster=SINGLE)
     (host,) = yard.launch(1)
@@ -763,7 +763,7 @@ def test_a_host_that_hangs_takes_no_order_until_it_goes_on() -> None:
     assert silent == [True, False]
 
 
-def test_a_plan_is_asked_once_for_a_word_however_often_it_is_tried() -> None:
+def test_a_signal_is_a_fault_point_once_however_often_it_is_retried() -> None:
     asked: list[str] = []
     yard = Yard()
     yard.admit()
@@ -781,10 +781,10 @@ def test_a_plan_is_asked_once_for_a_word_however_often_it_is_tried() -> None:
     assert asked.count("before started") == 1
 
 
-def test_a_word_is_said_twice_and_another_late() -> None:
+def test_a_signal_is_sent_twice_and_another_late() -> None:
     yard = Yard()
     yard.admit(cluster=SINGLE)
-    yard.machines.at("started", 0, SaysTwice(), when="before")
+    yard.machines.at("started", 0, SendsTwice(), when="before")
     yard.machines.at("finished", 0, Late(300), when="before")
     (host,) = yard.launch(1)
     yard.until("ready")
@@ -819,7 +819,7 @@ def test_hosts_that_never_boot_never_register_boot_late_or_have_their_clock_off(
     assert never.instance not in yard.registered
 
 
-def test_a_full_disk_is_the_hosts_final_trouble_before_the_start_and_told_after_it() -> None:
+def test_a_full_disk_is_final_before_the_start_and_reported_after_it() -> None:
     yard = Yard()
     yard.admit(cluster=SINGLE)
     yard.launch(1)
@@ -860,7 +860,7 @@ def test_the_whole_gang_hangs_at_a_word() -> None:
     assert {event["why"] for event in yard.said("stopped")} <= {"hangs"}
 
 
-def test_a_plan_is_asked_at_every_word_and_stage_before_and_after() -> None:
+def test_every_signal_and_stage_is_a_fault_point_before_and_after() -> None:
     asked: set[tuple[str, str]] = set()
     yard = Yard()
     yard.admit()
@@ -927,7 +927,7 @@ def test_a_builder_installs_tests_and_is_generalized() -> None:
     assert yard.metrics
 
 
-def test_a_builders_documents_fail_in_their_last_line_and_the_same_way_twice() -> None:
+def test_a_builders_ssm_documents_fail_at_their_last_line_and_equally_twice() -> None:
     yard, host = builder()
     failed = bake(yard, host, "install", commands=["true", "false"])
     assert (failed.exit_code, failed.errors) == (
@@ -945,7 +945,7 @@ def test_a_builder_ends_with_its_lease() -> None:
     assert host.state == "off"
 
 
-def test_a_host_from_an_image_registers_and_stands_still_when_asked() -> None:
+def test_a_host_from_an_image_registers_and_pauses_on_request() -> None:
     yard = Yard()
     (host,) = yard.launch(1, kind="dev-host")
     yard.run(120)
@@ -955,7 +955,7 @@ def test_a_host_from_an_image_registers_and_stands_still_when_asked() -> None:
     assert yard.ends[pause].output == "no program of a run runs on this host: its disks are synced\n"
 
 
-def test_a_paused_program_goes_on_by_itself() -> None:
+def test_a_paused_program_continues_on_its_own() -> None:
     yard, (host,) = training(1, cluster=SINGLE, program=args(steps=400))
     yard.until("progress", 2)
     yard.send("pause", host)
@@ -980,7 +980,7 @@ def test_a_generalized_host_stays_quiet_when_it_is_started_again() -> None:
     assert len(yard.events) == said
 
 
-def test_a_host_that_somebody_launched_by_hand_does_nothing() -> None:
+def test_a_host_launched_by_hand_does_nothing() -> None:
     yard = Yard()
     (host,) = yard.launch(1)
     yard.machines.forget(host.instance)
@@ -1022,7 +1022,7 @@ def test_a_host_that_trains_is_busy_and_idle_otherwise() -> None:
     assert max(values) > 90
 
 
-def test_metrics_can_be_asked_for_instead_of_put() -> None:
+def test_metrics_can_be_computed_instead_of_put() -> None:
     yard = Yard(options={"puts_metrics": False})
     yard.admit(cluster=SINGLE, program=args(steps=150))
     (host,) = yard.launch(1)
@@ -1047,7 +1047,7 @@ def test_hosts_without_gpus_publish_nothing() -> None:
 # ---- the table
 
 
-def test_every_word_is_said_by_a_function_of_the_real_agent() -> None:
+def test_every_signal_is_sent_by_a_function_of_the_real_agent() -> None:
     named = [*SIGNALS.values(), *STAGES.values(), *LEFT_IN_BUCKET.values()]
     named += [name for names in OTHER_SENDERS.values() for name in names]
     for path in filter(None, named):

@@ -32,7 +32,7 @@ def iam(*statements: dict[str, Any], **resources: Any) -> Iam:
     return Iam({ROLE: [{"Version": "2012-10-17", "Statement": list(statements)}]}, resources=policies)
 
 
-def test_what_no_policy_names_is_denied() -> None:
+def test_an_action_without_a_policy_is_denied() -> None:
     asked = [Check("s3:GetObject", f"{BUCKET}/a"), Check("s3:PutObject", f"{BUCKET}/a")]
     assert iam(allow("s3:Get*", f"{BUCKET}/*")).first_denied(CALLER, asked) == asked[1]
     assert iam(allow("s3:*", f"{BUCKET}/?")).first_denied(CALLER, asked) is None
@@ -107,7 +107,7 @@ def test_a_queue_lets_in_the_service_of_its_rule() -> None:
     assert not some.may(CALLER, letter)
 
 
-def test_who_may_assume_a_role() -> None:
+def test_the_trust_policy_decides_who_may_assume_a_role() -> None:
     other = f"{ROLE}-2"
     some = Iam({ROLE: []}, trusts={ROLE: {"Statement": [allow("sts:AssumeRole", Principal={"AWS": other})]}})
     assert some.trusts_role(ROLE, other)

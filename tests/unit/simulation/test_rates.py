@@ -40,7 +40,7 @@ def test_hosts_are_counted_too_where_aws_counts_them() -> None:
     assert refused(throttle, "ec2.terminate_instances", 4, InstanceIds=many) == 2
 
 
-def test_what_has_no_rate_is_never_refused() -> None:
+def test_an_operation_without_a_rate_is_never_refused() -> None:
     assert refused(Throttle(World(1)), "dynamodb.query", 10_000) == 0
 
 

@@ -50,7 +50,7 @@ def refused(do: Any) -> tuple[str, int]:
     return caught.value.code, caught.value.status
 
 
-def test_what_was_written_is_read_and_told(s3: S3, heard: list[tuple[Any, ...]]) -> None:
+def test_a_written_object_is_read_and_announced(s3: S3, heard: list[tuple[Any, ...]]) -> None:
     written = put(s3, "jobs/a.json", "{}", ContentType="application/json")
     read = get(s3, "jobs/a.json")
     assert read["Body"] == b"{}"
@@ -60,7 +60,7 @@ def test_what_was_written_is_read_and_told(s3: S3, heard: list[tuple[Any, ...]])
     assert heard == [("Object Created", "b", "jobs/a.json", written["VersionId"], 2, etag)]
 
 
-def test_of_two_writers_one_wins(s3: S3) -> None:
+def test_one_of_two_writers_wins(s3: S3) -> None:
     first = put(s3, "a", b"1", IfNoneMatch="*")
     assert refused(lambda: put(s3, "a", b"2", IfNoneMatch="*")) == ("PreconditionFailed", 412)
     assert refused(lambda: put(s3, "a", b"2", IfMatch='"other"')) == ("PreconditionFailed", 412)
@@ -133,7 +133,7 @@ def test_a_thousand_keys_are_a_page(s3: S3) -> None:
     assert [len(page) for page in keys(s3, MaxKeys=5000)] == [1000, 1]
 
 
-def test_keys_are_encoded_as_boto3_asks(s3: S3) -> None:
+def test_keys_are_encoded_as_boto3_requests(s3: S3) -> None:
     put(s3, "a b/é")
     answer = s3.list_objects_v2(ME, {"Bucket": "b", "Prefix": "a b", "EncodingType": "url"})
     assert (answer["Contents"][0]["Key"], answer["Prefix"]) == ("a%20b/%C3%A9", "a%20b")
@@ -157,7 +157,7 @@ def test_a_copy_is_an_object_of_its_own(s3: S3, heard: list[tuple[Any, ...]]) ->
     assert [about[2] for about in heard] == ["a", "c", "a"]
 
 
-def test_who_may_not_list_is_not_told_what_is_missing(s3: S3) -> None:
+def test_without_permission_to_list_a_missing_object_is_denied(s3: S3) -> None:
     def actions(key: str) -> list[tuple[str, str]]:
         found = s3.checks(ME, "get_object", {"Bucket": "b", "Key": key})
         return [(check.action, check.resource) for check in found]
@@ -167,13 +167,13 @@ def test_who_may_not_list_is_not_told_what_is_missing(s3: S3) -> None:
     assert actions("x") == [("s3:GetObject", "arn:aws:s3:::b/x"), ("s3:ListBucket", "arn:aws:s3:::b")]
 
 
-def test_a_list_asks_for_its_prefix(s3: S3) -> None:
+def test_a_list_is_checked_for_its_prefix(s3: S3) -> None:
     [check] = s3.checks(ME, "list_objects_v2", {"Bucket": "b", "Prefix": "runs/"})
     assert isinstance(check, Check)
     assert (check.action, check.context["s3:prefix"]) == ("s3:ListBucket", "runs/")
 
 
-def test_what_the_model_does_not_know_is_refused(s3: S3) -> None:
+def test_unsupported_parameters_are_refused(s3: S3) -> None:
     assert refused(lambda: put(s3, "a", Tagging="a=b"))[0] == "NotSimulated"
     assert refused(lambda: get(s3, "a", PartNumber=1))[0] == "NotSimulated"
     assert refused(lambda: s3.get_object(ME, {"Bucket": "other", "Key": "a"})) == ("NoSuchBucket", 404)

@@ -51,7 +51,7 @@ def is_taken(of: Any, request: dict[str, Any]) -> bool:
         ("sts", "AssumeRole", {"RoleArn": "arn:aws:iam::123456789012:role/a", "RoleSessionName": "ab"}),
     ],
 )  # fmt: skip
-def test_what_is_right_fits(service: str, operation: str, request_: dict[str, Any]) -> None:
+def test_valid_parameters_fit(service: str, operation: str, request_: dict[str, Any]) -> None:
     of = shape(service, operation)
     assert is_taken(of, request_)
     assert fits(of, request_)
@@ -77,15 +77,13 @@ def test_what_is_right_fits(service: str, operation: str, request_: dict[str, An
         ("sts", "AssumeRole", {"RoleArn": "arn:aws:iam::123456789012:role/a", "RoleSessionName": "a"}),
     ],
 )  # fmt: skip
-def test_what_the_validator_refuses_does_not_fit(
-    service: str, operation: str, request_: dict[str, Any]
-) -> None:
+def test_invalid_parameters_do_not_fit(service: str, operation: str, request_: dict[str, Any]) -> None:
     of = shape(service, operation)
     assert not is_taken(of, request_)
     assert not fits(of, request_)
 
 
-def test_of_what_it_does_not_know_it_is_not_sure() -> None:
+def test_unsupported_shapes_do_not_fit() -> None:
     """A timestamp as text: botocore accepts it, so `fits` leaves the decision to botocore."""
     asked = {"MetricDataQueries": [], "StartTime": "2026-01-01", "EndTime": "2026-01-02"}
     of = shape("cloudwatch", "GetMetricData")

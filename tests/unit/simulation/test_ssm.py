@@ -133,7 +133,7 @@ def test_a_step_that_failed_is_named_with_what_it_printed(yard: Managed) -> None
         yard.ssm.get_command_invocation(ME, named | {"PluginName": "nothing"})
 
 
-def test_nobody_has_heard_of_a_command_in_its_first_second() -> None:
+def test_a_command_is_not_listed_in_its_first_second() -> None:
     yard = Managed(Settings(unknown=(1, 1), register=(1, 1)))
     command = yard.send(yard.first)
     assert yard.listed(CommandId=command) == {}
@@ -204,7 +204,7 @@ def test_a_command_is_sent_to_all_or_refused(yard: Managed) -> None:
     assert yard.ssm.commands == {}
 
 
-def test_sessions_are_told_while_they_are_open(yard: Managed) -> None:
+def test_open_sessions_are_listed(yard: Managed) -> None:
     def shown_sessions() -> list[tuple[str, str]]:
         found = yard.ssm.describe_sessions(ME, {"State": "Active"})["Sessions"]
         return [(each["Target"], each["DocumentName"]) for each in found]
@@ -215,7 +215,7 @@ def test_sessions_are_told_while_they_are_open(yard: Managed) -> None:
     assert shown_sessions() == []
 
 
-def test_parameters_are_overwritten_only_when_asked_to(yard: Managed) -> None:
+def test_parameters_are_overwritten_only_if_requested(yard: Managed) -> None:
     given = {"Name": "/yard/image", "Value": "ami-1", "Type": "String"}
     yard.ssm.put_parameter(ME, given)
     with pytest.raises(ServiceError, match="ParameterAlreadyExists"):

@@ -237,9 +237,7 @@ def test_an_expression_without_a_result_fails_the_state_where_all_errors_are_cau
         ({"Type": "Wait", "Seconds": "{% 'soon' %}", "Next": "End"}, "States.QueryEvaluationError"),
     ],
 )
-def test_what_the_language_does_not_allow_fails_the_execution(
-    yard: Yard, state: dict[str, Any], error: str
-) -> None:
+def test_an_error_of_the_language_fails_the_execution(yard: Yard, state: dict[str, Any], error: str) -> None:
     execution = yard.start(machine({"It": state, "End": DONE}))
     yard.go_on()
     assert (execution.status, execution.error) == ("FAILED", error)
@@ -254,7 +252,7 @@ def test_a_choice_assigns_what_its_rule_says(yard: Yard) -> None:
     assert (two.output, three.output) == ('"two"', '"another"')
 
 
-def test_what_a_function_is_given_is_its_own(yard: Yard) -> None:
+def test_a_function_gets_its_own_copy_of_the_input(yard: Yard) -> None:
     """A function may modify its input without changing a variable."""
     first = {"Type": "Pass", "Assign": {"plan": "{% $states.input %}"}, "Next": "It"}
     work = {"Type": "Task", "Resource": FUNCTION, "Arguments": "{% $plan %}", "Next": "End"}
@@ -335,7 +333,7 @@ def test_full_jitter_is_drawn_from_the_seed() -> None:
     assert all(later - sooner < 62 for sooner, later in itertools.pairwise(called(1)))
 
 
-def test_the_first_retry_that_matches_counts_alone_and_then_the_catch(yard: Yard) -> None:
+def test_only_the_first_matching_retrier_counts_and_then_the_catch(yard: Yard) -> None:
     yard.answers = [LambdaFailure("Mine", "") for _ in range(3)]
     mine = {"ErrorEquals": ["Mine"], "IntervalSeconds": 1, "MaxAttempts": 1}
     others = {"ErrorEquals": ["States.TaskFailed"], "IntervalSeconds": 1, "MaxAttempts": 3}
@@ -578,7 +576,9 @@ def test_a_stopped_execution_stays_aborted_and_its_token_is_dead(yard: Yard) -> 
 
 
 @pytest.mark.parametrize("moment", [("It", "entered"), ("It", "exited")])
-def test_somebody_may_stop_it_as_it_enters_or_leaves_a_state(yard: Yard, moment: tuple[str, str]) -> None:
+def test_an_execution_can_be_stopped_as_it_enters_or_leaves_a_state(
+    yard: Yard, moment: tuple[str, str]
+) -> None:
     def stop(execution: Execution, state: str, what: str) -> None:
         if (state, what) == moment:
             yard.ask("stop_execution", executionArn=execution.arn)
@@ -590,7 +590,7 @@ def test_somebody_may_stop_it_as_it_enters_or_leaves_a_state(yard: Yard, moment:
     assert len(yard.calls) == (moment[1] == "exited")
 
 
-def test_the_same_name_and_input_is_the_execution_that_runs(yard: Yard) -> None:
+def test_a_start_with_the_same_name_and_input_returns_the_running_execution(yard: Yard) -> None:
     first = yard.start(waiting(), a=1)
     assert yard.start(waiting(), a=1) is first
     with pytest.raises(ServiceError) as refused:
@@ -614,7 +614,7 @@ def test_the_same_name_and_input_is_the_execution_that_runs(yard: Yard) -> None:
         ({"traceHeader": "x"}, "NotSimulated"),
     ],
 )
-def test_what_cannot_be_started_is_refused(yard: Yard, change: dict[str, str], code: str) -> None:
+def test_an_invalid_start_is_refused(yard: Yard, change: dict[str, str], code: str) -> None:
     yard.states.create(Machine(MACHINE, "yard-it", waiting(), ROLE))
     with pytest.raises(ServiceError) as refused:
         yard.ask("start_execution", **{"stateMachineArn": MACHINE, "name": "run", "input": "{}", **change})
@@ -649,7 +649,7 @@ def test_lists_show_the_youngest_first_in_pages(yard: Yard) -> None:
     assert listed(statusFilter="ABORTED") == [["run-3"]]
 
 
-def test_what_has_just_begun_or_ended_is_seen_a_moment_later(yard: Yard) -> None:
+def test_a_start_or_end_is_listed_a_moment_later(yard: Yard) -> None:
     def running() -> int:
         return len(yard.ask("list_executions", stateMachineArn=MACHINE, statusFilter="RUNNING")["executions"])
 
@@ -706,13 +706,11 @@ def test_an_execution_is_stuck_when_nothing_is_planned_that_could_move_it(yard: 
         ("send_task_success", {"taskToken": "it"}, Check("states:SendTaskSuccess", "*")),
     ],
 )
-def test_what_a_role_must_be_allowed(
-    yard: Yard, operation: str, request_: dict[str, Any], check: Check
-) -> None:
+def test_required_permissions(yard: Yard, operation: str, request_: dict[str, Any], check: Check) -> None:
     assert yard.states.checks(USER, operation, request_) == [check]
 
 
-def test_the_same_seed_tells_the_same_story() -> None:
+def test_equal_seeds_give_equal_traces() -> None:
     def result() -> list[Any]:
         yard = Yard(7, answers=[LambdaFailure("Again", ""), {"n": 1}])
         yard.start(task(Retry=[{"ErrorEquals": ["Again"], "JitterStrategy": "FULL"}]))

@@ -232,7 +232,7 @@ def test_the_same_templates_give_the_same_ids(yard: YardTemplate) -> None:
     ("value", "fault"),
     [({"Fn::Cidr": ["10.0.0.0/8", 2, 8]}, "Fn::Cidr"), ({"Fn::GetAtt": ["Bus1", "Policy"]}, "Policy of")],
 )
-def test_what_cannot_be_resolved_is_refused(value: Any, fault: str) -> None:
+def test_an_unresolvable_reference_is_refused(value: Any, fault: str) -> None:
     changed = json.loads(json.dumps(WORK))
     changed["Resources"]["Parameter1"]["Properties"]["Value"] = value
     with pytest.raises(ValueError, match=fault):
