@@ -210,7 +210,7 @@ def test_a_second_yard_shares_no_name_with_the_first(yard: Assembly, private_yar
         ({"bake_schedule": "sundays"}, "bake_schedule='sundays': expected rate"),
         ({"bake_recipe": "My Recipe"}, "bake_recipe='My Recipe': expected the name"),
         ({"vpc": "my-vpc"}, "vpc='my-vpc': expected the id of a VPC"),
-        ({"vpc": "vpc-0123456789abcdef0"}, "vpc and subnets: say both"),
+        ({"vpc": "vpc-0123456789abcdef0"}, "vpc and subnets: give both"),
         ({"subnets": "subnet-0123456789abcdef0 subnet-1"}, "expected different ids"),
         ({"permissions_boundary": "Bound"}, "permissions_boundary='Bound': expected the ARN"),
         ({"kms_key": "alias/mine"}, "kms_key='alias/mine': expected the ARN of a key"),
