@@ -5,7 +5,7 @@ from datetime import datetime
 from lambdas.aws import states
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import attempt_row
-from lambdas.core.run.outcome import ended_badly
+from lambdas.core.run.outcome import failure_update
 from lambdas.core.run.records import WAITING
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import attempts
@@ -36,7 +36,7 @@ def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now
 
 def _record(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
     try:
-        attempts.end_once(ledger, run, attempt, ended_badly(_trouble(denied), now))
+        attempts.end_once(ledger, run, attempt, failure_update(_trouble(denied), now))
     except AccessDenied as also:
         logger.error("the ledger could not be written either: %s", also.reason)
 
@@ -45,7 +45,7 @@ def _end_by_answer(ledger: Ledger, run: str, token: TokenRow, denied: AccessDeni
     """End a task that the role may not fail. The next state finds the denial in the answer or in the ledger."""
     trouble = _trouble(denied)
     try:
-        ledger.write(attempt_row(run, token.attempt, ended_badly(trouble, now)))
+        ledger.write(attempt_row(run, token.attempt, failure_update(trouble, now)))
         states.succeed(token.token, serialization.to_json(Denied.of(trouble)))
     except AccessDenied as also:
         logger.error("the task could not be ended either: %s", also.reason)

@@ -13,7 +13,7 @@ from lambdas.aws.dynamodb.rows import answered_row, attempt_row, event_row, run_
 from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.run import deadlines, readiness
-from lambdas.core.run.outcome import ended_badly
+from lambdas.core.run.outcome import failure_update
 from lambdas.core.run.records import ENDED_WITH_IT, Records
 from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.core.run.updates import AttemptUpdate
@@ -138,7 +138,7 @@ def end(
     """Record the end of the attempt and answer its task. The first end counts. `resumed` describes what the program
     restored, if the reporting host names it."""
     well: AttemptUpdate = {"ending": Ending.FINISHED, "ended": now, "reason": entry.reason}
-    values: AttemptUpdate = {**(ended_badly(trouble, now) if trouble else well), "to_step": step}
+    values: AttemptUpdate = {**(failure_update(trouble, now) if trouble else well), "to_step": step}
     if resumed:
         values["resumed"] = known(resumed)
     if not end_once(ledger, run, attempt, values, event_row(run, entry)):

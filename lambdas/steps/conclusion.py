@@ -54,7 +54,7 @@ class RunEnd(EndedRun):
     ledger: Ledger
 
     def spoiled(self, error: TrainyardError) -> "RunEnd":
-        return replace(self, conclusion=outcome.spoiled(self.conclusion, error))
+        return replace(self, conclusion=outcome.spoil(self.conclusion, error))
 
     @property
     def answer(self) -> Concluded:
@@ -214,18 +214,18 @@ def _release_error(given: ConcludeInput, records: Records | None) -> TrainyardEr
     if not given.unreleased.error:
         return None
     hosts = [host.instance for host in records.hosts.values() if host.ended is None] if records else []
-    return outcome.unreleased(given.run, hosts, given.unreleased.trouble)
+    return outcome.release_error(given.run, hosts, given.unreleased.trouble)
 
 
 def _undo_error(given: ConcludeInput) -> TrainyardError | None:
     """Return the error of an image that could not be removed, if the image was the purpose of the run."""
     undone = given.undone.error and not given.unimaged.error
-    return outcome.not_undone(given.run, given.undone.trouble) if undone else None
+    return outcome.undo_error(given.run, given.undone.trouble) if undone else None
 
 
 def _image_warnings(given: ConcludeInput) -> tuple[str, ...]:
     """Return the warnings about the image of a training run that failed or could not be removed."""
     if not given.unimaged.error:
         return ()
-    left = outcome.not_undone(given.run, given.undone.trouble).reason if given.undone.error else None
-    return (outcome.unimaged(given.unimaged.trouble), *([left] if left else []))
+    left = outcome.undo_error(given.run, given.undone.trouble).reason if given.undone.error else None
+    return (outcome.image_warning(given.unimaged.trouble), *([left] if left else []))

@@ -50,7 +50,7 @@ def admit(
         others = [claim for claim in claims if claim.run != run]
         if too_dear := over_budget(book, mine.dollars, others, limits, money, now):
             return admitting.write(too_dear, values) or too_dear
-        decided = _decide(job, slots.full(mine, others, limits), mine.created, now, admitted, limits)
+        decided = _decide(job, slots.why_full(mine, others, limits), mine.created, now, admitted, limits)
         if isinstance(decided, Waits):
             told = waiting.for_place(
                 job, mine.created, seconds=decided.seconds, reason=decided.reason, now=now

@@ -16,7 +16,7 @@ from lambdas.aws.dynamodb.rows import event_row, look_up_row, run_row, wait_row
 from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.run import deadlines
-from lambdas.core.run.outcome import ended_badly
+from lambdas.core.run.outcome import failure_update
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.steps import attempts
@@ -250,6 +250,6 @@ def _record(entered: Entered, wrong: TrainyardError, event: str = "") -> Trainya
     entered.ledger.write(entered.event(event or f"{entered.wait} failed", wrong.reason))
     if entered.attempt in entered.records.attempts:
         trouble = Trouble(error=type(wrong).__name__, reason=wrong.reason)
-        ended = ended_badly(trouble, entered.now)
+        ended = failure_update(trouble, entered.now)
         attempts.end_once(entered.ledger, entered.run, entered.attempt, ended)
     return wrong

@@ -81,7 +81,7 @@ def handler() -> dict[str, Any]:
     regions = Prices(yard.aws_region, known.prices if known else None)
     opened = _run_part(book.opened, troubles)
     seen = observe(yard, regions, book, now, opened=opened, money=known.money if known else None)
-    allowed = guard.passed(
+    allowed = guard.review(
         seen.verdicts,
         earlier=seen.earlier,
         hosts=len(seen.hosts),
@@ -256,13 +256,13 @@ def _count(
         )
         for host in gone
     ]
-    money = budget.counted(before, billed, now)
+    money = budget.count_costs(before, billed, now)
     if not book.count(money, before):
         logger.info("another pass counted the costs of the month")
         return money
     measure(Metric.DOLLARS, round(money.dollars - budget.spent(before, now), 6))
     limit = yard.monthly_dollars or None
-    reached = budget.crossed(budget.spent(before, now), money.dollars, limit)
+    reached = budget.find_crossed(budget.spent(before, now), money.dollars, limit)
     if reached and limit:
         found = budget_texts.reached(
             reached, spent=money.dollars, limit=limit, month=money.month, yard=yard.yard

@@ -79,7 +79,7 @@ def handler(given: ReleaseInput) -> Released:
         records, trouble = _add_unknown(ledger, records, there, now)
     found = [(host.id, host.market) for host in there]
     hosts = records.hosts.values() if records else ()
-    new, untagged = release.unseen(hosts, dict(found), now), release.missed(hosts, dict(found))
+    new, untagged = release.find_unseen(hosts, dict(found), now), release.find_missed(hosts, dict(found))
     found = list(dict.fromkeys((*found, *new, *untagged)))
     job = records.job if records else None
     pooled, not_kept = _choose_warm_hosts(ledger, records, there, given, yard.most_pool_hosts, now)
@@ -195,7 +195,7 @@ def _put_into_pool(
     host."""
     for _ in range(POOL_TRIES):
         number, there = ledger.warm_hosts()
-        chosen = warm_pool.chosen(records, running, there, most=most, now=now)
+        chosen = warm_pool.choose_hosts(records, running, there, most=most, now=now)
         new = [host for host in chosen if host not in there]
         try:
             if new:

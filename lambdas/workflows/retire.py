@@ -99,7 +99,7 @@ def handler(given: RetireInput) -> RetireAnswer:
 def _retire(*, report_only: bool) -> Retired | SomeLeft:
     yard, now = environment.read(RetireSettings), clock()
     policy, inputs = RetentionPolicy(yard.keep_images, yard.keep_days), _read_inputs(yard)
-    decided, loose = retention.of_images(inputs, policy, now=now), retention.of_snapshots(inputs)
+    decided, loose = retention.decide_images(inputs, policy, now=now), retention.decide_snapshots(inputs)
     if not report_only:
         decided = tuple(_retire_one(images.retire, each) for each in decided)
         loose = tuple(_retire_one(images.delete_snapshot, each) for each in loose)
@@ -110,7 +110,7 @@ def _retire_chosen(request: RetireRequest) -> RetireAnswer:
     """Retire exactly the images that a user named, or none. The report of all images stays as it is."""
     yard, now = environment.read(RetireSettings), clock()
     policy = RetentionPolicy(yard.keep_images, yard.keep_days)
-    decided = retention.of_chosen(_read_inputs(yard), request.images, policy, now=now)
+    decided = retention.decide_chosen(_read_inputs(yard), request.images, policy, now=now)
     if isinstance(decided, InputFaults):
         return Refused("RetireRefused", decided.reason)
     if not request.report_only:

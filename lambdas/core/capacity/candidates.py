@@ -260,7 +260,7 @@ def _against_beside(job: Job, inputs: PlanInputs, pool: _Pool, kind: InstanceTyp
 def _incompatible(inputs: PlanInputs, kind: InstanceType) -> list[Reason]:
     """Return why the image does not work on the type. An unknown image excludes no type."""
     image = inputs.image.image
-    reason = compatibility.against(kind, compatibility.software(image)) if image else None
+    reason = compatibility.find_conflicts(kind, compatibility.software_of(image)) if image else None
     return [("incompatible", reason)] if reason else []
 
 

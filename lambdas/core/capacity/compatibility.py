@@ -42,7 +42,7 @@ class Software:
     tensorflow: str | None = None
 
 
-def software(image: Image) -> Software:
+def software_of(image: Image) -> Software:
     """Read the software from EC2 and the image's tags. The driver's tag is its version, perhaps followed by `
     proprietary`."""
     driver, _, modules = (_tag(image, Tag.DRIVER) or "").partition(" ")
@@ -55,7 +55,7 @@ def software(image: Image) -> Software:
     )
 
 
-def against(kind: InstanceType, software: Software) -> str | None:
+def find_conflicts(kind: InstanceType, software: Software) -> str | None:
     """Return why hosts of this type cannot use the image, in sentences; None if they can."""
     found = [_architecture(kind, software)]
     if kind.gpus:

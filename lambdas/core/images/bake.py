@@ -42,7 +42,7 @@ class RollbackPlan:
     reason: str
 
 
-def unchanged(current: Image | None, *, yard: str, recipe_hash: str) -> Unchanged | None:
+def find_unchanged(current: Image | None, *, yard: str, recipe_hash: str) -> Unchanged | None:
     """Return that a bake would change nothing; None if it has to bake. `current` is the current image."""
     if current is None or not current.is_of(yard) or not current.available:
         return None
@@ -87,7 +87,7 @@ def roll_back(
     return RollbackPlan(f"{previous} becomes the current image again, {current} the previous one")
 
 
-def under_way(run: str) -> Refused:
+def refuse_second(run: str) -> Refused:
     reason = (
         f"The bake {run} is running, and only one bake at a time may change the image parameter. Start this one after "
         "it has ended, unless both make the same image."
@@ -128,7 +128,7 @@ def tests_failed(results: Mapping[str, Any]) -> str | None:
     return f"{len(failed)} of {count} tests failed, so no image was made: {reasons}"
 
 
-def last_word(step: str, tail: str) -> str | None:
+def find_failure(step: str, tail: str) -> str | None:
     """Return the last line of a failed step (`install failed: ...`); None if it wrote none."""
     found = [line for line in tail.splitlines() if line.startswith(f"{step} failed: ")]
     return found[-1] if found else None
@@ -167,7 +167,7 @@ def baked_tags(
     }
 
 
-def discarded(made: Iterable[Image], *, run: str, keep: Collection[str]) -> tuple[str, ...]:
+def find_discarded(made: Iterable[Image], *, run: str, keep: Collection[str]) -> tuple[str, ...]:
     """Return this bake's images that are neither published nor named by a parameter."""
     return tuple(
         image.id

@@ -45,5 +45,5 @@ def summarise(
         "tests": list(results.get("tests", ())),
         "versions": {what: results.get(what) for what in VERSIONS},
         "retirement": retirement,
-        "where": summary.places(ended, objects, LEFT),
+        "where": summary.locations(ended, objects, LEFT),
     }

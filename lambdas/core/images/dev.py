@@ -86,7 +86,7 @@ def _of(name: str, owner: str) -> str:
     return f"the name {name} is taken: the dev host belongs to {owner}; choose another name"
 
 
-def asked(given: Mapping[str, Any]) -> str | None:
+def as_text(given: Mapping[str, Any]) -> str | None:
     """Return the request as text for the row; None if it is too long."""
     text = json.dumps(given, sort_keys=True)
     return text if len(text) <= MOST_CHARACTERS else None

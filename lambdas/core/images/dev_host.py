@@ -106,7 +106,7 @@ def read_input(execution_input: object) -> DevHostRequest | InputFaults:
     return _refused(*section.faults) if section.faults else request
 
 
-def not_asked(name: str) -> InputFaults:
+def refuse_unrequested(name: str) -> InputFaults:
     """Return the fault of an execution that a user started by hand: IAM does not vouch for its name."""
     problem = (
         f"no user has requested a dev host {shown(name)} by this run; only an event of its owner does: "
@@ -115,7 +115,7 @@ def not_asked(name: str) -> InputFaults:
     return _refused(Fault("dev", problem))
 
 
-def read_asked(row: DevRow, *, most_hours: float = 0.0) -> DevHostRequest | InputFaults:
+def read_request(row: DevRow, *, most_hours: float = 0.0) -> DevHostRequest | InputFaults:
     """Return the request of a dev host's owner, or all its faults. It may name no image. The market is on demand by
     default, because EC2 can stop such hosts. `most_hours` limits a run or hold; 0 means no limit."""
     request, section = Record(DevHostRequest).read_document({"market": "on_demand", **json.loads(row.asked)})
@@ -134,10 +134,12 @@ def read_asked(row: DevRow, *, most_hours: float = 0.0) -> DevHostRequest | Inpu
     return _refused(*section.faults) if section.faults else request
 
 
-def meant_for(row: DevRow, request: DevHostRequest, images: Collection[Image]) -> Image | InputFaults | None:
+def choose_image(
+    row: DevRow, request: DevHostRequest, images: Collection[Image]
+) -> Image | InputFaults | None:
     """Return the image that the owner names, else the newest of the dev host; None for the yard's current image."""
     if any(getattr(request, source) for source in SOURCES):
-        return meant(request, images, owner=row.owner)
+        return find_image(request, images, owner=row.owner)
     found = dev.own_image(row.name, row.owner, images)
     if found is None or found.available:
         return found
@@ -148,7 +150,7 @@ def meant_for(row: DevRow, request: DevHostRequest, images: Collection[Image]) -
     )
 
 
-def meant(
+def find_image(
     request: DevHostRequest, images: Collection[Image], *, owner: str | None = None
 ) -> Image | InputFaults:
     """Return the newest available image of the run or family. The image of a dev host is only for dev hosts of its
@@ -170,7 +172,7 @@ def meant(
     return _refused(Fault(request.source, problem))
 
 
-def too_much(dollars: float, hours: float, most: float) -> InputFaults | None:
+def check_cost(dollars: float, hours: float, most: float) -> InputFaults | None:
     """Return the fault of a host that may cost more than one run of the yard; None within the limit, or without a
     limit (0)."""
     if not most or dollars <= most:

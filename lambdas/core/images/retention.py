@@ -115,7 +115,9 @@ def read_input(execution_input: object) -> RetireRequest | InputFaults:
     return InputFaults("The execution's input", tuple(section.faults), so="; nothing was retired")
 
 
-def of_images(inputs: RetentionInputs, policy: RetentionPolicy, *, now: datetime) -> tuple[Disposition, ...]:
+def decide_images(
+    inputs: RetentionInputs, policy: RetentionPolicy, *, now: datetime
+) -> tuple[Disposition, ...]:
     """Decide about each image, sorted by family, the newest first."""
     ordered = sorted(inputs.images, key=lambda image: (image.created, image.id), reverse=True)
     stay: dict[str, str] = {}
@@ -131,7 +133,7 @@ def of_images(inputs: RetentionInputs, policy: RetentionPolicy, *, now: datetime
     return tuple(sorted(decided, key=lambda disposition: disposition.family))
 
 
-def of_chosen(
+def decide_chosen(
     inputs: RetentionInputs, chosen: Sequence[str], policy: RetentionPolicy, *, now: datetime
 ) -> tuple[Disposition, ...] | InputFaults:
     """Decide about the images that a user named. If one of them must stay, return all faults instead. Age and rank
@@ -152,7 +154,7 @@ def of_chosen(
     )
 
 
-def of_snapshots(inputs: RetentionInputs) -> tuple[Disposition, ...]:
+def decide_snapshots(inputs: RetentionInputs) -> tuple[Disposition, ...]:
     """Decide about each snapshot that the yard made for an image and that no image of the account uses."""
     every = {image.id: image for image in inputs.images} | dict(inputs.others)
     used = {snapshot.id for image in every.values() for snapshot in image.snapshots}

@@ -88,10 +88,10 @@ def read_input(execution_input: object) -> SnapshotRequest | InputFaults:
     for each in ("role", "index"):
         if section.has(each) and section.has("instance") and not section.has("run"):
             section.fault(each, "selects a host of a run, and has no meaning beside instance")
-    return refused(*section.faults) if section.faults else request
+    return refuse(*section.faults) if section.faults else request
 
 
-def assigned(request: SnapshotRequest, assignments: Collection[Assignment]) -> str | InputFaults:
+def find_assigned(request: SnapshotRequest, assignments: Collection[Assignment]) -> str | InputFaults:
     """Return the instance with the requested role and index."""
     for assignment in assignments:
         if (assignment.role, assignment.index) == (request.role, request.index):
@@ -101,26 +101,26 @@ def assigned(request: SnapshotRequest, assignments: Collection[Assignment]) -> s
         or "none, because it has launched no host"
     )
     problem = f"the run {request.run} has no {request.role} {request.index}; it has {there}"
-    return refused(Fault("role", problem))
+    return refuse(Fault("role", problem))
 
 
-def refused(*faults: Fault) -> InputFaults:
+def refuse(*faults: Fault) -> InputFaults:
     return InputFaults(WHAT, faults, so=SO)
 
 
-def unknown(request: SnapshotRequest, instance: str) -> InputFaults:
+def refuse_unknown(request: SnapshotRequest, instance: str) -> InputFaults:
     """Return the fault of an instance that EC2 does not list, or no longer."""
     problem = (
         f"EC2 has no instance {instance}: it never existed in this region, or it ended more than an hour ago; "
         "only a running or stopped host can be imaged"
     )
-    return refused(Fault("instance" if request.instance else "run", problem))
+    return refuse(Fault("instance" if request.instance else "run", problem))
 
 
 def admit(request: SnapshotRequest, host: SnapshotHost, *, baked: Collection[str]) -> Imaging | InputFaults:
     """Return the snapshot, or every fault of the request. `baked` are the names of the families of baked images."""
     if not host.mine:
-        return refused(
+        return refuse(
             Fault("instance", f"{host.instance} is not a host of this yard: it lacks the tag {Tag.YARD}")
         )
     if host.dev and not host.wanted:
@@ -128,7 +128,7 @@ def admit(request: SnapshotRequest, host: SnapshotHost, *, baked: Collection[str
             f"{host.instance} is {host.owner}'s dev host {host.dev}, which only its owner can image: "
             f"{command_line('dev', 'down', host.dev, '--keep', 'image')}"
         )
-        return refused(Fault("instance", problem))
+        return refuse(Fault("instance", problem))
     faults = [*_state_faults(host, request), *_run_faults(host, request)]
     family = request.name or _default_family(host)
     if family in baked:
@@ -138,7 +138,7 @@ def admit(request: SnapshotRequest, host: SnapshotHost, *, baked: Collection[str
         )
         faults.append(Fault("name", problem))
     if faults:
-        return refused(*faults)
+        return refuse(*faults)
     return Imaging(
         instance=host.instance,
         type=host.type,

@@ -37,7 +37,7 @@ class Billed:
     """When the disk was created."""
 
 
-def counted(money: Money | None, hosts: Iterable[Billed], now: datetime) -> Money:
+def count_costs(money: Money | None, hosts: Iterable[Billed], now: datetime) -> Money:
     """Return the month's money with the cost of these hosts since the last count. The first count is zero."""
     month = month_of(now)
     if money is None:
@@ -92,7 +92,7 @@ def _promised_away(
     )
 
 
-def crossed(before: float, after: float, budget: float | None) -> int | None:
+def find_crossed(before: float, after: float, budget: float | None) -> int | None:
     """Return the highest percentage of the budget that was crossed between these two sums; None if none was."""
     if not budget:
         return None

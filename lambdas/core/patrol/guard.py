@@ -33,7 +33,7 @@ class Passed:
     """Sentences for the yard's subscribers."""
 
 
-def passed(
+def review(
     verdicts: Mapping[str, Verdict],
     *,
     earlier: Mapping[str, Earlier],

@@ -39,10 +39,10 @@ def grant(
         return NoHold(
             f"a host is held for at most 24 h at a time, and {serialization.timestamp(asked)} is further ahead"
         )
-    return Hold(max(asked, held(tags) or asked))
+    return Hold(max(asked, hold_end(tags) or asked))
 
 
-def held(tags: Mapping[str, str]) -> datetime | None:
+def hold_end(tags: Mapping[str, str]) -> datetime | None:
     """Return the end of the hold in the tags. Patrol reports an unreadable tag, which counts as no hold."""
     try:
         return serialization.parse_timestamp(tags[Tag.HOLD]) if Tag.HOLD in tags else None

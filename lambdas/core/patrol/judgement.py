@@ -258,7 +258,7 @@ def _by_metrics(host: ObservedHost, now: datetime) -> Verdict | Ask:
     alone = "it is not held"
     if host.dev:
         alone = f"{alone} and has no session{' except a port forward' if host.forward else ''}"
-    return _idle(host, Cause.IDLE, f"{_listed(idle)} in the last {span}, and {alone}", now)
+    return _idle(host, Cause.IDLE, f"{_join(idle)} in the last {span}, and {alone}", now)
 
 
 def _by_processors(host: ObservedHost, why: str, now: datetime) -> Verdict | Ask | None:
@@ -301,7 +301,7 @@ def _people(use: Window) -> str:
     return f"a {'kernel of its notebooks' if kernels else 'terminal of it'} was busy or active"
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 

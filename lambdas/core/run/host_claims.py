@@ -112,7 +112,7 @@ def _beyond(
     now: datetime,
 ) -> str | None:
     """Return why the yard has no slot, or no dollars, for what the host claims beyond its earlier claim."""
-    if before is None and (full := slots.full(wanted, others, limits)):
+    if before is None and (full := slots.why_full(wanted, others, limits)):
         return full
     asks = promise_of(wanted, now).dollars
     if before and asks <= promise_of(before, now).dollars:

@@ -63,7 +63,7 @@ def conclude(
     return Conclusion(outcome=outcome, error=trouble.error, reason=reason)
 
 
-def unreleased(run: str, hosts: Collection[str], trouble: Trouble) -> TrainyardError:
+def release_error(run: str, hosts: Collection[str], trouble: Trouble) -> TrainyardError:
     """Return the error of a failed Release: the reason, the hosts that may still run, and how to terminate them."""
     if hosts:
         ids = " ".join(sorted(hosts))
@@ -79,12 +79,12 @@ def unreleased(run: str, hosts: Collection[str], trouble: Trouble) -> TrainyardE
     return WORDS.get(trouble.error, Infrastructure)(reason)
 
 
-def unimaged(trouble: Trouble) -> str:
+def image_warning(trouble: Trouble) -> str:
     """Return the warning that the image of after.image failed, with the reason. The run is otherwise complete."""
     return f"The image of this run (after.image) failed; the run itself is complete: {_why(trouble)}"
 
 
-def not_undone(run: str, trouble: Trouble) -> TrainyardError:
+def undo_error(run: str, trouble: Trouble) -> TrainyardError:
     """Return the error of a failed Undo: the reason, and what to check."""
     reason = (
         f"Some steps of an image could not be undone: {_why(trouble)}\n"
@@ -94,7 +94,7 @@ def not_undone(run: str, trouble: Trouble) -> TrainyardError:
     return WORDS.get(trouble.error, Infrastructure)(reason)
 
 
-def spoiled(conclusion: Conclusion, error: TrainyardError) -> Conclusion:
+def spoil(conclusion: Conclusion, error: TrainyardError) -> Conclusion:
     """Return the conclusion after the run's end itself failed. A failed run keeps its own reason first."""
     if conclusion.outcome is not Outcome.SUCCEEDED:
         reason = f"{conclusion.reason}\nThen: {error.reason}"
@@ -103,7 +103,7 @@ def spoiled(conclusion: Conclusion, error: TrainyardError) -> Conclusion:
     return Conclusion(outcome=Outcome.FAILED, error=type(error).__name__, reason=reason)
 
 
-def resumable(conclusion: Conclusion, run: str, *, has_checkpoint: bool, has_outputs: bool) -> Conclusion:
+def add_resume(conclusion: Conclusion, run: str, *, has_checkpoint: bool, has_outputs: bool) -> Conclusion:
     """Return the conclusion with how to continue from what the run left. `has_outputs` is True if the next run of the
     job begins with the outputs."""
     if conclusion.outcome is Outcome.SUCCEEDED or f"{RESUME}: {run}" in conclusion.reason:
@@ -121,7 +121,7 @@ def _why(trouble: Trouble) -> str:
     return f"{trouble.reason or f'{trouble.error}, without a cause'}{tail}"
 
 
-def ended_badly(trouble: Trouble, now: datetime) -> AttemptUpdate:
+def failure_update(trouble: Trouble, now: datetime) -> AttemptUpdate:
     """Return the update of an attempt's row after trouble ended it."""
     return {
         "ending": ending_of(trouble.error),

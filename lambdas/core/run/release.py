@@ -31,7 +31,7 @@ NEW = timedelta(minutes=2)
 """How long EC2 may hide an instance that it has launched."""
 
 
-def unseen(
+def find_unseen(
     launched: Iterable[BilledHost], shown: Collection[str], now: datetime
 ) -> tuple[tuple[str, Market], ...]:
     """Return the hosts that EC2 launched a moment ago and does not list yet."""
@@ -42,7 +42,7 @@ def unseen(
     )
 
 
-def missed(launched: Iterable[HostRow], shown: Collection[str]) -> tuple[tuple[str, Market], ...]:
+def find_missed(launched: Iterable[HostRow], shown: Collection[str]) -> tuple[tuple[str, Market], ...]:
     """Return the hosts from the warm pool that lack the run's tag so far. Their rows make them hosts of the run."""
     return tuple(
         (host.instance, host.market)

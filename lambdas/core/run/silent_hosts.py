@@ -59,7 +59,7 @@ def detect(records: Records, attempt: int, now: datetime) -> Wait | LetThemLeave
         return Wait("no host has to leave this attempt")
     members = records.members(attempt)
     left = [host.stopped_at for host in members if host.stopped >= attempt and host.stopped_at]
-    silent = those_within(records, attempt)
+    silent = find_silent(records, attempt)
     if not left or not silent:
         return Wait("no host is missing")
     if row.asked is None:
@@ -103,7 +103,7 @@ def reason_of_all(silent: tuple[str, ...], silence: timedelta) -> str:
     return f"none of the hosts {', '.join(silent)} has {said}: they hang or are cut off, though EC2 calls them running"
 
 
-def those_within(records: Records, attempt: int) -> tuple[str, ...]:
+def find_silent(records: Records, attempt: int) -> tuple[str, ...]:
     """Return the hosts that have neither left the attempt nor finished their part in it."""
     return tuple(host.instance for host in records.members(attempt) if _is_silent(host, attempt))
 

@@ -57,15 +57,15 @@ def faults(job: Job, limits: YardLimits) -> tuple[Fault, ...]:
             Fault(
                 "limits.dollars",
                 f"found {job.limits.dollars:g}; this yard allows ${limits.dollars:g} a run: ask for less, or ask "
-                f"the operator of the yard to raise it ({how('most_dollars_per_run', job.limits.dollars)})",
+                f"the operator of the yard to raise it ({setting_command('most_dollars_per_run', job.limits.dollars)})",
             )
         )
     if limits.hosts and job.gang > limits.hosts:
         found.append(
             Fault(
                 "cluster",
-                f"asks for {counted(job.gang, 'host')}; this yard allows {limits.hosts} at once: "
-                f"ask for fewer, or ask the operator of the yard to raise it ({how('most_hosts', job.gang)})",
+                f"asks for {counted(job.gang, 'host')}; this yard allows {limits.hosts} at once: ask for fewer, or ask "
+                f"the operator of the yard to raise it ({setting_command('most_hosts', job.gang)})",
             )
         )
     if job.pool.keep > limits.pool:
@@ -76,18 +76,18 @@ def faults(job: Job, limits: YardLimits) -> tuple[Fault, ...]:
             Fault(
                 "pool.keep",
                 f"found {job.pool.keep}; this yard {allowed}: keep fewer, or ask the operator of the yard "
-                f"to raise it ({how('most_pool_hosts', job.pool.keep)})",
+                f"to raise it ({setting_command('most_pool_hosts', job.pool.keep)})",
             )
         )
     return tuple(found)
 
 
-def how(setting: str, value: float) -> str:
+def setting_command(setting: str, value: float) -> str:
     """Return the command for another value of a setting."""
     return f"cdk deploy --all -c {setting}={value:g}"
 
 
-def full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | None:
+def why_full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | None:
     """Return why the run gets no slot now; None if there is one. Earlier runs that wait come first."""
     ahead = [each for each in others if not each.waits or _turn(each) < _turn(mine)]
     hosts, runs = sum(each.hosts for each in ahead), [each for each in ahead if each.kind is ClaimKind.TRAIN]

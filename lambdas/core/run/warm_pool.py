@@ -100,11 +100,11 @@ def most_dollars(plan: Plan, job: Job) -> float | None:
 
 def is_held(tags: Mapping[str, str], now: datetime) -> bool:
     """Return True if a user holds the host. No run gets it then."""
-    until = hold.held(tags)
+    until = hold.hold_end(tags)
     return until is not None and until > now
 
 
-def chosen(
+def choose_hosts(
     records: Records, running: Iterable[str], waiting: Iterable[WarmHost], *, most: int, now: datetime
 ) -> tuple[WarmHost, ...]:
     """Return the hosts of the run for the pool, beginning with those that an earlier call put there. `running` are
@@ -125,7 +125,7 @@ def chosen(
     return (*(host for host in mine if host.instance in here), *more)
 
 
-def to_take(waiting: Iterable[WarmHost], plan: Plan, job: Job, now: datetime) -> Taken | None:
+def choose_gang(waiting: Iterable[WarmHost], plan: Plan, job: Job, now: datetime) -> Taken | None:
     """Return a whole gang from the warm pool, of the first candidate that the pool can fill; None if it can fill none.
     Its hosts share type, zone and market, and have the plan's image and disk."""
     if job.cpu_gang:

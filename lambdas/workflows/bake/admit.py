@@ -199,7 +199,7 @@ def _unchanged(yard: BakeAdmitSettings, wanted: Recipe, recipe_hash: str) -> Unc
     else:
         family = [image for image in images.find_in_yard(yard.yard) if image.family == wanted.name]
         before = newest(family) if family else None
-    return bake.unchanged(before, yard=yard.yard, recipe_hash=recipe_hash)
+    return bake.find_unchanged(before, yard=yard.yard, recipe_hash=recipe_hash)
 
 
 def _is_of_yard_recipe(given: AdmitInput, yard: BakeAdmitSettings) -> bool:
@@ -215,7 +215,7 @@ def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:
     over = holder.run if holder and states.is_over(holder.execution_arn) else None
     if ledger.take_bake_lock(mine, instead_of=over):
         return None
-    return bake.under_way(holder.run if holder else "that began this very moment")
+    return bake.refuse_second(holder.run if holder else "that began this very moment")
 
 
 def _job(recipe: Mapping[str, Any]) -> Job:

@@ -105,7 +105,7 @@ def _discard(yard: ImageSettings, end: RunEnd) -> TrainyardError | None:
     if records and records.run.published:
         keep.append(records.run.published.image)
     wrong: TrainyardError | None = None
-    for image in bake.discarded(images.find_in_yard(yard.yard), run=run, keep=keep):
+    for image in bake.find_discarded(images.find_in_yard(yard.yard), run=run, keep=keep):
         try:
             images.retire(image)
         except TrainyardError as error:

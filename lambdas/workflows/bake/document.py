@@ -115,5 +115,5 @@ def _explain(
     results = s3.get_json(yard.bucket_name, keys.tests(records.run.run)) or {}
     failed = bake.tests_failed(results) if step is Step.TEST else None
     status = f"{trouble.reason or trouble.error} ({ended.status}, exit code {ended.exit_code})"
-    reason = failed or bake.last_word(step, ended.tail) or status
+    reason = failed or bake.find_failure(step, ended.tail) or status
     return Caught.of(Trouble(error=trouble.error, reason=reason, tail=ended.tail, exit_code=ended.exit_code))

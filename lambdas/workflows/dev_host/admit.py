@@ -71,7 +71,7 @@ def handler(given: AdmitInput) -> Admitted | Refused:
         by=values.get("submitter") or submitter.UNKNOWN,
     )
     limits = YardLimits(hosts=yard.most_hosts, month=yard.monthly_dollars, waits=False)
-    if values.get("dev") and (faults := dev_host.too_much(mine.dollars, hours, yard.most_dollars_per_run)):
+    if values.get("dev") and (faults := dev_host.check_cost(mine.dollars, hours, yard.most_dollars_per_run)):
         return admitting.refuse(faults, values)
     admitted = Admitted(reason=f"{named} as {' or '.join(job.hardware.instance_types)}")
     answer = slots.admit(admitting, job, mine, values, admitted, limits, known.money)
@@ -88,7 +88,7 @@ def _read_request(
     request = dev_host.read_input(given.input)
     if isinstance(request, InputFaults):
         return request
-    image = dev_host.meant(request, images.find_in_yard(yard.yard))
+    image = dev_host.find_image(request, images.find_in_yard(yard.yard))
     if isinstance(image, InputFaults):
         return image
     types = request.instance_types or _types(yard, image)
@@ -110,11 +110,11 @@ def _read_dev_request(
     """Return the job of a user's dev host from the row that signal wrote. The input of the execution is not trusted."""
     row = ledger.dev(name)
     if row is None or row.run != given.run:
-        return dev_host.not_asked(name)
-    request = dev_host.read_asked(row, most_hours=yard.most_hold_hours)
+        return dev_host.refuse_unrequested(name)
+    request = dev_host.read_request(row, most_hours=yard.most_hold_hours)
     if isinstance(request, InputFaults):
         return request
-    image = dev_host.meant_for(row, request, images.find_in_yard(yard.yard))
+    image = dev_host.choose_image(row, request, images.find_in_yard(yard.yard))
     if isinstance(image, InputFaults):
         return image
     types = request.instance_types or (_types(yard, image) if image else ()) or dev.DEFAULT_TYPES

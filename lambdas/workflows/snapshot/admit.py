@@ -94,7 +94,7 @@ def _read_request(
         return instance
     known = instances.find_by_id([instance])
     if not known:
-        return snapshot.unknown(request, instance)
+        return snapshot.refuse_unknown(request, instance)
     (host,) = known
     baked = {image.family for image in images.find_in_yard(yard.yard) if image.tags.get(Tag.KIND) == "baked"}
     imaging = snapshot.admit(request, _observe(yard, ledger, host, given.run), baked=baked)
@@ -105,9 +105,9 @@ def _assigned(ledger: Ledger, request: SnapshotRequest) -> str | InputFaults:
     """Return the instance with this role in the run's last attempt. A run without roles has one host."""
     records = ledger.read(str(request.run))
     if records is None or records.job is None:
-        return snapshot.refused(Fault("run", f"no run {request.run} of this yard has launched hosts"))
+        return snapshot.refuse(Fault("run", f"no run {request.run} of this yard has launched hosts"))
     last = max(records.attempts, default=0)
-    return snapshot.assigned(request, gang.assignments(records.job, records.members(last)))
+    return snapshot.find_assigned(request, gang.assignments(records.job, records.members(last)))
 
 
 def _observe(yard: YardSettings, ledger: Ledger, host: Instance, run: str) -> SnapshotHost:

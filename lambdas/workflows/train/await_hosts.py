@@ -12,7 +12,7 @@ from lambdas.aws.dynamodb.rows import answered_row, event_row
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.run import deadlines, readiness, silent_hosts
-from lambdas.core.run.outcome import ended_badly
+from lambdas.core.run.outcome import failure_update
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.environment import YardSettings
@@ -127,7 +127,7 @@ def _explain(
             case _:
                 assert_never(state)
     entry = note("overdue", trouble.reason, at=now, attempt=attempt, lost=list(trouble.lost))
-    if not attempts.end_once(ledger, run, attempt, ended_badly(trouble, now), event_row(run, entry)):
+    if not attempts.end_once(ledger, run, attempt, failure_update(trouble, now), event_row(run, entry)):
         ledger.write(event_row(run, entry))
     return Caught.of(trouble if known else _with_lost_gang(trouble, records, attempt))
 
@@ -169,7 +169,7 @@ def _find_sign_of_life(yard: YardSettings, records: Records, attempt: int, now: 
 def _with_lost_gang(trouble: Trouble, records: Records, attempt: int) -> Trouble:
     """Return the trouble of an attempt whose hosts were not asked to leave. Hosts that are still in it cannot join the
     next attempt, so a whole gang is launched."""
-    staying = set(silent_hosts.those_within(records, attempt)) - set(trouble.lost)
+    staying = set(silent_hosts.find_silent(records, attempt)) - set(trouble.lost)
     trained = (attempt, "train") in records.tokens
     return replace(trouble, lost=(), all_well=False) if trained and staying else trouble
 
@@ -199,7 +199,7 @@ def _explain_silent_gang(records: Records, attempt: int, now: datetime) -> Troub
     over = deadlines.used_up(records, attempt, now, step=step)
     if over:
         return Trouble(error="LimitReached", reason=over, step=step, final=True)
-    silent = silent_hosts.those_within(records, attempt)
+    silent = silent_hosts.find_silent(records, attempt)
     reason = silent_hosts.reason_of_all(silent, deadlines.HEARTBEAT)
     return Trouble(error="HostLost", reason=reason, step=step)
 

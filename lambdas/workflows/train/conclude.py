@@ -69,7 +69,7 @@ def _choose_failure(end: RunEnd) -> RunEnd:
     told = trouble_of(row) if row else None
     if records is None or row is None or told is None or how.error != ProgramFailed.__name__:
         return end
-    trouble = blame.retell(told, _failures(end, records, row.attempt))
+    trouble = blame.choose_reason(told, _failures(end, records, row.attempt))
     reason = recovery.why_hopeless(trouble, row.attempt)
     if trouble is told or reason is None:
         return end
@@ -106,7 +106,7 @@ def _failures(end: RunEnd, records: Records, attempt: int) -> list[Failure]:
 def _add_resume_hint(end: RunEnd, objects: Collection[str]) -> RunEnd:
     """Add to the reason of a failed run how to continue from its checkpoint or outputs."""
     job, prefix = end.records.job if end.records else None, keys.outputs(end.run)
-    conclusion = outcome.resumable(
+    conclusion = outcome.add_resume(
         end.conclusion,
         end.run,
         has_checkpoint=_has_checkpoint(end, objects),

@@ -28,7 +28,7 @@ class Failure:
         return self.host.startswith("chief")
 
 
-def retell(trouble: Trouble, failures: Sequence[Failure]) -> Trouble:
+def choose_reason(trouble: Trouble, failures: Sequence[Failure]) -> Trouble:
     """Return the trouble with the most useful failure (one with advice, else the chief's, else the first), and a line
     for each. `failures` are in the order of their reports."""
     if len(failures) < 2:

@@ -155,7 +155,7 @@ def summarise(
         "pool": _pool(ended, hosts),
         "hosts": [_host(host, ended.now) for host in hosts],
         "image": (row.image or None) if row else None,
-        "where": places(ended, objects),
+        "where": locations(ended, objects),
     }
 
 
@@ -214,7 +214,7 @@ def sizes(ordered: Sequence[AttemptRow]) -> list[GangSize]:
     return found
 
 
-def places(ended: EndedRun, objects: Collection[str], below: Mapping[str, str] = PLACES) -> dict[str, str]:
+def locations(ended: EndedRun, objects: Collection[str], below: Mapping[str, str] = PLACES) -> dict[str, str]:
     """Return the s3 URIs of what the run left."""
     folder = keys.run(ended.run)
     found = {"folder": ended.folder}

@@ -32,9 +32,11 @@ def claim(request: LaunchRequest, now: datetime) -> LaunchAnswer | None:
     if request.records.run.kind != "train" or request.remaining:
         return None
     waiting = request.ledger.pool()
-    found = warm_pool.to_take(waiting, request.plan, request.job, now) if waiting else None
+    found = warm_pool.choose_gang(waiting, request.plan, request.job, now) if waiting else None
     found = (
-        warm_pool.to_take(_still_waiting(found.hosts, now), request.plan, request.job, now) if found else None
+        warm_pool.choose_gang(_still_waiting(found.hosts, now), request.plan, request.job, now)
+        if found
+        else None
     )
     if found is None:
         return None

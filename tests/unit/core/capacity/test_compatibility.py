@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lambdas.core.capacity.compatibility import Software, against, software
+from lambdas.core.capacity.compatibility import Software, find_conflicts, software_of
 from tests.unit.core.builders import an_image
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import catalog, instance_type
@@ -145,7 +145,7 @@ RULES = [
 
 @pytest.mark.parametrize(("name", "image", "said"), [row[1:] for row in RULES], ids=[row[0] for row in RULES])
 def test_an_image_works_on_a_type_or_there_is_a_reason(name: str, image: Software, said: str | None) -> None:
-    reason = against(instance_type(name), image)
+    reason = find_conflicts(instance_type(name), image)
     if said is None:
         assert reason is None
     else:
@@ -153,7 +153,7 @@ def test_an_image_works_on_a_type_or_there_is_a_reason(name: str, image: Softwar
 
 
 def test_a_base_image_serves_every_generation_that_is_sold_and_no_older_one() -> None:
-    refused = {kind.name.split(".")[0] for kind in catalog().types.values() if against(kind, BASE)}
+    refused = {kind.name.split(".")[0] for kind in catalog().types.values() if find_conflicts(kind, BASE)}
     assert refused == {"p2", "p3", "p3dn", "g5g"}
 
 
@@ -173,4 +173,4 @@ SAID = [
 
 @pytest.mark.parametrize(("image", "known"), [row[1:] for row in SAID], ids=[row[0] for row in SAID])
 def test_the_tags_say_what_an_image_holds(image: Image, known: Software) -> None:
-    assert software(image) == known
+    assert software_of(image) == known

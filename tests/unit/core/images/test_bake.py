@@ -45,7 +45,7 @@ SAME = [
 
 @pytest.mark.parametrize(("current", "same"), [row[1:] for row in SAME], ids=[row[0] for row in SAME])
 def test_a_bake_that_would_change_nothing(current: Image | None, same: bool) -> None:
-    assert isinstance(bake.unchanged(current, yard="trainyard", recipe_hash="h"), Unchanged) is same
+    assert isinstance(bake.find_unchanged(current, yard="trainyard", recipe_hash="h"), Unchanged) is same
 
 
 @pytest.mark.parametrize(("asked", "refused"), [(75, False), (100, False), (74, True)])
@@ -122,8 +122,8 @@ def test_a_failed_test_is_named_with_its_reason() -> None:
 
 def test_a_document_has_the_last_word_on_why_it_failed() -> None:
     tail = '[trainyard] == commands\ninstall failed: commands[0] "false" failed\nfailed to run commands: exit status 1'
-    assert bake.last_word("install", tail) == 'install failed: commands[0] "false" failed'
-    assert bake.last_word("install", "Killed") is None
+    assert bake.find_failure("install", tail) == 'install failed: commands[0] "false" failed'
+    assert bake.find_failure("install", "Killed") is None
 
 
 def test_an_image_says_what_it_holds_and_how_it_was_tested() -> None:
@@ -156,7 +156,7 @@ def test_what_a_bake_made_and_nobody_will_use_goes() -> None:
         image("ami-other", run="bake-2", kind="baked"),
         image("ami-frozen", run="bake-1", kind="snapshot"),
     ]
-    assert bake.discarded(made, run="bake-1", keep=["ami-new"]) == ("ami-old",)
+    assert bake.find_discarded(made, run="bake-1", keep=["ami-new"]) == ("ami-old",)
 
 
 def test_a_summary_tells_the_image_its_tests_and_what_was_left() -> None:

@@ -92,9 +92,9 @@ ALL = [OLDER, NEWER, BAKED]
 
 
 def meant(row: DevRow, images: list[Image]) -> Image | InputFaults | None:
-    request = dev_host.read_asked(row)
+    request = dev_host.read_request(row)
     assert isinstance(request, DevHostRequest), request
-    return dev_host.meant_for(row, request, images)
+    return dev_host.choose_image(row, request, images)
 
 
 MEANT = [
@@ -121,7 +121,7 @@ def test_nobody_starts_from_an_image_of_somebody_elses_dev_host() -> None:
         assert "alice's dev host mine" in found.reason
         by_hand = dev_host.read_input(asked)
         assert isinstance(by_hand, DevHostRequest)
-        assert isinstance(dev_host.meant(by_hand, ALL), InputFaults)
+        assert isinstance(dev_host.find_image(by_hand, ALL), InputFaults)
 
 
 def test_an_image_that_is_being_made_is_waited_for() -> None:
@@ -132,13 +132,13 @@ def test_an_image_that_is_being_made_is_waited_for() -> None:
 
 def test_a_dev_host_is_on_demand_unless_its_owner_says_otherwise() -> None:
     for asked, market in (({}, MarketChoice.ON_DEMAND), ({"market": "spot"}, MarketChoice.SPOT)):
-        request = dev_host.read_asked(row(asked=asked))
+        request = dev_host.read_request(row(asked=asked))
         assert isinstance(request, DevHostRequest)
         assert request.market == market
 
 
 def test_what_is_asked_for_has_the_faults_of_any_launch() -> None:
-    found = dev_host.read_asked(
+    found = dev_host.read_request(
         row(asked={"instance_types": ["g6.xlrge"], "image": OLDER.id, "latest": "gpu"})
     )
     assert isinstance(found, InputFaults)
@@ -147,5 +147,5 @@ def test_what_is_asked_for_has_the_faults_of_any_launch() -> None:
 
 
 def test_more_than_anybody_asks_for_is_kept_nowhere() -> None:
-    assert dev.asked({"zones": ["us-east-1a"]}) == '{"zones": ["us-east-1a"]}'
-    assert dev.asked({"zones": ["x" * 5000]}) is None
+    assert dev.as_text({"zones": ["us-east-1a"]}) == '{"zones": ["us-east-1a"]}'
+    assert dev.as_text({"zones": ["x" * 5000]}) is None

@@ -118,7 +118,7 @@ MEANT = [
 def test_a_name_means_the_newest_image_that_is_available(given: dict[str, str], image: str) -> None:
     question = dev_host.read_input(given)
     assert isinstance(question, DevHostRequest)
-    answer = dev_host.meant(question, [OLD, NEW, BAKED])
+    answer = dev_host.find_image(question, [OLD, NEW, BAKED])
     assert isinstance(answer, Image)
     assert answer.id == image
 
@@ -135,7 +135,7 @@ NOBODY = [
 def test_a_name_that_means_no_image_to_start_from_is_refused(given: dict[str, str], said: str) -> None:
     question = dev_host.read_input(given)
     assert isinstance(question, DevHostRequest)
-    answer = dev_host.meant(question, [OLD, NEW, BAKED])
+    answer = dev_host.find_image(question, [OLD, NEW, BAKED])
     assert isinstance(answer, InputFaults)
     assert said in answer.reason
 

@@ -83,7 +83,9 @@ def test_an_image_stays_or_goes_for_a_reason(
     subject: Image, newer: int, known: dict[str, Any], stays: bool, said: str
 ) -> None:
     others = [image(f"ami-newer-{number}", 0) for number in range(newer)]
-    disposition = by_id(retention.of_images(inputs(*others, subject, **known), POLICY, now=NOON))["ami-old"]
+    disposition = by_id(retention.decide_images(inputs(*others, subject, **known), POLICY, now=NOON))[
+        "ami-old"
+    ]
     assert disposition.stays is stays
     assert said in disposition.reason
 
@@ -94,7 +96,7 @@ def by_id(dispositions: tuple[Disposition, ...]) -> dict[str, Disposition]:
 
 def test_broken_and_unfinished_images_are_not_counted_among_the_newest() -> None:
     decided = by_id(
-        retention.of_images(
+        retention.decide_images(
             inputs(
                 image("ami-1", 40),
                 image("ami-2", 41),
@@ -116,7 +118,7 @@ def test_what_an_image_that_stays_was_made_of_stays_up_the_line() -> None:
     ]
     crowd = [image(f"ami-new-{number}", 0) for number in range(NEWER)]
     leaf = image("ami-leaf", 60, family="digits", parent="ami-3")
-    decided = by_id(retention.of_images(inputs(*line, *crowd, leaf), POLICY, now=NOON))
+    decided = by_id(retention.decide_images(inputs(*line, *crowd, leaf), POLICY, now=NOON))
     assert decided["ami-3"].reason == "ami-leaf, which stays, was made from it"
     assert decided["ami-2"].reason == "ami-3, which stays, was made from it"
     assert decided["ami-1"].reason == "ami-2, which stays, was made from it"
@@ -125,7 +127,7 @@ def test_what_an_image_that_stays_was_made_of_stays_up_the_line() -> None:
 def test_parents_of_images_that_go_may_go() -> None:
     crowd = [image(f"ami-new-{number}", 0) for number in range(NEWER)]
     line = [image("ami-1", 90), image("ami-2", 80, parent="ami-1")]
-    decided = by_id(retention.of_images(inputs(*line, *crowd), POLICY, now=NOON))
+    decided = by_id(retention.decide_images(inputs(*line, *crowd), POLICY, now=NOON))
     assert not decided["ami-1"].stays
     assert not decided["ami-2"].stays
 
@@ -148,7 +150,7 @@ def test_of_twelve_images_exactly_the_right_ones_stay() -> None:
         previous="ami-gpu-2",
         in_use=frozenset({"ami-gpu-4"}),
     )
-    decided = retention.of_images(known, POLICY, now=NOON)
+    decided = retention.decide_images(known, POLICY, now=NOON)
     assert len(decided) == 12
     assert sorted(each.id for each in decided if not each.stays) == [
         "ami-digits-1", "ami-digits-4", "ami-gpu-1", "ami-gpu-5",
@@ -157,10 +159,10 @@ def test_of_twelve_images_exactly_the_right_ones_stay() -> None:
 
 def test_judging_again_after_retiring_retires_nothing_more() -> None:
     images = [image(f"ami-{number}", 20 + number) for number in range(6)]
-    decided = retention.of_images(inputs(*images), POLICY, now=NOON)
+    decided = retention.decide_images(inputs(*images), POLICY, now=NOON)
     left = [each for each in images if by_id(decided)[each.id].stays]
     assert len(left) == 2
-    assert all(each.stays for each in retention.of_images(inputs(*left), POLICY, now=NOON))
+    assert all(each.stays for each in retention.decide_images(inputs(*left), POLICY, now=NOON))
 
 
 def stored(name: str, **changes: Any) -> Stored:
@@ -187,15 +189,15 @@ LOOSE = [
 def test_a_snapshot_without_an_image_goes(
     snapshot: Stored, known: dict[str, Any], fate: Fate | None, said: str
 ) -> None:
-    decided = retention.of_snapshots(inputs(image("ami-a", 1), snapshots=(snapshot,), **known))
+    decided = retention.decide_snapshots(inputs(image("ami-a", 1), snapshots=(snapshot,), **known))
     assert [(each.fate, each.reason) for each in decided] == ([(fate, said)] if fate else [])
 
 
 def test_the_report_says_what_stays_why_and_what_it_costs() -> None:
-    decided = retention.of_images(
+    decided = retention.decide_images(
         inputs(image("ami-1", 30), image("ami-2", 31), image("ami-3", 32)), POLICY, now=NOON
     )
-    loose = retention.of_snapshots(inputs(snapshots=(stored("snap-1"),)))
+    loose = retention.decide_snapshots(inputs(snapshots=(stored("snap-1"),)))
     done = tuple(each if each.stays else replace(each, fate=Fate.RETIRED) for each in decided)
     stuck = tuple(replace(each, fate=Fate.LEFT, reason="EC2 says no") for each in loose)
     report = retention.report(done, stuck, POLICY, inputs=inputs(), now=NOON)
@@ -219,11 +221,11 @@ def test_the_report_says_what_stays_why_and_what_it_costs() -> None:
 
 def test_images_cost_what_their_region_asks() -> None:
     own = inputs(image("ami-1", 30), prices=prices("eu-central-1", storage={"snapshot": 0.054}))
-    (kept,) = retention.of_images(own, POLICY, now=NOON)
+    (kept,) = retention.decide_images(own, POLICY, now=NOON)
     assert kept.dollars_per_month == 5.4
     assert retention.report((kept,), (), POLICY, inputs=own, now=NOON)["dollars_per_gib_month"] == 0.054
     unread = inputs(image("ami-1", 30), prices=Prices("eu-central-1"))
-    (kept,) = retention.of_images(unread, POLICY, now=NOON)
+    (kept,) = retention.decide_images(unread, POLICY, now=NOON)
     text = retention.as_text(retention.report((kept,), (), POLICY, inputs=unread, now=NOON))
     assert kept.dollars_per_month == 5.0
     assert "prices of us-east-1, 2026-07-20: patrol has not read the price list of eu-central-1 yet" in text
@@ -231,7 +233,7 @@ def test_images_cost_what_their_region_asks() -> None:
 
 def test_a_sentence_names_ten_of_many_that_are_left() -> None:
     many = inputs(snapshots=tuple(stored(f"snap-{number:02d}") for number in range(12)))
-    decided = retention.of_snapshots(many)
+    decided = retention.decide_snapshots(many)
     said = retention.summary((), [replace(each, fate=Fate.LEFT, reason="EC2 says no") for each in decided])
     assert "12 not deleted ($60.00)" in said
     assert said.endswith("snap-09: EC2 says no; and 2 more, which the report names.")
@@ -259,7 +261,7 @@ def test_the_input_says_whether_only_to_report(said: Any, answer: bool | str) ->
 
 def test_images_that_a_user_names_go_however_new_they_are() -> None:
     known = inputs(image("ami-1", 0), image("ami-2", 1, parent="ami-1"))
-    (chosen,) = tuple_of(retention.of_chosen(known, ["ami-1"], POLICY, now=NOON))
+    (chosen,) = tuple_of(retention.decide_chosen(known, ["ami-1"], POLICY, now=NOON))
     assert (chosen.id, chosen.fate, chosen.reason) == ("ami-1", Fate.DUE, "a user has asked for it")
 
 
@@ -275,7 +277,7 @@ def test_images_that_a_user_names_go_however_new_they_are() -> None:
 )
 def test_none_goes_if_one_of_those_that_a_user_names_is_needed(known: dict[str, Any], said: str) -> None:
     found = inputs(image("ami-1", 0), OLD)
-    answer = retention.of_chosen(replace(found, **known), ["ami-1", "ami-old"], POLICY, now=NOON)
+    answer = retention.decide_chosen(replace(found, **known), ["ami-1", "ami-old"], POLICY, now=NOON)
     assert isinstance(answer, InputFaults)
     assert said in answer.reason
     assert "nothing was deleted" in answer.reason

@@ -107,9 +107,9 @@ SEATS = (Assignment("i-a", Role.CHIEF, 0, "10.0.0.1"), Assignment("i-b", Role.WO
 
 
 def test_a_host_is_named_by_its_assignment() -> None:
-    assert snapshot.assigned(SnapshotRequest(run="r"), SEATS) == "i-a"
-    assert snapshot.assigned(SnapshotRequest(run="r", role=Role.WORKER, index=1), SEATS) == "i-b"
-    nobody = snapshot.assigned(SnapshotRequest(run="r", role=Role.PS), SEATS)
+    assert snapshot.find_assigned(SnapshotRequest(run="r"), SEATS) == "i-a"
+    assert snapshot.find_assigned(SnapshotRequest(run="r", role=Role.WORKER, index=1), SEATS) == "i-b"
+    nobody = snapshot.find_assigned(SnapshotRequest(run="r", role=Role.PS), SEATS)
     assert isinstance(nobody, InputFaults)
     assert "has no ps 0; it has chief 0, worker 1" in nobody.reason
 
@@ -261,7 +261,7 @@ def test_the_summary_of_one_that_was_never_written_down_says_why() -> None:
 
 
 def test_what_could_not_be_undone_is_named() -> None:
-    wrong = outcome.not_undone("snap-1", Trouble(error="AccessDenied", reason="ec2:StartInstances"))
+    wrong = outcome.undo_error("snap-1", Trouble(error="AccessDenied", reason="ec2:StartInstances"))
     assert type(wrong).__name__ == "AccessDenied"
     assert "ec2:StartInstances" in wrong.reason
     assert "trainyard:execution=snap-1" in wrong.reason

@@ -31,7 +31,7 @@ def pass_of(
     missing: int = 0,
     earlier: dict[str, Earlier] | None = None,
 ) -> Passed:
-    return guard.passed(
+    return guard.review(
         verdicts, earlier=earlier or {}, hosts=hosts, asked=asked, missing=missing, now=after(60)
     )
 

@@ -104,15 +104,15 @@ def test_the_count_begins_with_nothing_and_goes_on_by_the_second() -> None:
         Billed(after(1800), None, 2.0),
         Billed(after(-60), after(900), 4.0),
     ]
-    first = budget.counted(None, hosts, NOON)
+    first = budget.count_costs(None, hosts, NOON)
     assert first == Money("2026-11", 0.0, NOON)
-    second = budget.counted(first, hosts, after(3600))
+    second = budget.count_costs(first, hosts, after(3600))
     assert second == Money("2026-11", 1.0 + 1.0 + 1.0, after(3600))
 
 
 def test_an_hour_without_patrol_is_counted_by_the_next() -> None:
     money = Money("2026-11", 5.0, NOON)
-    assert budget.counted(money, [Billed(after(-60), None, 3.0)], after(7200)).dollars == 11.0
+    assert budget.count_costs(money, [Billed(after(-60), None, 3.0)], after(7200)).dollars == 11.0
 
 
 def test_a_host_that_ran_for_seconds_is_billed_for_a_minute_once() -> None:
@@ -128,7 +128,7 @@ def test_a_host_that_ran_for_seconds_is_billed_for_a_minute_once() -> None:
         (3600, []),
     )
     for passed, hosts in looks:
-        money = budget.counted(money, hosts, after(passed))
+        money = budget.count_costs(money, hosts, after(passed))
     assert money.dollars == pytest.approx(120.0)
 
 
@@ -163,7 +163,7 @@ def test_the_month_counts_what_runs_are_billed() -> None:
             for host in hosts
             if host.launched <= now
         ]
-        money = budget.counted(money, shown, now)
+        money = budget.count_costs(money, shown, now)
     assert money.dollars == pytest.approx(cost.bill(hosts, now=after(7800)).dollars, abs=1e-4)
 
 
@@ -175,8 +175,8 @@ def test_what_a_disk_costs_once_is_counted_once() -> None:
     )
     money = Money("2026-11", 0.0, after(-60))
     for passed, hosts in ((0, []), (60, []), (120, [lives, short]), (180, [lives, short]), (3600, [lives])):
-        money = budget.counted(money, hosts, after(passed))
-    money = budget.counted(
+        money = budget.count_costs(money, hosts, after(passed))
+    money = budget.count_costs(
         money, [Billed(after(3590), None, 0.0, volume_charge=0.36, made=NOON)], after(3720)
     )
     assert money.dollars == pytest.approx(0.60)
@@ -185,7 +185,7 @@ def test_what_a_disk_costs_once_is_counted_once() -> None:
 def test_a_new_month_begins_with_what_it_has_cost_itself() -> None:
     money = Money("2026-11", 50.0, NOON.replace(day=30, hour=23))
     now = NOON.replace(month=12, day=1, hour=1)
-    assert budget.counted(money, [Billed(NOON, None, 2.0)], now) == Money("2026-12", 2.0, now)
+    assert budget.count_costs(money, [Billed(NOON, None, 2.0)], now) == Money("2026-12", 2.0, now)
     assert budget.spent(money, now) == 0.0
 
 
@@ -194,8 +194,8 @@ def test_a_new_month_begins_with_what_it_has_cost_itself() -> None:
     [(0, 49.9, None), (49, 50, 50), (50, 51, None), (40, 85, 80), (79, 120, 100), (100, 130, None)],
 )
 def test_a_warning_at_50_80_and_100_percent(before: float, after_: float, percent: int | None) -> None:
-    assert budget.crossed(before, after_, 100) == percent
-    assert budget.crossed(before, after_, None) is None
+    assert budget.find_crossed(before, after_, 100) == percent
+    assert budget.find_crossed(before, after_, None) is None
 
 
 def test_no_run_begins_when_the_month_s_money_is_spent() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lambdas.core.run.conclusion.blame import Failure, retell
+from lambdas.core.run.conclusion.blame import Failure, choose_reason
 from lambdas.core.run.recovery import Trouble
 
 FIRST = Trouble(error="ProgramFailed", reason="worker 1 said so", tail="its lines", exit_code=1, step=7)
@@ -29,5 +29,5 @@ TOLD: list[tuple[str, list[Failure], str, str]] = [
     ("failures", "reason", "tail"), [row[1:] for row in TOLD], ids=[row[0] for row in TOLD]
 )
 def test_the_failure_that_tells_most_is_the_reason(failures: list[Failure], reason: str, tail: str) -> None:
-    told = retell(FIRST, failures)
+    told = choose_reason(FIRST, failures)
     assert (told.reason, told.tail, told.error, told.step) == (reason, tail, "ProgramFailed", 7)

@@ -70,15 +70,15 @@ def job(**more: object) -> Job:
     ],
 )
 def test_who_has_a_place(others: list[Claim], limits: YardLimits, is_full: bool) -> None:
-    assert bool(slots.full(claim("mine", 0), others, limits)) == is_full
+    assert bool(slots.why_full(claim("mine", 0), others, limits)) == is_full
 
 
 def test_it_says_who_is_before_it_and_which_limit_it_is() -> None:
     others = [claim(name, -minute) for minute, name in enumerate("abcd")]
-    assert slots.full(claim("mine", 1), others, YardLimits(runs=4, hosts=64)) == (
+    assert slots.why_full(claim("mine", 1), others, YardLimits(runs=4, hosts=64)) == (
         "4 runs are before it (d, c, b and 1 more), and the yard has 4 at once (most_runs)"
     )
-    assert slots.full(claim("mine", 1), others[:1], YardLimits(runs=4, hosts=3)) == (
+    assert slots.why_full(claim("mine", 1), others[:1], YardLimits(runs=4, hosts=3)) == (
         "1 run is before it (a) with 2 hosts; this run needs 2, and the yard has 3 at once (most_hosts)"
     )
 

@@ -91,6 +91,6 @@ def test_a_run_that_was_stopped_has_not_failed_and_is_not_tried_again() -> None:
         "Stopped",
         Ending.STOPPED,
     )
-    resumable = outcome.resumable(how, "digits-1", has_checkpoint=True, has_outputs=False)
+    resumable = outcome.add_resume(how, "digits-1", has_checkpoint=True, has_outputs=False)
     assert resumable.reason.endswith("checkpoints.resume: digits-1")
-    assert outcome.resumable(how, "digits-1", has_checkpoint=False, has_outputs=False) == how
+    assert outcome.add_resume(how, "digits-1", has_checkpoint=False, has_outputs=False) == how

@@ -7,7 +7,7 @@ import pytest
 
 from lambdas.core.run import warm_pool
 from lambdas.core.run.records import Records
-from lambdas.core.run.release import Act, Disposal, dispose, missed
+from lambdas.core.run.release import Act, Disposal, dispose, find_missed
 from lambdas.core.run.warm_pool import WarmHost
 from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.builders import NOON, after, candidate, job, served_job
@@ -114,12 +114,12 @@ def test_which_hosts_go_into_the_pool(
     most: int,
     goes: tuple[str, ...],
 ) -> None:
-    chosen = warm_pool.chosen(records, running, there, most=most, now=NOON)
+    chosen = warm_pool.choose_hosts(records, running, there, most=most, now=NOON)
     assert tuple(each.instance for each in chosen) == goes, sentence
 
 
 def test_a_host_has_five_minutes_until_it_is_wiped_and_then_those_of_its_job() -> None:
-    first, _ = warm_pool.chosen(over(), BOTH, (), most=8, now=NOON)
+    first, _ = warm_pool.choose_hosts(over(), BOTH, (), most=8, now=NOON)
     assert (first.until, first.ready, first.since) == (after(300), None, NOON)
     assert first.wiped(after(20)) == (after(20), after(20 + 1800))
     again = replace(first, ready=after(20), until=after(1820))
@@ -155,7 +155,7 @@ TAKEN = [
 def test_which_hosts_a_run_takes(
     sentence: str, there: tuple[WarmHost, ...], wanted: Job, taken: tuple[int, set[str]] | None
 ) -> None:
-    found = warm_pool.to_take(there, PLAN, wanted, NOON)
+    found = warm_pool.choose_gang(there, PLAN, wanted, NOON)
     known = (found.candidate, {each.instance for each in found.hosts}) if found else None
     assert known == taken, sentence
 
@@ -195,8 +195,8 @@ def test_what_release_does_with_a_host_in_the_pool_and_one_that_was_just_taken()
         Disposal("i-1", Act.POOL, "it waits in the warm pool for the next run"),
     )
     records = over(i_0={"taken": "before"}, i_1={"taken": "before", "ended": AT})
-    assert missed(records.hosts.values(), ()) == (("i-0", Market.SPOT),), "its tags were never written"
-    assert missed(records.hosts.values(), {"i-0"}) == ()
+    assert find_missed(records.hosts.values(), ()) == (("i-0", Market.SPOT),), "its tags were never written"
+    assert find_missed(records.hosts.values(), {"i-0"}) == ()
 
 
 def test_a_plan_says_what_the_pool_may_cost() -> None:
