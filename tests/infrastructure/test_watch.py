@@ -50,7 +50,7 @@ def test_the_alarm_of_a_stopped_execution_says_what_a_rule_does_with_its_hosts(y
         alarm.properties["AlarmName"]: alarm.properties["AlarmDescription"]
         for alarm in yard.resources("AWS::CloudWatch::Alarm")
     }
-    assert "Its hosts are ended" in told["trainyard-run-cut-short"]
+    assert "Its hosts were terminated" in told["trainyard-run-cut-short"]
     assert "othing was released" not in "".join(told.values())
 
 
