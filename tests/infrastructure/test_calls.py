@@ -90,7 +90,7 @@ def calls_in(node: Node) -> Iterator[str]:
             ):
                 yield from action(service, operation)
             case ast.Call(
-                func=ast.Name(id="listed"),
+                func=ast.Name(id="list_items"),
                 args=[ast.Constant(value=str(service)), ast.Constant(value=str(operation)), *_],
             ):
                 yield from action(service, operation)

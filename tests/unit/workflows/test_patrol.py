@@ -184,7 +184,7 @@ def test_a_second_patrol_within_seconds_does_nothing(yard: Yard) -> None:
     lost = yard.add("lost", tags=LOST)
     yard.looks()
     yard.now += timedelta(seconds=5)
-    assert "another one" in patrol.handler({}, CONTEXT)["patrol"]
+    assert "another pass" in patrol.handler({}, CONTEXT)["patrol"]
     assert lost.state == "running"
 
 
