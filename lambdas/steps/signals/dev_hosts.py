@@ -48,7 +48,7 @@ def handle(yard: SignalSettings, ledger: Ledger, asked: DevHost, by: str, now: d
 
 def _bring_up(request: UserRequest) -> str:
     asked, by, machine = request.asked, request.by, request.yard.dev_host_state_machine_arn
-    row, wanted = request.ledger.dev(asked.name), names.asked(asked.asked)
+    row, wanted = request.ledger.dev(asked.name), names.as_text(asked.asked)
     if wanted is None:
         return "the request is too long"
     match names.take(asked.name, asked.run, by, _use(request, row), request.now):
