@@ -1,4 +1,4 @@
-"""boto3 as the person has set it up, with AWS's refusals in our words."""
+"""Sessions of boto3 that raise errors of this package when AWS refuses a call."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from trainyard.command_line import command_line
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 4}, max_pool_connections=32)
 SENT_AT_ONCE = 8 * 2**20
-"""Bytes up to which a body is sent without asking first."""
+"""The size in bytes below which a body is sent without asking S3 first."""
 HASTY = Config(retries={"max_attempts": 0}, connect_timeout=1, read_timeout=2)
-"""For who would rather have no answer than wait."""
+"""The settings of callers who prefer no answer to waiting."""
 NOT_FOUND = (
     exceptions.NoCredentialsError,
     exceptions.PartialCredentialsError,
@@ -39,9 +39,10 @@ SIGN_IN = "aws configure, or aws sso login; which credentials are used: aws conf
 
 @dataclass(frozen=True)
 class Session:
-    """boto3's session and, where it is not AWS's own, the endpoint. Without one boto3 decides (AWS_ENDPOINT_URL).
+    """A session of boto3, with the endpoint of AWS's API unless boto3 decides it (AWS_ENDPOINT_URL).
 
-    Clients are made once. A session is one thread's, as boto3's is."""
+    Each client is created once. Use a session in one thread only, as with boto3.
+    """
 
     boto: boto3.Session
     endpoint: str | None = None
@@ -57,8 +58,8 @@ class Session:
         *,
         patient: bool = True,
     ) -> Self:
-        """What is not said is taken from the environment and ~/.aws, as boto3 does. Who is not `patient` gets NoAnswer
-        after two seconds. Raises NoCredentials when there is no such profile."""
+        """Make a session. Missing values are read from the environment and ~/.aws, as boto3 does. If not `patient`,
+        calls raise NoAnswer after 2 s. Raise NoCredentials for an unknown profile."""
         try:
             return cls(boto3.Session(profile_name=profile, region_name=region), endpoint, patient)
         except exceptions.ProfileNotFound as error:
@@ -66,15 +67,15 @@ class Session:
 
     @property
     def region(self) -> str:
-        """The region's name, empty when nothing says it."""
+        """Return the region's name, or an empty text without one."""
         return self.boto.region_name or ""
 
     def client(self, service: str) -> Any:
-        """A client of this service whose calls raise Denied, NoCredentials, NoAnswer for what these say."""
+        """Return a client of this service whose calls raise Denied, NoCredentials and NoAnswer."""
         return self._once("client", service)
 
     def resource(self, service: str) -> Any:
-        """The same, as a resource."""
+        """Return a resource of this service whose calls raise Denied, NoCredentials and NoAnswer."""
         return self._once("resource", service)
 
     def _once(self, kind: str, service: str) -> Any:
@@ -97,14 +98,15 @@ class Session:
 
 
 def _send_at_once(params: dict[str, Any], **_: Any) -> None:
-    """Send a small body with its headers. botocore asks S3 first whether it may, which takes as long as the answer."""
+    """Send a small body with its headers. botocore would ask S3 for permission first, which takes as long as the
+    answer."""
     body, headers = params.get("body"), params["headers"]
     if headers.get("Expect") and isinstance(body, BytesIO) and body.getbuffer().nbytes < SENT_AT_ONCE:
         del headers["Expect"]
 
 
 def _not_sent(exception: Exception, **_: Any) -> None:
-    """What botocore calls when a request has got no answer."""
+    """Raise NoCredentials or NoAnswer for a request without an answer. botocore calls this function."""
     if isinstance(exception, NOT_FOUND):
         raise NoCredentials("no credentials", str(exception), SIGN_IN) from exception
     if isinstance(exception, exceptions.ConnectionError | exceptions.HTTPClientError):
@@ -115,7 +117,7 @@ def _not_sent(exception: Exception, **_: Any) -> None:
 
 
 def _refused(parsed: dict[str, Any], model: Any, **_: Any) -> None:
-    """What botocore calls with every answer."""
+    """Raise NoCredentials or Denied if AWS refused a request. botocore calls this function."""
     error = parsed.get("Error") or {}
     code, message = error.get("Code", ""), str(error.get("Message", "")).rstrip(".")
     action = f"{model.service_model.signing_name}:{model.name}"

@@ -1,4 +1,4 @@
-"""Unpack the archive of a run's program into a folder of this computer."""
+"""Unpack the source archive of a run into a folder of this computer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trainyard.client.fetch_record import HALF
 from trainyard.client.fetching import Fetched, check_folder, place
 
 FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-"""Checks members beside trainyard.archives, if this Python has one."""
+"""An additional check of members, if this Python has it."""
 
 
 def unpack(archive: Path, folder: Path, *, uri: str, owner: str) -> Fetched:
-    """Unpack a tar into the folder. Raises ArchiveBroken, and leaves the folder as it was."""
+    """Unpack a tar into the folder. Raise ArchiveBroken and leave the folder unchanged if the tar is invalid."""
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=HALF, dir=folder) as made:

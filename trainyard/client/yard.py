@@ -1,4 +1,4 @@
-"""A deployed yard, and what a person does with it."""
+"""A deployed yard with the actions of its users."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from trainyard.protocol import keys
 from trainyard.values.validation import InputFaults
 
 A_PAGE = 1_000
-"""Rows that are asked for at a time where only some of them are wanted."""
+"""The rows of one query if only some of them are wanted."""
 
 
 class Yard(Deployment):
-    """`Yard.find()` answers the one that the environment points at."""
+    """A deployed yard. `Yard.find()` returns the one that the environment selects."""
 
     def submit(
         self,
@@ -44,11 +44,13 @@ class Yard(Deployment):
         resume: str | None = None,
         force: bool = False,
     ) -> Run:
-        """Send the job with what lies beside it; answers the run that this starts. `set` changes keys by their dotted
-        names (`{"args.lr": 0.5}` is short for `program.args.lr`), `resume` continues that run: from its last checkpoint
-        or, if it has none, with its outputs.
-        Raises FileUnreadable; JobRefused with every fault of the file; RunGoesOn if that run has not ended;
-        KnownToFail, unless `force` is given, if its program fails on every run."""
+        """Submit a job with its local files and return its run.
+
+        `set` changes keys by their dotted names (`{"args.lr": 0.5}` is short for `program.args.lr`). `resume` continues
+        a run from its last checkpoint or, without one, with its outputs. Raise FileUnreadable; JobRefused with every
+        fault; RunGoesOn if that run has not ended; KnownToFail, unless `force` is given, for a program that fails on
+        every run.
+        """
         local = source.read(job, changes=changes(set, name, labels, resume), bucket=self.bucket.name)
         if not force:
             local.check_known_failures()
@@ -66,10 +68,12 @@ class Yard(Deployment):
         resume: bool = False,
         force: bool = False,
     ) -> Run:
-        """Start a new run of a run's job, changed as `submit` changes it: from step 0, or with `resume` from the run's
-        last checkpoint or, if it has none, with its outputs. Raises RunNotFound if nothing is known of the run;
-        JobRefused; of `resume` RunGoesOn, and RunFinished unless the program's arguments are changed or `force` is
-        given."""
+        """Start a new run of a run's job with changes, from step 0 or, with `resume`, from the run's last checkpoint or
+        its outputs.
+
+        Raise RunNotFound for an unknown run; JobRefused; with `resume` RunGoesOn, and RunFinished unless the program's
+        arguments are changed or `force` is given.
+        """
         local = self.job_of(run, set=set, name=name, labels=labels, resume=resume, force=force)
         return self.run(self.upload(local).run).started()
 
@@ -83,7 +87,7 @@ class Yard(Deployment):
         resume: bool = False,
         force: bool = False,
     ) -> LocalJob:
-        """The job of a run as it would be submitted again, which this does not do. Raises as `again` does."""
+        """Return the job of a run as it would be submitted again. Raise the errors of `again`."""
         admitted = self.bucket.json(keys.job(run))
         if admitted is None:
             raise RunNotFound(
@@ -101,8 +105,8 @@ class Yard(Deployment):
         return source.checked(Path(f"{admitted['name']}.json"), document, self.bucket.name)
 
     def check_ended(self, run: str) -> None:
-        """Raise RunGoesOn if the run has not ended. The yard itself refuses a run that it does not know, and waits for
-        the last checkpoint of one that is being stopped."""
+        """Raise RunGoesOn if the run has not ended. The yard refuses an unknown run itself, and waits for the last
+        checkpoint of a run that is being stopped."""
         row = self.row(run)
         if row and not row.stopping and not Run(self, row.execution_arn).execution.is_over:
             raise RunGoesOn(
@@ -127,15 +131,16 @@ class Yard(Deployment):
         )
 
     def upload(self, local: LocalJob, tell: Tell = silent) -> Upload:
-        """The first half of submit: what lies beside the job file, then the job, which starts the run."""
+        """Upload the local files and then the job, which starts the run."""
         return self.begin(local, self.send(local, tell))
 
     def send(self, local: LocalJob, tell: Tell = silent) -> tuple[str, ...]:
-        """Send what lies beside the job file, which starts nothing; answers the keys of what was not there yet."""
+        """Upload the local files, which starts nothing, and return the keys of new ones."""
         return submission.send(self.bucket, local, tell)
 
     def begin(self, local: LocalJob, sent: tuple[str, ...] = ()) -> Upload:
-        """Send the job, of which all else is there. It goes where the yard knows the caller by it."""
+        """Upload the job to the caller's folder, which starts the run. The job's local files must already be in the
+        bucket."""
         return submission.submit(self.bucket, local, jobs_folder(self.session), sent)
 
     def plan(
@@ -145,9 +150,9 @@ class Yard(Deployment):
         *,
         set: Mapping[str, Any] | None = None,  # noqa: A002 - as the command has it
     ) -> JobPlan:
-        """What a run of the job would try now, in order, and what not; launches nothing, and leaves no run. Its data
-        and programs are uploaded, which the yard looks into. Raises FileUnreadable, JobRefused; NotPlanned, with every
-        reason; RunNotStarted or StillRunning where there is no answer within so many seconds."""
+        """Return the plan of a job without launching hosts. Data and programs are uploaded, because the yard inspects
+        them. Raise FileUnreadable or JobRefused; NotPlanned with every reason; RunNotStarted or StillRunning without an
+        answer in time."""
         local = source.read(job, changes=changes(set), bucket=self.bucket.name)
         sent = self.send(local)
         uploaded = submission.submit(self.bucket, local, jobs_folder(self.session), sent, plan=True)
@@ -155,9 +160,11 @@ class Yard(Deployment):
         return plan.read(local.file.name, planned.execution.output)
 
     def bake(self, recipe: Path | str) -> Run:
-        """Upload the recipe, which bakes an image, or finds that the current one is what a bake would make: the
-        summary's `image` is the current one afterwards, its `kind` then says `unchanged`. Raises FileUnreadable;
-        JobRefused with every fault of the recipe, before anything is uploaded."""
+        """Upload a recipe and return its bake. Raise FileUnreadable, or JobRefused with every fault before the upload.
+
+        The `kind` in the bake's summary is `unchanged` if the current image was up to date. `image` is the current
+        image after the bake.
+        """
         file = Path(recipe)
         text = source.content_of(file)
         found = parse_recipe(text, source=file.name)
@@ -168,7 +175,7 @@ class Yard(Deployment):
 
     @property
     def baking(self) -> Run | None:
-        """The bake of the yard's own recipe that is under way, as a deployment begins one; None where none is."""
+        """Return the running bake of the yard's own recipe, which a deployment starts, or None."""
         states = self.session.client("stepfunctions")
         found = states.list_executions(stateMachineArn=self.workflows["bake"], statusFilter="RUNNING")
         for each in found["executions"]:
@@ -187,7 +194,7 @@ class Yard(Deployment):
         return Run(self, str(started["executionArn"]))
 
     def run(self, run: str, workflow: str = "train") -> Run:
-        """The run of this id; whether there is one is not asked."""
+        """Return the run with this id, without checking that it exists."""
         return Run(self, f"{self.workflows[workflow].replace(':stateMachine:', ':execution:')}:{run}")
 
     def list(
@@ -198,9 +205,12 @@ class Yard(Deployment):
         limit: int = 50,
         wanted: Callable[[ListedRun], bool] | None = None,
     ) -> Listing:
-        """The newest runs, of all kinds or of `train`, `bake`, `snapshot`, `dev-host`, that began since then, or since
-        last month did, and that are `wanted`: by one call a month that is come to, and more only where a month's rows
-        fill a page (1 MB); no further than to the last of so many."""
+        """Return at most `limit` of the newest runs, of all kinds or of one (`train`, `bake`, `snapshot`, `dev-host`).
+
+        `since` is the earliest start of a run, by default the beginning of the previous month. `wanted` filters the
+        runs. Each month takes one query, and more if its rows fill a page (1 MB). Months before the last run of the
+        result are not queried.
+        """
         now = datetime.now(UTC)
         since = since or listing.last_month(now)
         table = self.session.resource("dynamodb").Table(self.table)
@@ -209,8 +219,8 @@ class Yard(Deployment):
         return Listing(islice(filter(wanted, found), limit))
 
     def not_admitted(self, listed: Collection[str]) -> Iterator[BegunRun]:
-        """Yield the training runs that have begun and that the ledger does not list yet, newest first. `listed` are the
-        ids of those that it lists. Executions that only plan a job are no runs."""
+        """Yield the training runs that have begun and that the ledger does not list yet, the newest first. `listed` are
+        the ids of listed runs. Executions that only plan a job are not runs."""
         states = self.session.client("stepfunctions")
         pages = states.get_paginator("list_executions").paginate(
             stateMachineArn=self.workflows["train"], statusFilter="RUNNING"
@@ -221,12 +231,12 @@ class Yard(Deployment):
                 yield run
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it."""
+        """Return an HTML table for notebooks."""
         rows = (("yard", self.name), ("account", self.account), ("region", self.session.region))
         return html.facts((*rows, ("version", self.version), ("bucket", self.bucket.name)))
 
     def runs(self, workflow: str = "train") -> Sequence[Run]:
-        """All runs that Step Functions still knows, newest first."""
+        """Return all runs that Step Functions lists, the newest first."""
         pages = self.session.client("stepfunctions").get_paginator("list_executions")
         listed = pages.paginate(stateMachineArn=self.workflows[workflow])
         return [Run(self, str(each["executionArn"])) for page in listed for each in page["executions"]]
@@ -238,7 +248,7 @@ def changes(
     labels: Mapping[str, str] | None = None,
     resume: str | None = None,
 ) -> dict[str, Any]:
-    """What `submit` is asked for, as keys of the job file and their values."""
+    """Return the options of `submit` as keys of the job file with their values."""
     made: dict[str, Any] = {**(set or {})}
     made |= {f"labels.{key}": value for key, value in (labels or {}).items()}
     made |= {"name": name} if name else {}

@@ -58,7 +58,7 @@ VARIABLES = {
 
 
 def unwrapped(foreign: Foreign) -> Foreign:
-    """Return the one definition inside an answer of DescribeJobDefinitions; any other file as it is."""
+    """Return the only definition in an answer of DescribeJobDefinitions, or any other file unchanged."""
     found = foreign.look("jobDefinitions")
     if not isinstance(found, list) or not found:
         return foreign
@@ -75,7 +75,7 @@ def recognizes(foreign: Foreign) -> bool:
 
 
 def convert(foreign: Foreign, stem: str) -> Draft:
-    """Convert a job definition. Raises NotImportable without a command, and for a definition of EKS's."""
+    """Convert a job definition. Raise NotImportable for a definition without a command, or for EKS."""
     draft = Draft(foreign, LAUNCHER)
     draft.name(foreign.take("jobDefinitionName"), stem)
     container = _container(draft)
@@ -104,7 +104,7 @@ def convert(foreign: Foreign, stem: str) -> Draft:
 
 
 def _container(draft: Draft) -> tuple[str | int, ...]:
-    """Return the path of the container, and let as many hosts train as the definition has nodes."""
+    """Return the path of the container. Set the number of the job's hosts to the number of nodes in the definition."""
     foreign = draft.origin
     if foreign.look("eksProperties"):
         raise NotImportable(

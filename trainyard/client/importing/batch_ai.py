@@ -28,7 +28,7 @@ WORDS = {
     "WORKER_HOSTS": "${worker_hosts}",
     "TASK_INDEX": "${task_index}",
 }
-"""What hosts fill in, by the ends of Batch AI's variables (AZ_BATCHAI_PS_HOSTS)."""
+"""The words that hosts replace, by the ends of Batch AI's variables (AZ_BATCHAI_PS_HOSTS)."""
 IGNORED = {
     "stdOutErrPathPrefix": "the run's log holds what the program prints",
     "containerSettings": "hosts start from an image of the yard, baked from a recipe",
@@ -42,12 +42,12 @@ VARIABLE = re.compile(r"\$\{?AZ_BATCHAI_(\w+?)\}?(?![\w])")
 
 
 def recognizes(foreign: Foreign) -> bool:
-    """Return True for a job of Batch AI's."""
+    """Return True for a job of Batch AI."""
     return any(foreign.look(*at, kit) is not None for at in ((), ("properties",)) for kit in TOOLKITS)
 
 
 def convert(foreign: Foreign, stem: str) -> Draft:
-    """Convert a job. Raises NotImportable for a toolkit without a script or command."""
+    """Convert a job. Raise NotImportable for a toolkit without a script or command."""
     draft = Draft(foreign, LAUNCHER)
     at = ("properties",) if foreign.look("properties") else ()
     foreign.take("$schema")
@@ -92,7 +92,7 @@ def _program(draft: Draft, kit: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _source(draft: Draft, script: str, folders: dict[str, str], at: tuple[str, ...]) -> str:
-    """Send the folder of the script along; return the id of the input directory that it was in."""
+    """Send the folder of the script with the job. Return the id of its input directory, or an empty text."""
     found = VARIABLE.match(script)
     key = found[1].removeprefix("INPUT_") if found else ""
     if key not in folders:
@@ -110,7 +110,8 @@ def _source(draft: Draft, script: str, folders: dict[str, str], at: tuple[str, .
 
 
 def _data(draft: Draft, folders: dict[str, str], source: str, at: tuple[str, ...]) -> dict[str, str]:
-    """Make a data entry of each other input directory; return their names by the directories' ids."""
+    """Add a data entry for each other input directory. Return the names of the entries by the ids of the
+    directories."""
     draft.origin.take(*at, "inputDirectories")
     names = {}
     for key, path in folders.items():
@@ -128,7 +129,7 @@ def _data(draft: Draft, folders: dict[str, str], source: str, at: tuple[str, ...
 
 
 def _outputs(draft: Draft, at: tuple[str, ...]) -> dict[str, str]:
-    """Return the folder for each output directory: `${model}` for a model, a folder of the working folder otherwise."""
+    """Return the folder for each output directory: `${model}` for a model, otherwise a folder in the working folder."""
     found = {}
     for each in draft.origin.take(*at, "outputDirectories") or []:
         key = str(each.get("id"))
@@ -177,7 +178,7 @@ def _command(
 
 
 def _differs_by_role(own: str, first: str) -> bool:
-    """Return True if two lists of arguments differ in their role only."""
+    """Return True if two lists of arguments differ only in the role."""
     role = re.compile(r"--?job_name[= ]\w+")
     return role.sub("", own) == role.sub("", first)
 
@@ -210,7 +211,7 @@ def _variables(foreign: Foreign, path: tuple[str, ...]) -> list[tuple[str, Any]]
 
 
 def _hours(duration: str) -> float:
-    """Return an ISO 8601 duration in hours: P1D, PT6H, PT30M."""
+    """Return the hours of an ISO 8601 duration: P1D, PT6H, PT30M."""
     found = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", duration)
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0, 0)
     return days * 24 + hours + minutes / 60 + seconds / 3600

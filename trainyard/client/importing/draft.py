@@ -36,18 +36,18 @@ HAS_VALUE_ELSEWHERE = re.compile(r"\$\{?\w+\}?|\$\(.*\)|<[^<>]+>|\s*")
 
 @dataclass
 class Draft:
-    """A job file and what it lacks. `origin` is the foreign file, whose notes are reported."""
+    """A job file under construction, with notes about its gaps. `origin` is the foreign file and holds the notes."""
 
     origin: Foreign
     launcher: str
     job: dict[str, Any] = field(default_factory=dict)
     exports: dict[str, str] = field(default_factory=dict)
-    """Variables that the shell lines begin with, by name: text that bash reads."""
+    """The variables that are exported before the shell lines, by name. Values are text that bash reads."""
     lines: list[str] = field(default_factory=list)
-    """Lines for bash, if the program runs as `program.shell`."""
+    """The lines for bash, if the program runs as `program.shell`."""
 
     def put(self, value: Any, *path: str) -> None:
-        """Set a key of the job file; None, an empty mapping and an empty list set nothing."""
+        """Set a key of the job file. None, an empty mapping and an empty list set nothing."""
         if value in (None, {}, [], ()):
             return
         section = self.job
@@ -97,7 +97,7 @@ class Draft:
         )
 
     def provide(self, variables: Mapping[str, str]) -> None:
-        """Set those variables of the other launcher that the shell lines use. Values are text that bash reads."""
+        """Set the variables of the other launcher that the shell lines use. Values are text that bash reads."""
         text = "\n".join(self.lines)
         for name, value in variables.items():
             if re.search(rf"{name}\b", text):
@@ -106,11 +106,11 @@ class Draft:
                     self.put("${hosts}", "program", "environment", "HOSTS")
 
     def shell(self, text: str) -> None:
-        """Add lines for bash, without control characters and the spaces at their ends."""
+        """Add lines for bash, without control characters and trailing spaces."""
         self.lines += [CONTROLS.sub("", line).rstrip() for line in text.replace("\r\n", "\n").split("\n")]
 
     def replace(self, old: str, new: str) -> int:
-        """Replace a path or variable wherever it stands as a whole in the shell lines; return how often it did."""
+        """Replace each whole occurrence of a path or variable in the shell lines. Return the number of replacements."""
         pattern = re.compile(rf"(?<![\w./-]){re.escape(old.rstrip('/'))}(?![\w.-])")
         found = sum(len(pattern.findall(line)) for line in self.lines)
         self.lines = [pattern.sub(lambda _: new, line) for line in self.lines]
@@ -118,7 +118,7 @@ class Draft:
 
     # ---------------------------------------------------------------------------------------------------------- data
     def data(self, uri: str, name: str, *path: str | int) -> str | None:
-        """Add a data entry for an S3 folder or a local one; return its name, or None if there can be none."""
+        """Add a data entry for an S3 folder or a local folder. Return its name, or None if no entry is possible."""
         entry = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:32].strip("_")
         entry = entry if re.match("[a-z]", entry) else f"data_{entry}".rstrip("_")[:32]
         if len(self.job.get("data", {})) >= MOST_DATA:
@@ -156,7 +156,7 @@ class Draft:
         return entry
 
     def source(self, folder: Any, *path: str | int) -> None:
-        """Send a folder along as the program's source. Folders are written as seen from the job file."""
+        """Send a folder with the job as the program's source. Folders are relative to the job file."""
         text = str(folder)
         if text.startswith(("/", "~", "$")):
             self.origin.note(
@@ -168,7 +168,7 @@ class Draft:
 
     # ------------------------------------------------------------------------------------------------------ hardware
     def gpus(self, wanted: Sequence[Wanted], *path: str | int) -> None:
-        """Choose instance types for the first alternative that EC2 has, and add those of the others."""
+        """Choose instance types for the first alternative that EC2 has, and add the types of the other alternatives."""
         types = list[str]()
         for each in wanted:
             chosen = choose(each)
@@ -178,7 +178,7 @@ class Draft:
         self.put(types[:10], "hardware", "instance_types")
 
     def types(self, names: Iterable[str], *path: str | int) -> None:
-        """Take instance types of EC2 by name, with or without SageMaker's prefix."""
+        """Set instance types of EC2 by name, with or without SageMaker's prefix."""
         plain = [name.removeprefix("ml.") for name in names]
         for name in plain:
             if not known(name):
@@ -188,7 +188,7 @@ class Draft:
         self.put([name for name in dict.fromkeys(plain) if known(name)][:10], "hardware", "instance_types")
 
     def hosts(self, count: Any, *path: str | int) -> None:
-        """Let several hosts train together, each with the whole program."""
+        """Set the number of hosts that train together, each with the whole program."""
         if not isinstance(count, int) or count < 1:
             self.origin.note(*path, reason=f"{count} is not a number of hosts")
         elif count > MOST_HOSTS:
@@ -212,7 +212,7 @@ class Draft:
             self.put(int(gib), "hardware", "disk_gib")
 
     def labels(self, labels: Mapping[str, Any], *path: str | int) -> None:
-        """Take tags over as labels, as far as AWS can store them."""
+        """Add tags as labels, as far as AWS can store them."""
         for name, value in labels.items():
             text = _as_text(value) or ""
             fits = re.fullmatch(r"[A-Za-z0-9 _.:/=+@-]{1,128}", name) and re.fullmatch(
@@ -229,7 +229,7 @@ class Draft:
 
     # -------------------------------------------------------------------------------------------------------- result
     def finish(self) -> None:
-        """Write the shell lines into the job, and report what no importer has read."""
+        """Write the shell lines into the job, and report the items that no importer has read."""
         while self.lines and not self.lines[-1]:
             self.lines.pop()
         while self.lines and not self.lines[0]:
@@ -266,12 +266,12 @@ class Draft:
 
     @property
     def notes(self) -> list[Note]:
-        """The notes in the order of their lines, each once."""
+        """Return the notes in the order of their lines, without duplicates."""
         return sorted(dict.fromkeys(self.origin.notes), key=lambda note: (note.line is None, note.line or 0))
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes several lines as a block."""
+    """A dumper that writes text of several lines as a block."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -295,7 +295,7 @@ def _wrapped(comment: str) -> list[str]:
 
 
 def _number(value: float) -> float:
-    """Return a whole number as one, and others with four digits."""
+    """Return a whole number as an integer, and any other number with four digits."""
     return int(value) if value == int(value) else round(value, 4)
 
 
@@ -310,7 +310,7 @@ def _as_text(value: Any) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    """Return the text for bash, whose variables stay variables."""
+    """Return the text quoted for bash. Its variables are still expanded."""
     escaped = re.sub(r'([\\"`])', r"\\\1", text)
     return f'"{escaped}"' if re.search(r"[^\w./:=,@%+-]", text) else escaped
 

@@ -48,12 +48,12 @@ IGNORED = {
 
 
 def recognizes(foreign: Foreign) -> bool:
-    """Return True for a configuration of dstack's: its `type` is one of theirs."""
+    """Return True for a configuration of dstack, by its `type`."""
     return foreign.mapping().get("type") in TYPES
 
 
 def convert(foreign: Foreign, stem: str) -> Draft:
-    """Convert a task. Raises NotImportable for what is no task, and for a task without commands."""
+    """Convert a task. Raise NotImportable for a file without a task, and for a task without commands."""
     if (kind := foreign.take("type")) != "task":
         instead = (
             command_line("dev", "up")
@@ -174,7 +174,7 @@ def _limits(draft: Draft) -> None:
 
 
 def _hours(duration: Any) -> float:
-    """Return a duration as dstack writes it in hours: `2h`, `90m`, `1d`, or a number of seconds."""
+    """Return the hours of a duration in dstack's format: `2h`, `90m`, `1d`, or a number of seconds."""
     if isinstance(duration, int | float) and not isinstance(duration, bool):
         return duration / 3600
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw]?)\s*", str(duration))
@@ -182,7 +182,7 @@ def _hours(duration: Any) -> float:
 
 
 def _range(value: Any) -> tuple[float, float | None]:
-    """Return the bounds of a range (`24GB..80GB`, `8..`, `4`) in GB or as counts; the upper one may be None."""
+    """Return the bounds of a range (`24GB..80GB`, `8..`, `4`) in GB or as counts. The upper bound may be None."""
     if isinstance(value, Mapping):
         return float(value.get("min") or value.get("count") or 0), None
     low, dots, high = str(value or "").partition("..")
@@ -195,7 +195,7 @@ def _range(value: Any) -> tuple[float, float | None]:
 
 
 def _gpus(asked: Any, vcpus: int) -> list[Wanted]:
-    """Return the GPUs that `resources.gpu` asks for: a number, `24GB`, `A100:80GB:8`, `A100,H100:2`, or a mapping."""
+    """Return the GPUs in `resources.gpu`: a number, `24GB`, `A100:80GB:8`, `A100,H100:2`, or a mapping."""
     if isinstance(asked, dict):
         name = asked.get("name") or []
         names = [str(each) for each in name] if isinstance(name, list) else str(name).split(",")

@@ -26,7 +26,7 @@ ESTIMATORS = (
     "ModelTrainer",
 )
 UNKNOWN = "?"
-"""Prefix of an expression whose value only a run of the file can tell."""
+"""The prefix of an expression whose value is only known when the file runs."""
 KEYWORDS = {
     "role": "hosts have a role of the yard's",
     "sagemaker_session": "the yard has a session of its own",
@@ -61,11 +61,11 @@ KEYWORDS = {
 
 
 OLD_NAMES = {"image_name": "image_uri", "train_instance_count": "instance_count"}
-"""Keywords of version 1 of the SDK; others began with `train_`."""
+"""Keywords of version 1 of the SDK. Its other old keywords began with `train_`."""
 
 
 def of_python(text: str, name: str) -> Foreign | None:
-    """Return the keywords of the estimator that a Python file makes, and those of its `fit`; None if it makes none.
+    """Return the keywords of the estimator in a Python file and of its call of `fit`, or None without an estimator.
 
     The keywords of a call of `create_training_job` are returned as a request (sagemaker.py).
     """
@@ -98,7 +98,7 @@ def _add_call(
     values: dict[str, Any],
     lines: dict[tuple[str | int, ...], int],
 ) -> None:
-    """Add what later calls give the estimator: hyperparameters, and the inputs of `fit` or `train`."""
+    """Add the values that later calls pass to the estimator: hyperparameters, and the inputs of `fit` or `train`."""
     match _called(call):
         case "set_hyperparameters":
             given, _ = _keywords(call, constants)
@@ -118,7 +118,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, Any]]:
-    """Return the names that the file assigns a literal to."""
+    """Yield the names of the file's literals, with their values."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             try:
@@ -131,7 +131,8 @@ UNKNOWN = "?"
 
 
 def _value(node: ast.expr, constants: Mapping[str, Any]) -> Any:
-    """Return the value of an expression, the keywords of a call, and `?EXPRESSION` for what only a run can tell."""
+    """Return the value of an expression, the keywords of a call, or `?EXPRESSION` if only a run of the file has the
+    value."""
     match node:
         case ast.Name(id=name) if name in constants:
             return constants[name]
@@ -167,7 +168,7 @@ def _keywords(
 
 
 def _name(keyword: str) -> str:
-    """Return the keyword of version 2 of the SDK."""
+    """Return the name of a keyword in version 2 of the SDK."""
     return OLD_NAMES.get(keyword, keyword.removeprefix("train_"))
 
 
@@ -180,7 +181,7 @@ def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tupl
 
 
 def convert_call(foreign: Foreign, stem: str) -> Draft:
-    """Convert an estimator's keywords, as far as they are literal. Raises NotImportable without an entry point."""
+    """Convert an estimator's keywords, as far as they are literal. Raise NotImportable without an entry point."""
     draft = Draft(foreign, LAUNCHER)
     _leave_unknown(foreign)
     foreign.take("estimator")
@@ -227,7 +228,7 @@ def convert_call(foreign: Foreign, stem: str) -> Draft:
 
 
 def _leave_unknown(foreign: Foreign) -> None:
-    """Report each keyword whose value only a run of the file can tell, and remove it."""
+    """Report and remove each keyword whose value is only known when the file runs."""
     for path, value in [*_leaves(foreign.values)]:
         if isinstance(value, str) and value.startswith(UNKNOWN) and path[0] not in KEYWORDS:
             foreign.note(

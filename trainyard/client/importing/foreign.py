@@ -1,4 +1,5 @@
-"""A file of another launcher: its values, the line of each, and which of them an importer has read."""
+"""A file of another launcher: its values, the line of each value, and a record of the values that an importer
+has read."""
 
 import ast
 import json
@@ -15,14 +16,14 @@ from trainyard.values.quantities import counted
 
 MOST_BYTES = 1 << 20
 TEMPLATE = re.compile(r"\{%.*?%\}|(?<!\$)\{\{.*?\}\}", re.DOTALL)
-"""Jinja and Go templates. dstack's own `${{ secrets.NAME }}` is no template."""
+"""Templates of Jinja and Go, but not dstack's `${{ secrets.NAME }}`."""
 
 Keys = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One item of the foreign file that the job file does not have, or has in another form. `line` counts from 1."""
+    """One item of the foreign file that the job file lacks, or has in another form. `line` counts from 1."""
 
     line: int | None
     item: str
@@ -47,7 +48,8 @@ class Foreign:
     _taken: set[Keys] = field(default_factory=set)
 
     def take(self, *path: str | int, default: Any = None) -> Any:
-        """Return the value at `path` and mark it, and all below it, as read; `default` if the file lacks it."""
+        """Return the value at `path`, or `default` if the file lacks it. Mark the value and everything below it as
+        read."""
         found = self.look(*path)
         if found is None:
             return default
@@ -68,22 +70,23 @@ class Foreign:
         return found
 
     def mapping(self, *path: str | int) -> Mapping[str, Any]:
-        """Return the mapping at `path` without marking it as read; an empty one if the file has no mapping there."""
+        """Return the mapping at `path` without marking it as read. Return an empty mapping if the file has none
+        there."""
         found = self.look(*path)
         return found if isinstance(found, dict) else {}
 
     def leave(self, *path: str | int, reason: str) -> None:
-        """Report the value at `path`, if there is one, as an item without a counterpart."""
+        """Report the value at `path`, if it exists, as an item without a counterpart."""
         if self.look(*path) is not None:
             self._taken.add(path)
             self.note(*path, reason=reason)
 
     def note(self, *path: str | int, reason: str) -> None:
-        """Report something about the value at `path`."""
+        """Report a note about the value at `path`."""
         self.notes.append(Note(self.lines.get(path), shown(path), reason))
 
     def unread(self) -> Iterator[Keys]:
-        """Return the paths of the outermost values that no importer has read."""
+        """Yield the paths of the outermost values that no importer has read."""
         yield from self._unread((), self.values)
 
     def _unread(self, path: Keys, value: Any) -> Iterator[Keys]:
@@ -100,13 +103,13 @@ class Foreign:
 
 
 def shown(path: Keys) -> str:
-    """Return a path as users write it: resources.any_of[0].use_spot."""
+    """Return a path in the form that users write: resources.any_of[0].use_spot."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".") or "the file"
 
 
 def content_of(path: Path) -> str:
-    """Return the text of the file. Raises OSError, and NotImportable for a file that is no text or too large."""
+    """Return the text of the file. Raise OSError, or NotImportable for a binary or too large file."""
     data = path.read_bytes()
     if len(data) > MOST_BYTES:
         raise NotImportable(
@@ -128,7 +131,8 @@ def content_of(path: Path) -> str:
 
 
 def of_yaml(text: str, name: str) -> Foreign:
-    """Read YAML or JSON, as its writer's launcher does (YAML 1.1). Raises NotImportable with the line of a fault."""
+    """Read YAML or JSON in the version of YAML that other launchers use (1.1). Raise NotImportable with the line of a
+    fault."""
     try:
         nodes, contents = yaml.compose_all(text, Loader=yaml.SafeLoader), yaml.safe_load_all(text)
         found = [(node, value) for node, value in zip(nodes, contents, strict=True) if value is not None]
@@ -150,20 +154,20 @@ def of_yaml(text: str, name: str) -> Foreign:
 
 
 def of_json(text: str, name: str) -> Foreign:
-    """Read JSON. Raises NotImportable with the line of a fault."""
+    """Read JSON. Raise NotImportable with the line of a fault."""
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
         raise NotImportable(f"{name} is not JSON: {error.msg} (line {error.lineno})", "correct it") from error
     try:
         node = yaml.compose(text.replace("\t", " "), Loader=yaml.SafeLoader)
-    except yaml.YAMLError:  # JSON that YAML 1.1 cannot read: the values count, and no line is known
+    except yaml.YAMLError:  # JSON that YAML 1.1 cannot read: keep the values without their lines
         return Foreign(values)
     return Foreign(values, dict(_lines((), node)) if node else {})
 
 
 def _plain(value: Any) -> Any:
-    """Return dates and other values of YAML's as text, and keys as text."""
+    """Return dates and other special values of YAML as text, and keys as text."""
     match value:
         case dict():
             return {str(key): _plain(each) for key, each in value.items()}
@@ -187,7 +191,7 @@ def _lines(path: Keys, node: yaml.Node) -> Iterator[tuple[Keys, int]]:
 
 
 def literal(node: ast.expr) -> Any:
-    """Return the value of a Python expression that is literal, arithmetic of numbers included. Raises ValueError."""
+    """Return the value of a Python expression of literals, including arithmetic of numbers. Raise ValueError."""
     match node:
         case ast.BinOp(op=ast.Mult()):
             left, right = literal(node.left), literal(node.right)

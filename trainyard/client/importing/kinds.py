@@ -1,4 +1,4 @@
-"""Which launcher a file is from, and its conversion."""
+"""Recognize the launcher that a file is written for, and convert the file."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ KNOWN = (
 
 
 def imported(path: Path) -> Draft:
-    """Convert the file. Raises OSError, and NotImportable for a file of no known kind or of two kinds at once."""
+    """Convert the file. Raise OSError, or NotImportable for a file of an unknown kind or of two kinds at once."""
     text = content_of(path)
     if slurm.recognizes_text(text):
         draft = slurm.convert(slurm.of_script(text), path.stem)
@@ -67,7 +67,7 @@ def _document(path: Path, text: str) -> Draft:
 
 
 def write(text: str, target: Path, *, force: bool) -> None:
-    """Write the job file. Raises NotImportable if it exists, unless `force` is set, and OSError."""
+    """Write the job file. Raise OSError, or NotImportable if the file exists, unless `force` is set."""
     try:
         with target.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
@@ -79,7 +79,8 @@ def write(text: str, target: Path, *, force: bool) -> None:
 
 
 def faults_of(job: Path) -> list[str]:
-    """Return what `trainyard check` finds in the job file: values that the other launcher's file did not have."""
+    """Return the faults that `trainyard check` finds in the job file: values that are missing in the other launcher's
+    file."""
     try:
         read(job)
     except JobRefused as refused:

@@ -38,7 +38,7 @@ def recognizes(foreign: Foreign) -> bool:
 
 
 def convert(foreign: Foreign, stem: str) -> Draft:
-    """Convert a CreateTrainingJob request. Raises NotImportable if its program is inside a container image."""
+    """Convert a CreateTrainingJob request. Raise NotImportable if its program is inside a container image."""
     draft = Draft(foreign, LAUNCHER)
     draft.name(foreign.take("TrainingJobName"), stem)
     _request_program(draft)
@@ -153,7 +153,7 @@ def add_program(draft: Draft, entry: str, folder: Any) -> None:
 
 
 def add_arguments(draft: Draft, given: Mapping[str, Any], *path: str) -> None:
-    """Pass hyperparameters as SageMaker's containers do: `--name value` each, in the order of their names."""
+    """Pass hyperparameters as SageMaker's containers do: each as `--name value`, in the given order."""
     for name, value in given.items():
         if isinstance(value, bool):
             value = str(value)

@@ -17,21 +17,21 @@ VARIABLES = {
     "SKYPILOT_NUM_GPUS_PER_NODE": "$(nvidia-smi -L | wc -l)",
     "SKYPILOT_TASK_ID": "$TRAINYARD_RUN",
 }
-"""Variables of a task, with what they are on a host of Trainyard's."""
+"""The variables of a task, with their values on a host of Trainyard."""
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 SERVING = ("service", "pool")
 PLACES = ("cloud", "region", "zone", "infra")
 
 
 def recognizes(foreign: Foreign) -> bool:
-    """Return True for a task: it has a `run` or `setup`, and no `type` as dstack's files have."""
+    """Return True for a task: it has `run` or `setup`, and unlike dstack's files no `type`."""
     keys = foreign.mapping().keys()
     own = {"num_nodes", "file_mounts", "workdir", "setup", "envs", "resources"}
     return "type" not in keys and ("run" in keys or "setup" in keys) and bool(own & keys or "run" in keys)
 
 
 def convert(foreign: Foreign, stem: str) -> Draft:
-    """Convert a task. Raises NotImportable for a service and for a task without a program."""
+    """Convert a task. Raise NotImportable for a service, and for a task without a program."""
     for key in SERVING:
         if foreign.look(key) is not None:
             raise NotImportable(
@@ -59,7 +59,7 @@ def _program(draft: Draft) -> None:
     if not run and not setup:
         raise NotImportable("the task has no `run`", "add the commands that train")
     draft.shell(AS_WRITTEN)
-    if setup and run:  # SkyPilot runs both in shells of their own
+    if setup and run:  # SkyPilot runs each in a shell of its own
         draft.shell(f"(\n{str(setup).rstrip()}\n) || exit")
     draft.shell(str(run or setup))
     if not run:
@@ -95,7 +95,7 @@ def _mounts(draft: Draft) -> None:
 
 
 def _filled(draft: Draft, mount: Any) -> Any:
-    """Return a mount with the task's own variables filled in."""
+    """Return a mount after replacing the task's own variables."""
     given = draft.origin.mapping("envs")
     if isinstance(mount, Mapping):
         return {key: _filled(draft, value) for key, value in mount.items()}
@@ -105,7 +105,7 @@ def _filled(draft: Draft, mount: Any) -> Any:
 
 
 def _mount(draft: Draft, target: str, mount: Any, path: tuple[str, ...]) -> None:
-    """Turn a mounted source into a data entry, and a bucket that the task writes to into the checkpoints' folder."""
+    """Turn a mounted source into a data entry, and a bucket that the task writes to into the folder of checkpoints."""
     source = mount.get("source") or mount.get("name") if isinstance(mount, Mapping) else mount
     if isinstance(mount, Mapping) and mount.get("name") and not mount.get("source"):
         source = f"{mount.get('store') or 's3'}://{source}"
@@ -170,7 +170,8 @@ def _resources(draft: Draft) -> None:
 
 
 def _choices(foreign: Foreign) -> list[tuple[tuple[str | int, ...], Mapping[str, Any]]]:
-    """Return the alternatives of `any_of` and `ordered`, with their paths; one without keys if there are none."""
+    """Return the alternatives of `any_of` and `ordered` with their paths, or a single empty alternative without
+    them."""
     found = list[tuple[tuple[str | int, ...], Mapping[str, Any]]]()
     for key in ("any_of", "ordered", "candidates"):
         for number, each in enumerate(foreign.look("resources", key) or []):
@@ -187,7 +188,7 @@ _PLACE = (
 
 
 def _accelerators(asked: Any) -> Iterator[tuple[str, int]]:
-    """Return the kinds of accelerator and their counts: `A100:8`, {A100: 8}, and lists of these."""
+    """Yield the kinds of accelerators and their counts: `A100:8`, {A100: 8}, and lists of these."""
     match asked:
         case dict():
             for name, count in asked.items():  # {A100: 8}, and {A100:8}, which YAML reads as the key "A100:8"

@@ -85,7 +85,7 @@ FLAGS = frozenset(
         "verbose",
     }
 )
-"""Options of sbatch that may stand without a value."""
+"""The options of sbatch that may have no value."""
 SRUN_FLAGS = frozenset(
     [
         "-l",
@@ -104,9 +104,9 @@ SRUN_FLAGS = frozenset(
         "--no-kill",
     ]
 )
-"""Options of srun that take no value."""
+"""The options of srun that have no value."""
 SITE = re.compile(r"^\s*(?:module|ml|spack)\s+\S")
-"""Commands that set up software of a cluster's own."""
+"""Commands that set up the software of a cluster."""
 VARIABLES = {
     "SLURM_PROCID": "$RANK",
     "SLURM_NTASKS": "$WORLD_SIZE",
@@ -136,7 +136,7 @@ SCONTROL = (
 
 
 def of_script(text: str) -> Foreign:
-    """Read a batch script: its options by their long names, and its lines under `script`."""
+    """Read the options of a batch script by their long names, and its lines under `script`."""
     values, lines, script = dict[str, str | bool](), dict[tuple[str | int, ...], int](), list[str]()
     for number, line in enumerate(text.splitlines(), start=1):
         if found := DIRECTIVE.match(line):
@@ -175,7 +175,7 @@ def _options(text: str) -> Sequence[tuple[str, str | bool]]:
 
 
 def convert(foreign: Foreign, stem: str) -> Draft:
-    """Convert a batch script. Raises NotImportable for a script that runs nothing."""
+    """Convert a batch script. Raise NotImportable for a script without commands."""
     draft = Draft(foreign, LAUNCHER)
     draft.name(foreign.take("job-name"), stem)
     nodes = _count(foreign.take("nodes")) or 1
@@ -204,7 +204,7 @@ def _count(value: object) -> int:
 
 
 def _hours(text: str) -> float:
-    """Return a time limit in hours: minutes, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM` or `D-HH:MM:SS`."""
+    """Return the hours of a time limit: minutes, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM` or `D-HH:MM:SS`."""
     days, dash, rest = text.rpartition("-")
     parts = [float(part) for part in rest.split(":") if part.replace(".", "", 1).isdigit()]
     if dash:
@@ -267,7 +267,7 @@ def _script(draft: Draft, nodes: int) -> None:
 
 
 def _joined(lines: Sequence[str]) -> list[str]:
-    """Return the lines with those that end in a backslash joined to the next."""
+    """Return the lines, and join each line that ends in a backslash to the next line."""
     joined, held = list[str](), ""
     for line in lines:
         held += line
@@ -280,7 +280,7 @@ def _joined(lines: Sequence[str]) -> list[str]:
 
 
 def _changed(lines: Sequence[str], foreign: Foreign) -> list[str]:
-    """Return the lines without Slurm's own commands. Each line that changes is reported."""
+    """Return the lines without Slurm's commands. Report each line that changes."""
     changed = []
     for line in lines:
         new = line

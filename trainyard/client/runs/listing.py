@@ -26,7 +26,7 @@ INDEX = "month"
 
 @dataclass(frozen=True)
 class ListedRun:
-    """A run in a list, as the ledger has it."""
+    """A run in a list, read from the ledger."""
 
     id: str
     arn: str
@@ -70,7 +70,7 @@ class ListedRun:
 
     @classmethod
     def of(cls, row: RunRow) -> Self:
-        """Return the run of a row of the index."""
+        """Read a run from a row of the index."""
         return cls(
             id=row.run,
             arn=row.execution_arn,
@@ -99,7 +99,7 @@ class ListedRun:
 
 @dataclass(frozen=True)
 class BegunRun:
-    """A training run that has begun and that the yard has not admitted yet, so that the ledger does not list it."""
+    """A training run that has begun but is not admitted yet, so that the ledger does not list it."""
 
     id: str
     arn: str
@@ -121,7 +121,7 @@ class Listing(tuple[ListedRun, ...]):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        """As a notebook shows them."""
+        """Return an HTML table for notebooks."""
         rows = (
             (
                 run.id,
@@ -141,8 +141,8 @@ def _cost(run: ListedRun) -> str | None:
 
 
 def newest(table: Any, *, since: datetime, now: datetime, kind: str | None, page: int) -> Iterator[ListedRun]:
-    """The runs that began since then, newest first; a month is asked for when it is come to, in pages of so many rows,
-    or where only those of a kind are wanted in the largest. `table` is boto3's."""
+    """Yield the runs since a time, the newest first. Each month is queried when it is needed, in pages of `page` rows,
+    or of 1 MB for one kind. `table` is boto3's."""
     begin = serialization.timestamp(since)
     for month in _months(since, now):
         query: dict[str, Any] = {
@@ -160,7 +160,7 @@ def newest(table: Any, *, since: datetime, now: datetime, kind: str | None, page
 
 
 def last_month(now: datetime) -> datetime:
-    """When the month before this one began."""
+    """Return the beginning of the previous month."""
     this = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return (this - timedelta(days=1)).replace(day=1)
 

@@ -1,7 +1,7 @@
-"""What the programs of a run have printed: lines of all hosts in the order of time, as they come.
+"""The output of a run's programs: lines of all hosts in the order of time, as they arrive.
 
-A log is a folder of chunks (docs/contracts/bucket.md): a full chunk never changes, and whole lines of the last one stay
-where they are. So a look costs a list or two, and a part of an object for each log that has grown.
+A log is a folder of chunks (docs/contracts/bucket.md). A full chunk never changes, and complete lines of the last chunk
+keep their positions. So a look costs one or two lists, and a part of an object for each log that has grown.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 LINE = re.compile(r"(\S+) (\S+) (\S+) \| ?(.*)", re.DOTALL)
 BUILDER = "builder"
 OF_BAKE = 0
-"""Stands for the attempt of a bake's log, which has none."""
+"""The attempt number of a bake's log, because bakes have no attempts."""
 ROLES = ("chief", "worker", "ps", "evaluator", BUILDER)
 ROLE = re.compile(rf"({'|'.join(ROLES)})([:-]\d+)?")
 NEVER = datetime.min.replace(tzinfo=UTC)
 LISTED_AT_ONCE = 1000
-"""Keys that one call lists."""
+"""The most keys that one call lists."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class LogLine:
 
 
 def parse(text: str, attempt: int, before: datetime) -> LogLine | None:
-    """A line of a log; None where it has no stamp that can be read."""
+    """Parse a line of a log. Return None without a readable time."""
     found = LINE.match(text)
     if not found:
         return None
@@ -60,7 +60,7 @@ def parse(text: str, attempt: int, before: datetime) -> LogLine | None:
 
 @dataclass
 class HostLog:
-    """The log of one host in one attempt, and how far it was read. Chunks are given as ETags by key, in their order."""
+    """The log of one host in one attempt, with the position of the reader. Chunks are ETags by key, in order."""
 
     bucket: Bucket
     attempt: int
@@ -71,13 +71,13 @@ class HostLog:
     _last: datetime = NEVER
 
     def more(self, chunks: Mapping[str, str]) -> Iterator[LogLine]:
-        """The whole lines since the last time."""
+        """Yield the complete lines since the last look."""
         for key, etag in chunks.items():
             if key > self.key or (key == self.key and etag != self._etag):
                 yield from self._read(key, etag)
 
     def last(self, chunks: Mapping[str, str], count: int) -> list[LogLine]:
-        """The last whole lines, up to so many; those before them count as read."""
+        """Return at most `count` of the last complete lines. Earlier lines count as read."""
         newest, *earlier = reversed(list(chunks.items()))
         found = list(self._read(*newest))
         for chunk in earlier:
@@ -88,7 +88,7 @@ class HostLog:
 
     @property
     def under_way(self) -> list[LogLine]:
-        """The line that was not whole yet when it was last read."""
+        """Return the line that was incomplete at the last look."""
         line = parse(self._open, self.attempt, self._last)
         return [line] if line else []
 
@@ -108,7 +108,7 @@ class HostLog:
 
 @dataclass
 class AttemptLogs:
-    """The logs of one attempt under `folder`; `wanted` chooses hosts by name."""
+    """The logs of one attempt under `folder`. `wanted` selects hosts by name."""
 
     bucket: Bucket
     folder: str
@@ -118,13 +118,13 @@ class AttemptLogs:
     _is_long: bool = False
 
     def look(self) -> list[tuple[HostLog, dict[str, str]]]:
-        """Each log with its chunks, but for those that were read and are full."""
+        """Return each log with its chunks. Long logs are listed from the last chunk that was read."""
         found = self._by_host() if self._is_long else self._at_once()
         return [(self._host(name), chunks) for name, chunks in found.items() if chunks]
 
     @property
     def under_way(self) -> Iterator[LogLine]:
-        """The lines that are not whole."""
+        """Yield the incomplete lines."""
         for host in self._hosts.values():
             yield from host.under_way
 
@@ -151,8 +151,10 @@ class AttemptLogs:
 
 @dataclass
 class RunLogs:
-    """The logs of a run: of attempt `first` and, with `later`, of those after it too. `hosts`: names
-    (`worker-1`) or roles (`worker`); none: all. `builder` is the log of a bake."""
+    """The logs of a run: of attempt `first` and, with `later`, of the attempts after it.
+
+    `hosts` are names (`worker-1`) or roles (`worker`); empty for all. `builder` is the log of a bake.
+    """
 
     bucket: Bucket
     run: str
@@ -162,13 +164,12 @@ class RunLogs:
     _attempts: dict[int, AttemptLogs] = field(default_factory=dict)
 
     def read(self, tail: int | None = None) -> Iterator[LogLine]:
-        """The lines that there are, the one under way on each host too; with `tail`, the last ones."""
+        """Yield the existing lines, including the incomplete one of each host. `tail` limits them to the last ones."""
         yield from self.new(tail)
         yield from self.under_way()
 
     def follow(self, is_over: Callable[[], bool], every: float, tail: int | None = None) -> Iterator[LogLine]:
-        """The lines that there are and those that come; looks every so many seconds. Ends when the run is over and all
-        is read."""
+        """Yield the existing and new lines until the run has ended and all is read. Look every `every` seconds."""
         over = is_over()
         while True:
             is_quiet = True
@@ -184,8 +185,8 @@ class RunLogs:
                 time.sleep(every)
 
     def new(self, tail: int | None = None) -> Iterator[LogLine]:
-        """The whole lines since the last time, in the order of time as far as it is known by now; with `tail`, of those
-        the last ones."""
+        """Yield the complete lines since the last look, in the order of time as far as it is known. `tail` limits them
+        to the last ones."""
         looks = [look for logs in self._look_at() for look in logs.look()]
         if tail is None:
             return heapq.merge(*(host.more(chunks) for host, chunks in looks), key=attrgetter("at"))
@@ -193,12 +194,13 @@ class RunLogs:
         return iter(sorted(lines, key=attrgetter("at"))[-tail:] if tail else [])
 
     def under_way(self) -> list[LogLine]:
-        """The lines that were not whole when they were last read."""
+        """Return the lines that were incomplete at the last look."""
         lines = [line for logs in self._attempts.values() for line in logs.under_way]
         return sorted(lines, key=attrgetter("at"))
 
     def _look_at(self) -> list[AttemptLogs]:
-        """The last lines of an attempt come while the next one begins."""
+        """Return the logs of the last two attempts, because the last lines of an attempt arrive while the next one
+        begins."""
         if BUILDER in self.hosts:
             return [self._logs_of(1, keys.bake_logs(self.run))]
         numbers = [self.first]
@@ -217,14 +219,14 @@ class RunLogs:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The hosts and the attempt that a user asks for: `worker`, `worker:1`, None for all."""
+    """The hosts and the attempt that a user selects: `worker`, `worker:1`, or None for all."""
 
     role: str | None = None
     attempt: int | None = None
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Return the name of the hosts as their logs have it."""
+        """Return the hosts' name or role as it is written in the bucket."""
         return (self.role.replace(":", "-"),) if self.role else ()
 
     @property
@@ -233,7 +235,8 @@ class Chosen:
         return bool(self.role) and not ROLE.fullmatch(self.role or "")
 
     def missing(self, sent: Mapping[int, Collection[str]]) -> tuple[str, str] | None:
-        """Return what there is no log of, and what there is a log of. `sent` has the hosts by attempt."""
+        """Return the missing log and the existing logs in words, or None if the selected log exists. `sent` has the
+        hosts by attempt."""
         with_logs = [number for number, hosts in sent.items() if hosts]
         known = f"attempts with a log: {', '.join(map(str, with_logs))}"
         if self.is_mistyped:
@@ -250,7 +253,7 @@ class Chosen:
 
 
 def sent_in(bucket: Bucket, run: str) -> dict[int, list[str]]:
-    """Return the hosts that have sent a log, by attempt in their order. A bake's builder stands under attempt 0."""
+    """Return the hosts that have sent a log, by attempt in order. A bake's builder is under attempt 0."""
     numbers = attempts_in(bucket, run)
     sent = {number: bucket.folders(keys.logs(run, number)) for number in numbers}
     builder = bucket.folders(keys.bake_logs(run))
@@ -258,15 +261,15 @@ def sent_in(bucket: Bucket, run: str) -> dict[int, list[str]]:
 
 
 def matches(host: str, wanted: Collection[str]) -> bool:
-    """Return True if the host is one of these, by its name (`worker-1`) or its role (`worker`); none means all."""
+    """Return True if `wanted` has the host's name (`worker-1`) or role (`worker`), or is empty."""
     return not wanted or host in wanted or host.rpartition("-")[0] in wanted
 
 
 def attempts_in(bucket: Bucket, run: str) -> list[int]:
-    """The numbers of the attempts that have begun, in their order."""
+    """Return the numbers of the attempts that have begun, in order."""
     return sorted(int(name) for name in bucket.folders(keys.attempts(run)) if name.isdigit())
 
 
 def text_of(bucket: Bucket, folder: str) -> str:
-    """A whole log as it lies in the bucket; empty while there is none."""
+    """Return a whole log as it is in the bucket; empty if it is missing."""
     return b"".join(bucket.read_from(key) for key in bucket.etags(folder)).decode(errors="replace")

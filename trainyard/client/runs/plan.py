@@ -1,4 +1,4 @@
-"""What a run of a job would try, without one."""
+"""The plan of a job, made without a run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from trainyard.client.errors import NotPlanned
 
 @dataclass(frozen=True)
 class Pool:
-    """One pool that would be asked: `price` and `on_demand_price` are dollars for a host and hour; `beside`: the types
-    that hosts without a GPU may be of there, cheapest first; `workers`: how many fit there, where that is fewer than
-    the job may have."""
+    """One capacity pool of the plan, with prices in dollars for a host and hour."""
 
     type: str
     zone: str
@@ -23,11 +21,13 @@ class Pool:
     price: float
     on_demand_price: float | None
     beside: tuple[str, ...]
+    """The types for hosts without a GPU in this zone, the cheapest first."""
     workers: int | None = None
+    """The number of workers that fit into the pool, if it is lower than the job's maximum."""
 
     @classmethod
     def of(cls, candidate: Mapping[str, Any]) -> Self:
-        """From plan.json."""
+        """Read a pool from plan.json."""
         return cls(
             type=candidate["type"],
             zone=candidate["zone"],
@@ -41,7 +41,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """One pool that cannot be used, the word of the first reason, and why."""
+    """A capacity pool that cannot be used, with the code of the first reason and the reason in words."""
 
     type: str
     zone: str
@@ -52,28 +52,33 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class JobPlan:
-    """`pools` in the order in which they would be asked; `gang` hosts at once at most and
-    `least_gang` at least, from `image`; `hourly_cap` dollars an
-    hour at most (None: any); `prices` says whose they are; `quotas`: vCPUs by the quota's code; `warnings`: what of the
-    program will probably fail; `pool_dollars`: what hosts may cost that wait for the next run, in the first pool; None
-    where none wait."""
+    """The plan of a job."""
 
     pools: tuple[Pool, ...]
+    """The capacity pools in the order of the launch requests."""
     left_out: tuple[LeftOut, ...]
     gang: int
+    """The most hosts at once."""
     least_gang: int
+    """The fewest hosts at once."""
     image: str
     hourly_cap: float | None
+    """The most dollars per hour; None without a limit."""
     made: datetime
     reason: str
     prices: str
+    """The source of the prices, in words."""
     quotas: Mapping[str, float]
+    """The vCPUs by the code of the quota."""
     warnings: tuple[str, ...]
+    """The parts of the program that will probably fail."""
     pool_dollars: float | None = None
+    """The most that hosts in the warm pool may cost while they wait for the next run, in the first capacity pool; None
+    if no hosts wait."""
 
 
 def read(job: str, output: str) -> JobPlan:
-    """What the execution has answered. Raises NotPlanned where a run of the job would be refused."""
+    """Read the plan from the execution's output. Raise NotPlanned if a run of the job would be refused."""
     answer: dict[str, Any] = json.loads(output)
     if answer["kind"] != "outlook":
         raise NotPlanned(

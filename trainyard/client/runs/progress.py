@@ -1,4 +1,4 @@
-"""How far a program is, and the curves of what it measures."""
+"""The progress of a program, and the curves of its measures."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ from typing import Any
 from trainyard.values import floats
 
 Loss = tuple[int, float]
-"""(step, loss)."""
+"""A step and its loss."""
 MEASURES = ("accuracy", "steps_per_second")
-"""What samples of metrics.json may have beside the loss."""
+"""The measures in samples of metrics.json beside the loss."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the program is. `steps` is 0 if the program does not tell how many there are. A number that it does not
-    report is None. `nan_since` is the step since which its loss has been NaN or infinite."""
+    """The progress of a program. A number that the program does not report is None."""
 
     step: int
     steps: int
+    """The number of planned steps; 0 if the program does not report it."""
     epoch: float | None = None
     loss: float | None = None
     accuracy: float | None = None
     steps_per_second: float | None = None
     nan_since: int | None = None
+    """The step since which the loss has been NaN or infinite."""
 
     @property
     def warning(self) -> str:
-        """One sentence about a loss that is no number; empty for any other."""
+        """Return a sentence about a loss that is not finite, otherwise an empty text."""
         if self.loss is None or self.nan_since is None:
             return ""
         return f"Its loss has been {floats.shown(self.loss, '.4g')} since step {self.nan_since}."
 
     def numbers(self, loss: str = ".4f") -> tuple[str, ...]:
-        """Return what the program measures, in words. `loss` is the format of the loss."""
+        """Return the measures of the program in words. `loss` is the format of the loss."""
         since = f" since step {self.nan_since}" if self.nan_since is not None else ""
         return (
             *([f"loss {floats.shown(self.loss, loss)}{since}"] if self.loss is not None else []),
@@ -45,12 +46,12 @@ class Progress:
         )
 
     def reached(self, of: str = "/") -> str:
-        """The step, and of how many."""
+        """Return the step and the number of steps."""
         return f"{self.step}{of}{self.steps}" if self.steps else f"{self.step}"
 
 
 def progress_in(reported: Mapping[str, Any] | None) -> Progress | None:
-    """Return what the ledger or metrics.json has; None before the program has reported a step."""
+    """Read the progress from the ledger or metrics.json. Return None before the program has reported a step."""
     reported = reported or {}
     if reported.get("step") is None:
         return None
@@ -66,8 +67,8 @@ def progress_in(reported: Mapping[str, Any] | None) -> Progress | None:
 
 
 def further(told: Progress | None, written: Progress | None) -> Progress | None:
-    """The later of what the ledger was told and what metrics.json has: a short run tells of its last steps there alone.
-    What a program writes at its end need not say all that it has told."""
+    """Return the later progress of the ledger and metrics.json. Only metrics.json has the last steps of a short run.
+    The last report of a program may lack values of earlier ones."""
     if told is None or written is None or written.step <= told.step:
         return told or written
     nan_since = written.nan_since
@@ -79,7 +80,7 @@ def further(told: Progress | None, written: Progress | None) -> Progress | None:
 
 
 def losses_in(metrics: Mapping[str, Any]) -> Iterator[Loss]:
-    """The samples of metrics.json, which the chief's agent keeps; a program need not report a loss."""
+    """Yield the steps and losses in metrics.json. A program need not report a loss."""
     for sample in metrics.get("samples", []):
         if sample.get("step") is not None and sample.get("loss") is not None:
             yield int(sample["step"]), float(sample["loss"])

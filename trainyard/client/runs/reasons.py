@@ -1,4 +1,4 @@
-"""Why a run is as it is, in lines for a person, and what to type next."""
+"""The reason for a run's state, and the next step, in lines for users."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ADVICE = {
     "RollbackRefused": "{image ls} lists the images that there are",
     "AccessDenied": "deploy the yard again; a permission of its roles is missing",
 }
-"""By the error's word (trainyard/core/model/errors.py). Words in braces are a command line."""
+"""The advice by the error's name (trainyard/core/model/errors.py). Words in braces are a command line."""
 LOGS = frozenset({"last_log", "log"})
-"""Where a run and a bake have left their log."""
+"""The keys of a summary under which runs and bakes have their log."""
 RESULTS = ("notebook", "model", "outputs")
-"""The parts in which a finished program leaves results, in the order in which users look at them."""
+"""The results of a finished program. Users are offered them in this order."""
 IN_WORDS = {"refused": "was refused", "stopped": "was stopped"}
 REFUSED = {
     "capacity": "no room",
@@ -45,22 +45,23 @@ REFUSED = {
     "configuration": "misconfigured",
     "access": "denied",
 }
-"""What a pool's refusal is called."""
+"""The words for the kinds of refusals."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """`kind` is a word for programs: `running`, `waiting`, `succeeded`, `failed`, `refused`, `stopped`."""
+    """The reason for a run's state. `kind` is one of `running`, `waiting`, `succeeded`, `failed`, `refused` and
+    `stopped`, for programs."""
 
     kind: str
     lines: tuple[str, ...]
     advice: tuple[str, ...] = ()
     logs: str = ""
-    """The line of the advice that prints the whole log; empty where no log was sent."""
+    """The line of the advice that prints the whole log; empty without a log."""
     doubt: str | None = None
-    """What speaks against a run that succeeded."""
+    """The doubt about a run that succeeded."""
     resumes: bool = False
-    """True if the run has ended without success and left a checkpoint or outputs that a new run begins with."""
+    """True if the run ended without success and left a checkpoint or outputs for a new run."""
 
     @property
     def label(self) -> str:
@@ -68,7 +69,7 @@ class Reason:
         return f"{ends.WORDS[self.kind]}, but ..." if self.doubt else ends.WORDS.get(self.kind, self.kind)
 
     def without_logs(self) -> Reason:
-        """Return the reason for a user who would read nothing new in the log."""
+        """Return the reason for a user who has read the whole log."""
         return replace(self, advice=self.beyond_logs, logs="")
 
     @property
@@ -85,10 +86,10 @@ def reason_for(
     saved: bool,
     now: datetime,
 ) -> Reason:
-    """Return why the run is as it is. `row` is its own in the ledger; `saved` is True if it has a checkpoint."""
+    """Return the reason for the run's state. `row` is its row in the ledger; `saved` is True if it has a checkpoint."""
     reason = _reason(execution, row, summary, saved=saved, now=now)
     progress = progress_in(row.progress) if row else None
-    warning = progress.warning if progress and reason.kind != "succeeded" else ""  # whose doubts have it
+    warning = progress.warning if progress and reason.kind != "succeeded" else ""  # doubts include it
     return replace(reason, lines=(*reason.lines, warning)) if warning else reason
 
 
@@ -133,7 +134,7 @@ def _outputs_of(row: RunRow | None) -> Outputs:
 
 
 def advised(error: str) -> str:
-    """Return the advice for the error's word, with its command lines written out."""
+    """Return the advice for an error, with complete command lines."""
     return re.sub(r"\{([^}]*)\}", lambda found: command_line(*found[1].split()), ADVICE[error])
 
 

@@ -16,7 +16,7 @@ from trainyard.protocol.plan import Plan
 from trainyard.protocol.timeline import Entry
 
 ROLES = ("chief", "worker", "ps", "evaluator", "")
-"""In the order in which hosts are listed."""
+"""The roles in the order of lists of hosts."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Host:
 
     @property
     def rank(self) -> tuple[int, int, str, str]:
-        """Hosts of one attempt stand together: the chief first, then the workers, then those that serve them."""
+        """Return the sort key of hosts: by attempt, the chief first, then workers, then parameter servers."""
         role, _, index = self.role.partition(" ")
         return self.attempt, ROLES.index(role), index.zfill(4), self.instance
 
     def dollars(self, now: datetime) -> float:
-        """Return what it has cost until now, as the bill of its run counts it."""
+        """Return the cost until now, as in the bill of its run."""
         return host_dollars(
             self.seconds(now),
             self.price,
@@ -56,17 +56,17 @@ class Host:
         )
 
     def saved(self, now: datetime) -> float:
-        """Return what it would have cost more on demand until now; 0 if that price is not known."""
+        """Return the amount saved until now compared to the on-demand price; 0 if that price is unknown."""
         return max(self.on_demand_price - self.price, 0.0) * billed_hours(self.seconds(now))
 
     def seconds(self, now: datetime) -> float:
-        """Return how long it has been there until now."""
+        """Return the age of the host in seconds until now."""
         return elapsed(self.launched, self.ended or now).total_seconds()
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One gang's life, of so many hosts. `ending` (docs/contracts/ledger.md) and `reason` are empty while it goes on;
+    """One attempt: the life of one gang. `ending` (docs/contracts/ledger.md) and `reason` are empty while it runs;
     `saved` is the step of its last whole checkpoint."""
 
     number: int
@@ -85,7 +85,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Pool:
-    """One pool of the plan, in the plan's order: dollars an hour of one host, and on demand."""
+    """One capacity pool of the plan, in the plan's order, with dollars an hour of one host."""
 
     name: str
     price: float
@@ -94,8 +94,8 @@ class Pool:
 
 @dataclass(frozen=True)
 class Asked:
-    """One time that EC2 was asked for the hosts of an attempt. `answer` is `launched`, `refused`, or empty where none
-    is known; `kind` (docs/contracts/README.md, `LaunchesRefused`), `code` and `reason` are a refusal's."""
+    """One launch request for the hosts of an attempt. `answer` is `launched`, `refused` or empty; `kind`
+    (docs/contracts/README.md, `LaunchesRefused`), `code` and `reason` explain a refusal."""
 
     attempt: int
     pool: str
@@ -119,7 +119,7 @@ class Event:
 
     @property
     def key(self) -> tuple[datetime, str, str, str]:
-        """Equal for the same event seen twice."""
+        """Return a key that is equal for equal events."""
         return self.at, self.source, self.event, self.instance
 
 
@@ -171,7 +171,7 @@ def pools_in(plan: Plan | None) -> Iterator[Pool]:
 
 
 def asked_in(requests: Iterable[LaunchRequestRow], plan: Plan | None) -> tuple[Asked, ...]:
-    """Return every time that EC2 was asked, oldest first, with each refusal of a request for several capacity pools."""
+    """Return the launch requests, the oldest first, with each refusal of a request for several capacity pools."""
     return tuple(sorted(_asked(requests, plan), key=lambda each: each.at))
 
 
@@ -211,5 +211,5 @@ def timeline_in(entries: Iterable[Entry]) -> tuple[Event, ...]:
 
 
 def elapsed(since: datetime, until: datetime) -> timedelta:
-    """Never negative, whatever the clocks say."""
+    """Return the time between two moments, never negative."""
     return max(until - since, timedelta())

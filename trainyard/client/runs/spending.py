@@ -1,4 +1,4 @@
-"""What runs have cost, added up by what people ask for."""
+"""The cost of runs, summed by job, user, day or label."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from trainyard.client.runs.listing import ListedRun
 from trainyard.core.model.submitter import UNKNOWN
 
 THE_YARD = "the yard"
-"""Whose bakes are: no user has a right to start one in a name."""
+"""The owner of bakes, which belong to no user."""
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What the runs of one job, user, day or label have cost that are over, and would have cost more on demand."""
+    """The cost of the ended runs of one job, user, day or label, and the amount saved compared to on-demand prices."""
 
     of: str
     runs: int = 0
@@ -27,7 +27,7 @@ class Spent:
 
 
 def added(runs: Iterable[ListedRun], by: str) -> list[Spent]:
-    """By `job`, `user`, `day`, or a label; the dearest first, days in their order."""
+    """Return the sums by `job`, `user`, `day` or a label, the highest first; days are in order."""
     sums: dict[str, Spent] = {}
     for run in runs:
         for of in _of(run, by):

@@ -1,4 +1,4 @@
-"""Everything that is known of a run at one moment."""
+"""The state of a run at one moment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OF_NO_USER = "no user of the yard: it was started by hand, or its job file lies 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """Everything that is known of a run at one moment."""
+    """The state of a run at one moment."""
 
     at: datetime
     execution: Execution
@@ -34,35 +34,35 @@ class RunStatus:
     progress: Progress | None
     losses: tuple[Loss, ...]
     measures: Mapping[str, tuple[Loss, ...]] = field(default_factory=dict)
-    """The curves beside the loss, by MEASURES; without those that the program does not report."""
+    """The curves beside the loss, by the names in MEASURES, as far as the program reports them."""
     attempts: tuple[Attempt, ...] = ()
     pools: tuple[Pool, ...] = ()
     asked: tuple[Asked, ...] = ()
     row: RunRow | None = None
-    """Its own in the ledger; None before the yard has admitted it."""
+    """The row in the ledger; None before the yard has admitted the run."""
 
     @property
     def state(self) -> str:
-        """The state the execution is in, or its status when it is over."""
+        """Return the present state of the execution, or its status once it has ended."""
         if self.execution.is_over:
             return self.execution.status
         return self.states[-1].name if self.states else "Starting"
 
     @property
     def word(self) -> str:
-        """The word for the state, and for how the run ended (trainyard/core/model/states.py)."""
+        """Return the word for the state, or for the outcome of an ended run (trainyard/core/model/states.py)."""
         if self.execution.is_over and self.row and self.row.outcome:
             return ends.outcome_in_words(self.row.outcome, self.row.reason)
         return states.word_for(self.state, self.kind)
 
     @property
     def words(self) -> list[tuple[datetime, str]]:
-        """The words of the states so far, and when each began to hold."""
+        """Return the words of the states so far, with their beginnings."""
         return states.shown_words(self.states, self.kind)
 
     @property
     def kind(self) -> str:
-        """The workflow that the run is of."""
+        """Return the workflow of the run."""
         return self.row.kind if self.row else "train"
 
     @property
@@ -72,14 +72,13 @@ class RunStatus:
 
     @property
     def submitter(self) -> str:
-        """Return in words who asked for the run. Empty if its row does not say."""
+        """Return the submitter in words. Empty if the row has none."""
         who = (self.row.submitter if self.row else None) or ""
         return OF_NO_USER if who == UNKNOWN else who
 
     @property
     def origin(self) -> str:
-        """Return the commit that the program is from in words, and where in the bucket the changes beside it are. Empty
-        if no commit is known."""
+        """Return the program's commit in words, with the key of its uncommitted changes. Empty without a commit."""
         known = serialization.from_json(Origin, self.job.get("origin") or {})
         if not known.commit:
             return ""
@@ -87,13 +86,13 @@ class RunStatus:
 
     @property
     def dollars(self) -> float:
-        """Return what the run has cost until now; once it has ended, the amount of its bill."""
+        """Return the cost until now, or the bill of an ended run."""
         billed = self.row.dollars if self.row else None
         return sum(host.dollars(self.at) for host in self.hosts) if billed is None else billed
 
     @property
     def saved_dollars(self) -> float:
-        """Return what the run would have cost more on demand until now; once it has ended, by its bill."""
+        """Return the amount saved until now compared to on-demand prices, or by the bill of an ended run."""
         if self.row is None or self.row.dollars is None:
             return sum(host.saved(self.at) for host in self.hosts)
         return self.row.saved_dollars or 0.0
@@ -105,17 +104,17 @@ class RunStatus:
 
     @property
     def has_saved(self) -> bool:
-        """Whether it has a whole checkpoint, be it that its program tells no steps."""
+        """Return True if the run has a whole checkpoint, even if the program reports no steps."""
         return any(attempt.saved_at or attempt.saved is not None for attempt in self.attempts)
 
     @property
     def saved_step(self) -> int | None:
-        """The step of its last whole checkpoint, as far as it was told of; None before the first."""
+        """Return the step of the last whole checkpoint, or None before the first."""
         steps = [attempt.saved for attempt in self.attempts if attempt.saved is not None]
         return max(steps, default=None)
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it."""
+        """Return HTML for notebooks: a table and curves."""
         done = self.progress
         rows = (
             ("run", self.execution.name),

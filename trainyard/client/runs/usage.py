@@ -1,4 +1,4 @@
-"""How busy the hosts of a run are: their GPUs, the GPUs' memory and their processors, as CloudWatch has it."""
+"""The utilization of a run's hosts in CloudWatch: GPUs, GPU memory and processors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trainyard.client.session import Session
 
 MOST_HOSTS = 60
-"""The newest hosts of a run that are asked about: 180 metrics in one request of at most 500."""
+"""The newest hosts of a run that are queried: 180 metrics in one request of at most 500."""
 MOST_POINTS = 300
 """Points of one curve. A longer run has longer periods."""
 KEPT = ((timedelta(days=63), 3600), (timedelta(days=15), 300))
@@ -25,7 +25,8 @@ KEPT = ((timedelta(days=63), 3600), (timedelta(days=15), 300))
 
 @dataclass(frozen=True)
 class Measure:
-    """One metric of hosts. `statistic` is a word of CloudWatch. The metric is published every `seconds`."""
+    """One metric of hosts. `statistic` is a statistic of CloudWatch. The metric is published every `seconds`
+    seconds."""
 
     title: str
     unit: str
@@ -69,13 +70,13 @@ class Usage:
     measure: Measure
     times: tuple[int, ...]
     hosts: dict[str, tuple[float | None, ...]]
-    """By the role of the host, such as `worker 0`."""
+    """The values by the role of the host, such as `worker 0`."""
 
 
 def usage_of(session: Session, hosts: Sequence[Host], now: datetime) -> tuple[Usage, ...]:
-    """Return the metrics of the hosts in CloudWatch; measures without a value are left out.
+    """Return the metrics of the hosts in CloudWatch. Measures without a value are left out.
 
-    CloudWatch bills each metric of a request ($0.01 per 1,000). Raises Denied, NoAnswer.
+    CloudWatch bills each metric of a request ($0.01 per 1,000). Raise Denied or NoAnswer.
     """
     newest = hosts[-MOST_HOSTS:]
     if not newest:

@@ -1,4 +1,4 @@
-"""How a session ends from this side: it is terminated, whatever ends the command."""
+"""Terminate a session, however its command ends."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.asynccontextmanager
 async def until_ended(link: Link, signals: Iterable[signal.Signals] = ENDS) -> AsyncIterator[None]:
-    """The block, until it is done or one of the signals comes: then KeyboardInterrupt. A session that is not over by
-    then is terminated."""
+    """Run the block, and terminate the session if it is open afterwards. Raise KeyboardInterrupt at one of the
+    signals."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     ended = False
@@ -41,7 +41,7 @@ async def until_ended(link: Link, signals: Iterable[signal.Signals] = ENDS) -> A
 
 
 def _catch(loop: asyncio.AbstractEventLoop, number: signal.Signals, end: Callable[[], None]) -> bool:
-    """Whether the signal can be caught: in the main thread alone."""
+    """Return True if the signal can be caught, which only the main thread can do."""
     try:
         loop.add_signal_handler(number, end)
     except (ValueError, RuntimeError, NotImplementedError):

@@ -1,4 +1,4 @@
-"""A port of a host, on this computer."""
+"""A port of a host, forwarded to this computer."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ MULTIPLEXED_AFTER = "3.0.196.0"
 
 
 def run(yard: Deployment, host: str, port: int, local: int, ready: Callable[[int], None], tell: Tell) -> None:
-    """Carry connections to `local` (0: any port that is free) of this computer's loopback to `port` of the host's,
-    until a signal ends this or the session is over. `ready` is given the local port when it is open; `tell` sentences
-    for the person. Raises HostNotFound, HostNotConnected, Denied, NotHere where the port is taken, SessionOver."""
+    """Forward connections from `local` (0 for any free port) of this computer's loopback interface to `port` of the
+    host, until a signal comes or the session ends.
+
+    `ready` is called with the open port, `tell` with sentences for the user. Raise HostNotFound, HostNotConnected,
+    Denied, NotHere if the port is in use, or SessionOver.
+    """
     listening = listen(local)
     with listening:
         link = Link(yard.session, begin(yard, host, port, local), tell)
@@ -33,13 +36,13 @@ def run(yard: Deployment, host: str, port: int, local: int, ready: Callable[[int
 
 
 def begin(yard: Deployment, host: str, port: int, local: int) -> opening.Opened:
-    """A session for that port of the host."""
+    """Start a session for a port of the host."""
     parameters = {"portNumber": [str(port)], "localPortNumber": [str(local)]}
     return opening.start(yard, host, opening.PORT_FORWARDING, parameters, "trainyard forward")
 
 
 def listen(port: int) -> socket.socket:
-    """On loopback alone. Raises NotHere."""
+    """Listen on the loopback interface only. Raise NotHere if the port is in use."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -62,7 +65,7 @@ async def carry(
     tell: Tell,
     signals: Iterable[signal.Signals] = ENDS,
 ) -> None:
-    """By this session, which is for that port of the host: until one of the signals comes or the session is over."""
+    """Forward connections through a session until one of the signals comes or the session ends."""
     async with until_ended(link, signals), link.linked() as channel:
         streams = Streams(channel)
         server: asyncio.Server | None = None
@@ -85,7 +88,7 @@ async def carry(
 
 
 def check(link: Link) -> None:
-    """Raises SessionRefused of an agent that carries one connection at a time, or no port."""
+    """Raise SessionRefused if the host's agent forwards no port, or only one connection at a time."""
     asked = link.request
     if asked is None or asked.properties.get("type") != LOCAL_FORWARDING:
         raise SessionRefused(

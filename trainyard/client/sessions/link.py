@@ -1,4 +1,4 @@
-"""The client's way to a session: a WebSocket, and another one whenever it breaks, until the session is over."""
+"""The client's connection to a session: a WebSocket, which is replaced when it breaks, until the session ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trainyard.datachannel.handshake import ENCRYPTION, SESSION_TYPE, Request, R
 from trainyard.datachannel.message import INPUT, Kind, MessageError
 
 PING_SECONDS, PONG_SECONDS = 4, 6
-"""A network that has gone without a word is found out after ten seconds."""
+"""A lost network is detected after ten seconds."""
 OPEN_SECONDS = 4
 AGAIN_SECONDS = 0.5
 LAST_WORD_SECONDS = 3
@@ -32,7 +32,7 @@ Tell = Callable[[str], None]
 
 
 class Connection:
-    """A WebSocket as the channel wants it."""
+    """A WebSocket as a connection of the channel."""
 
     def __init__(self, websocket: ClientConnection) -> None:
         self._websocket = websocket
@@ -45,12 +45,12 @@ class Connection:
 
 
 class Link:
-    """One session's. `tell` is given sentences for the person: cut, and back again."""
+    """The connection to one session. `tell` is called with sentences for the user about interruptions."""
 
     def __init__(self, session: Session, opened: Opened, tell: Tell) -> None:
         self.channel = Channel(INPUT)
         self.request: Request | None = None
-        """What the agent asked for; None of one that asks for nothing."""
+        """The agent's handshake request; None before it has arrived."""
         self.opened = opened
         self._session = session
         self._hasty = Session(session.boto, session.endpoint, patient=False)
@@ -59,8 +59,8 @@ class Link:
 
     @contextlib.asynccontextmanager
     async def linked(self) -> AsyncIterator[Channel]:
-        """The channel, with connections below it, inside the block. What it raises ends the block: Denied, NoAnswer,
-        SessionRefused at the first connection; SessionOver when there is no session any more."""
+        """Run the channel with its connections inside the block. Errors end the block: Denied, NoAnswer or
+        SessionRefused at the first connection, SessionOver when the session has ended."""
         async with running(self.channel):
             keeping = asyncio.ensure_future(self._keep())
             keeping.add_done_callback(lambda done: None if done.cancelled() else self.channel.close(None))
@@ -74,7 +74,8 @@ class Link:
                 raise error
 
     async def payloads(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What the session says, the handshake done on the way. Raises SessionRefused of one that cannot be."""
+        """Yield the payloads of the session and answer its handshake. Raise SessionRefused for an unsupported
+        session."""
         async for kind, payload in self.channel.payloads():
             if kind == Kind.HANDSHAKE_REQUEST:
                 self._answer(payload)
@@ -85,7 +86,7 @@ class Link:
                 yield kind, payload
 
     async def terminate(self) -> None:
-        """End the session for good, if that can be: else it ends by itself, when it has been idle for long enough."""
+        """Terminate the session, if possible. Otherwise it ends when it has been idle for long enough."""
         with contextlib.suppress(YardError, ClientError, TimeoutError):
             async with asyncio.timeout(LAST_WORD_SECONDS):
                 await asyncio.to_thread(opening.terminate, self._hasty, self.opened)
@@ -117,7 +118,7 @@ class Link:
     # --- connections ---
 
     async def _keep(self) -> None:
-        """One connection after the other. Ends when the session is over."""
+        """Keep a connection until the session ends."""
         first = True
         while True:
             try:
@@ -152,7 +153,7 @@ class Link:
         )
 
     async def _over(self, websocket: ClientConnection) -> None:
-        """Go on over this connection, until it breaks or the session is over."""
+        """Use this connection until it breaks or the session ends."""
         said = handshake.opening(str(uuid4()), self.opened.token, str(uuid4()), CLIENT_VERSION)
         await websocket.send(said)
         connection = Connection(websocket)
@@ -171,7 +172,7 @@ class Link:
             self.channel.detach(connection)
 
     async def _find_again(self) -> None:
-        """A new token. Tries until there is a network; raises SessionOver."""
+        """Get a new token, and retry until the network is back. Raise SessionOver."""
         loop = asyncio.get_running_loop()
         if self._cut_at is None:
             self._cut_at = loop.time()
@@ -216,7 +217,7 @@ class Link:
 
 
 async def _close(websocket: ClientConnection) -> None:
-    """Politely, as long as there is time for it."""
+    """Close the connection properly if there is time. Abort the transport in any case."""
     try:
         await websocket.close()
     finally:

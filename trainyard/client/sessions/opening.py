@@ -1,4 +1,4 @@
-"""A session begins, is found again after a cut, and ends: AWS's calls, in our words."""
+"""Start, resume and end a session by AWS's calls."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PORT_FORWARDING = "AWS-StartPortForwardingSession"
 SHELL = "SSM-SessionManagerRunShell"
 SSH = "AWS-StartSSHSession"
 CLIENT_VERSION = "1.2.764.0"
-"""Of the public client, the version whose protocol this speaks: the oldest that AWS supports."""
+"""The version of the public client whose protocol this client implements: the oldest that AWS supports."""
 GONE = ("terminated", "shutting-down")
 NO_SESSION = ("DoesNotExistException",)
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A session that there is. `url` and `token` open its channel."""
+    """An open session. `url` and `token` open its channel."""
 
     id: str
     target: str
@@ -36,7 +36,7 @@ class Opened:
 
 
 def host(yard: Deployment, instance: str) -> Mapping[str, Any]:
-    """The host of this yard as EC2 describes it, up and running. Raises HostNotFound, HostNotConnected."""
+    """Return the running host of this yard as EC2 describes it. Raise HostNotFound or HostNotConnected."""
     found = next((each for each in yard.instances() if each["InstanceId"] == instance), None)
     if found is None or found["State"]["Name"] in GONE:
         raise HostNotFound(
@@ -59,7 +59,7 @@ def host(yard: Deployment, instance: str) -> Mapping[str, Any]:
 def start(
     yard: Deployment, instance: str, document: str, parameters: Mapping[str, Sequence[str]], reason: str
 ) -> Opened:
-    """Raises HostNotFound, HostNotConnected, Denied."""
+    """Start a session. Raise HostNotFound, HostNotConnected or Denied."""
     host(yard, instance)
     ssm = yard.session.client("ssm")
     asked = {"Parameters": dict(parameters)} if parameters else {}
@@ -77,7 +77,7 @@ def start(
 
 
 def resume(session: Session, opened: Opened) -> Opened:
-    """The same session with a new token. Raises SessionOver; NoAnswer, at once, where there is no network."""
+    """Return the session with a new token. Raise SessionOver, or NoAnswer at once without a network."""
     try:
         answer = session.client("ssm").resume_session(SessionId=opened.id)
     except ClientError as error:
@@ -91,7 +91,7 @@ def resume(session: Session, opened: Opened) -> Opened:
 
 
 def terminate(session: Session, opened: Opened) -> None:
-    """End it for good, whether or not it still is there."""
+    """Terminate the session, if it still exists."""
     try:
         session.client("ssm").terminate_session(SessionId=opened.id)
     except ClientError as error:
@@ -108,7 +108,7 @@ def over(opened: Opened, why: str) -> SessionOver:
 
 
 def signed(session: Session, url: str) -> dict[str, str]:
-    """The headers of a request to open the channel there: AWS asks who does, since plugin 1.2.764."""
+    """Return the signed headers of the request that opens the channel, which AWS requires since plugin 1.2.764."""
     credentials = session.boto.get_credentials()
     if credentials is None:
         raise NoCredentials("no credentials", "none are found any more", SIGN_IN)

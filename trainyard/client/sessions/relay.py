@@ -1,4 +1,4 @@
-"""One connection to a port of a host, over this process's standard input and output: what ssh takes as its proxy."""
+"""One connection to a port of a host through standard input and output, as a proxy for ssh."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from trainyard.datachannel.message import Kind
 
 READ = 1 << 16
 LAST_SECONDS = 5
-"""How long what was read last may take to arrive."""
+"""The longest wait in seconds for the last input to arrive."""
 
 
 def run(yard: Deployment, host: str, port: int, tell: Tell) -> None:
-    """Carry standard input there and what comes from there to standard output, until either ends. Raises HostNotFound,
-    HostNotConnected, Denied, SessionOver; SessionRefused where nothing listens on that port."""
+    """Copy standard input to the port and its output to standard output until either ends. Raise HostNotFound,
+    HostNotConnected, Denied, SessionOver, or SessionRefused if no program listens on the port."""
     asked = {"portNumber": [str(port)]}
     opened = opening.start(yard, host, opening.SSH, asked, "trainyard dev ssh")
     asyncio.run(_carry(Link(yard.session, opened, tell), port))
@@ -48,7 +48,7 @@ async def _carry(link: Link, port: int) -> None:
 
 
 async def _send(channel: Channel, shaken: asyncio.Event) -> None:
-    """What is typed, once the host's agent is ready for it, and no more than there is room for."""
+    """Send the input once the host's agent is ready, as far as there is room."""
     loop, typed = asyncio.get_running_loop(), asyncio.StreamReader()
     way, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(typed), sys.stdin)
     try:

@@ -1,4 +1,4 @@
-"""A shell on a host, in this terminal; or one command there."""
+"""A shell on a host in this terminal, or one command on a host."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ INTERRUPT = b"\x03"
 LEAVES = "Enter, then ~ and . leave it"
 EXIT_CODE = re.compile(rb"(-?\d+)\s*$")
 NO_CODE = 255
-"""As ssh answers when it could not learn how the command has ended."""
+"""The exit code if the command's exit code is unknown, as in ssh."""
 
 
 def command_document(yard: Deployment) -> str:
-    """The yard's document for a single command, whose exit code comes back."""
+    """Return the name of the yard's SSM document for a single command, which reports the exit code."""
     return f"{yard.name.lower()}-command"
 
 
 def shell_document(yard: Deployment) -> str:
-    """The yard's document for a login shell in the home folder. Systems Manager's own begins `sh` in `/`."""
+    """Return the name of the yard's SSM document for a login shell in the home folder. The default SSM document starts
+    `sh` in `/`."""
     return f"{yard.name.lower()}-shell"
 
 
 def run(yard: Deployment, host: str, tell: Tell) -> None:
-    """A login shell on the host, until it ends or the person leaves it; the terminal is then as it was. Raises
-    HostNotFound, HostNotConnected, Denied, SessionOver."""
+    """Run a login shell on the host until it ends or the user leaves it, and restore the terminal. Raise HostNotFound,
+    HostNotConnected, Denied or SessionOver."""
     opened = opening.start(yard, host, shell_document(yard), {}, "trainyard shell")
     link = Link(yard.session, opened, tell)
     with Terminal() as terminal:
@@ -47,20 +48,20 @@ def run(yard: Deployment, host: str, tell: Tell) -> None:
 
 
 def run_command(yard: Deployment, host: str, arguments: Sequence[str], tell: Tell) -> int:
-    """One command on the host, by its shell: its output and errors are this one's, its exit code is the answer."""
+    """Run one command in the host's shell with the output and errors of this process, and return the exit code."""
     line = arguments[0] if len(arguments) == 1 else shlex.join(arguments)
     return asyncio.run(_command(Link(yard.session, begin(yard, host, line), tell)))
 
 
 def begin(yard: Deployment, host: str, line: str) -> opening.Opened:
-    """A session that is this line of the host's shell."""
+    """Start a session that runs this line in the host's shell."""
     encoded = base64.b64encode(line.encode()).decode()
     return opening.start(yard, host, command_document(yard), {"command": [encoded]}, "trainyard shell")
 
 
 def ask(yard: Deployment, host: str, line: str, tell: Tell) -> tuple[int | None, str]:
-    """What the line prints on the host, and its exit code, None where none came. Raises HostNotFound,
-    HostNotConnected, Denied, SessionRefused."""
+    """Run a line in the host's shell. Return the exit code, or None if it is missing, and the output. Raise
+    HostNotFound, HostNotConnected, Denied or SessionRefused."""
     return asyncio.run(_asked(Link(yard.session, begin(yard, host, line), tell)))
 
 
@@ -77,7 +78,7 @@ async def _asked(link: Link) -> tuple[int | None, str]:
 
 
 async def _shell(link: Link, terminal: Terminal) -> None:
-    signals = [number for number in ENDS if number != signal.SIGINT]  # a key, there
+    signals = [number for number in ENDS if number != signal.SIGINT]  # Ctrl+C is a key for the host
     async with until_ended(link, signals), link.linked() as channel:
         with (
             terminal.typed(lambda data: _type(channel, data)),
@@ -98,7 +99,7 @@ async def _shell(link: Link, terminal: Terminal) -> None:
 
 
 def _type(channel: Channel, data: bytes) -> bool:
-    """Whether there is room for more."""
+    """Send input to the host. Return True if the channel has room for more."""
     channel.write(Kind.OUTPUT, data)
     return not channel.is_full
 
@@ -115,7 +116,7 @@ async def _command(link: Link) -> int:
     asked = 0
 
     def interrupt() -> None:
-        """The first is the command's; who asks again leaves it."""
+        """Send the first interrupt to the command. End the session at the second one."""
         nonlocal asked
         asked += 1
         if asked == 1:
@@ -134,7 +135,8 @@ async def _command(link: Link) -> int:
 
 
 async def heard(link: Link, write: Callable[[int, bytes], Awaitable[None]]) -> int | None:
-    """The exit code of the session's command, None where none came. What it prints goes to `write`, by descriptor."""
+    """Return the exit code of the session's command, or None if it is missing. Pass the output to `write`, by
+    descriptor."""
     async with link.linked() as channel:
         async for kind, payload in link.payloads():
             if kind == Kind.OUTPUT:
@@ -142,7 +144,7 @@ async def heard(link: Link, write: Callable[[int, bytes], Awaitable[None]]) -> i
             elif kind == Kind.STDERR:
                 await write(2, payload)
             elif kind == Kind.EXIT_CODE and (found := EXIT_CODE.search(payload)):
-                return int(found[1])  # its last word
+                return int(found[1])  # the last number of the message
         if channel.closed is not None and channel.closed.output:
             raise SessionRefused(
                 f"the command on {link.opened.target} was ended",
@@ -153,6 +155,6 @@ async def heard(link: Link, write: Callable[[int, bytes], Awaitable[None]]) -> i
 
 
 async def _write(descriptor: int, data: bytes) -> None:
-    """All of it, however slow the reader is; the connection goes on meanwhile."""
+    """Write all the data, however slow the reader is. Meanwhile the connection continues."""
     while data:
         data = data[await asyncio.to_thread(os.write, descriptor, data) :]

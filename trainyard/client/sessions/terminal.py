@@ -1,4 +1,4 @@
-"""This process's terminal, as a shell elsewhere wants it: every key at once, and its size."""
+"""The terminal of this process as the terminal of a remote shell, which receives each key at once, and the size."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ WAIT_SECONDS = 0.01
 
 
 class Terminal:
-    """Inside the block it is raw; behind it, as it was, whatever happens. Without a terminal nothing is changed, and
-    what standard input holds is typed."""
+    """A terminal that is in raw mode inside the block and is restored afterwards.
+
+    Without a terminal, the content of standard input is sent and nothing is changed.
+    """
 
     def __init__(self, keys: int = 0, screen: int = 1) -> None:
         self.left = asyncio.Event()
-        """The person has typed what leaves the session: Enter, ~ and a full stop."""
+        """Set once the user has typed the keys that leave the session: Enter, ~ and a full stop."""
         self._keys, self._screen = keys, screen
         self._before: list[Any] | None = None
         self._escape = Escape()
@@ -44,16 +46,16 @@ class Terminal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._before is not None:
-            with contextlib.suppress(termios.error):  # it may be gone
+            with contextlib.suppress(termios.error):  # the terminal may be gone
                 termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
 
     def answered(self) -> None:
-        """Note that the host has sent something: from now on a file or a pipe is read."""
+        """Record that the host has sent output. A file or a pipe is read only from then on."""
         self._answered.set()
 
     @property
     def size(self) -> Size | None:
-        """None where there is no terminal."""
+        """Return the size of the terminal, or None without a terminal."""
         try:
             columns, rows = os.get_terminal_size(self._screen)
         except OSError:
@@ -62,7 +64,7 @@ class Terminal:
 
     @contextlib.contextmanager
     def typed(self, take: Callable[[bytes], bool]) -> Iterator[None]:
-        """What is typed goes there, inside the block. `take` answers whether it has room for more."""
+        """Pass the input to `take` inside the block. `take` returns True if it has room for more."""
         if self._before is None:
             yield from self._read(take)
             return
@@ -86,8 +88,8 @@ class Terminal:
 
     @contextlib.contextmanager
     def resized(self, take: Callable[[Size], None]) -> Iterator[None]:
-        """Its size goes there, now and whenever it changes, and before what is typed after that: asyncio may hear of a
-        key before it hears of the signal."""
+        """Pass the size to `take` inside the block: now, at each change, and before keys that are typed after a change.
+        asyncio may report a key before the signal."""
         loop = asyncio.get_running_loop()
 
         def say() -> None:
@@ -105,14 +107,14 @@ class Terminal:
             loop.remove_signal_handler(signal.SIGWINCH)
 
     def _read(self, take: Callable[[bytes], bool]) -> Iterator[None]:
-        """From a file or a pipe, which may be slow or endless: in a thread that ends with the process."""
+        """Read a file or a pipe, which may be slow or endless, in a thread that ends with the process."""
         loop, over = asyncio.get_running_loop(), threading.Event()
 
         async def typed(data: bytes) -> bool:
             return take(data)
 
         def read() -> None:
-            self._answered.wait()  # bash throws away what comes before its first prompt
+            self._answered.wait()  # bash discards input before its first prompt
             while not over.is_set():
                 data = os.read(self._keys, READ)
                 room = asyncio.run_coroutine_threadsafe(typed(data or END_OF_INPUT), loop).result()
@@ -130,14 +132,15 @@ class Terminal:
 
 
 class Escape:
-    """What a person types to leave a session that does not answer any more, as with ssh: Enter ~ and a full stop."""
+    """The keys that leave an unresponsive session, as in ssh: Enter, ~ and a full stop."""
 
     def __init__(self) -> None:
         self._at_start = True
         self._held = False
 
     def feed(self, data: bytes) -> tuple[bytes, bool]:
-        """What is to be sent, and whether the person leaves. A tilde after Enter waits for the key after it."""
+        """Return the bytes to send, and True if the user leaves the session. A tilde after Enter is held until the next
+        key."""
         sent = bytearray()
         for key in data:
             if self._held:
