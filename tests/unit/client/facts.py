@@ -1,4 +1,4 @@
-"""What the client has read of a run, as its tests and the demo's take it for given."""
+"""A host, a yard and a run's row for tests of the client and of the demo."""
 
 from datetime import UTC, datetime
 from typing import Any

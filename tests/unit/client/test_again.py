@@ -1,4 +1,4 @@
-"""A run's job once more: from step 0, or from its last checkpoint if there is something left to train."""
+"""Rerun and resume: a run's job starts from step 0, or from its last checkpoint if steps remain."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ ARN = f"{MACHINE.replace(':stateMachine:', ':execution:')}:{RUN}"
 
 
 class Ended:
-    """How the run stands, which a test may change."""
+    """The status of the run. A test may change it."""
 
     status = "SUCCEEDED"
 
@@ -114,7 +114,7 @@ def test_a_run_that_has_not_ended_is_not_resumed_even_by_force(
 def test_a_run_that_is_being_stopped_may_be_resumed_at_once(
     yard: Yard, ended: Ended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Admit waits for its last checkpoint."""
+    """Admit waits for the last checkpoint of a run that is being stopped."""
     ended.status = "RUNNING"
     row = row_of(execution_arn=ARN, stopping="2026-11-20T12:00:00.000Z")
     monkeypatch.setattr(Yard, "row", lambda self, run: row)

@@ -1,4 +1,4 @@
-"""What each pool has answered, from the ledger's rows."""
+"""Answers of capacity pools, read from the ledger's rows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""doctor of a yard that is there: quiet about what is no fault of the yard, and with a command for all else."""
+"""Test `doctor` of a deployed yard: it reports faults only, each with a command."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 
 
 def alarm(name: str, metric: str = "FunctionFailures", **more: Any) -> dict[str, Any]:
-    """An alarm that rings, of a yard that was deployed a week ago."""
+    """Return a ringing alarm of a yard that was deployed a week ago."""
     return {
         "AlarmName": f"trainyard-{name}",
         "MetricName": metric,

@@ -1,4 +1,4 @@
-"""What the client makes of what AWS says."""
+"""The client's reading of AWS's answers and errors."""
 
 import math
 from collections.abc import Iterator
@@ -96,7 +96,7 @@ def test_a_run_that_never_begins_is_told_with_where_to_look() -> None:
 
 
 def refused(code: str) -> Exception:
-    """What a call raises that AWS answers with this code."""
+    """Return the error that the client raises for a call that AWS refuses with this code."""
     with answering("stepfunctions") as (yard, stub):
         stub.add_client_error("start_execution", code, "User: me is not authorized to do this.")
         with pytest.raises((Denied, NoCredentials)) as raised:
@@ -180,7 +180,7 @@ def test_a_host_costs_until_it_ended() -> None:
 
 
 def test_a_host_costs_what_the_bill_of_its_run_says() -> None:
-    """A minute at least, its disk, and what its volume cost once."""
+    """A host costs at least one minute, its disk, and the one-time charge of its volume."""
     host = replace(HOST, disk_gib=100, gib_month=0.08, volume_charge=0.0012)
     for seconds in (1, 59, 61, 7200):
         end = HOST.launched + timedelta(seconds=seconds)
@@ -207,7 +207,7 @@ def test_hosts_stand_in_the_order_of_their_roles() -> None:
 
 
 def listed(number: int, day: int, **more: Any) -> dict[str, Any]:
-    """As DynamoDB answers it."""
+    """Return a run's row in the form of DynamoDB's answer."""
     row = {
         "pk": f"run#digits-{number}",
         "sk": "run",
@@ -222,7 +222,7 @@ def listed(number: int, day: int, **more: Any) -> dict[str, Any]:
 
 
 def queried(yard: Yard, months: list[list[dict[str, Any]]]) -> tuple[Stubber, list[dict[str, Any]]]:
-    """What the index answers month by month, and what it was asked."""
+    """Return a stub of the index with these rows for each month, and the list of queries sent to it."""
     client = yard.session.resource("dynamodb").meta.client
     asked: list[dict[str, Any]] = []
     stub = Stubber(client)

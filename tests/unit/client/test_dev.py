@@ -1,4 +1,4 @@
-"""Dev hosts as a person finds them: by name, with their prices, and refused in words where something is in the way."""
+"""Dev hosts are found by name and listed with prices. A refused request names its reason."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +16,7 @@ from trainyard.client.errors import HostNotConnected, HostNotFound, HostRefused
 from trainyard.core.model.dev import Keep
 
 IMAGE = "ami-12c6146b"
-"""One that moto knows from the beginning."""
+"""An image that moto provides."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What `get` brings from the bucket into a folder: by content, whole, and never mixed with another run's."""
+"""`get` fetches changed files only, writes whole files, and never mixes the files of two runs."""
 
 import hashlib
 import io
@@ -163,7 +163,7 @@ def test_a_file_that_has_become_a_folder_is_replaced(
     bucket.session.client("s3").delete_object(Bucket=NAME, Key=f"runs/a/model/{before}")
     bucket.put(f"runs/{run}/model/{after}", b"2")
     fetched = get(bucket, tmp_path, run)
-    if (run, before, after) == ("a", "x/y", "x"):  # what was fetched from this run stays
+    if (run, before, after) == ("a", "x/y", "x"):  # files fetched from this run stay
         assert fetched.left_out == ("x: a folder of that name is in the folder already",)
     else:
         assert fetched.left_out == ()
@@ -287,7 +287,7 @@ def test_empty_objects_are_empty_files_and_marks_of_folders_are_none(bucket: Buc
 
 @dataclass
 class Yard:
-    """As much of a yard as a run needs to fetch."""
+    """The part of a yard that a run needs to fetch files."""
 
     bucket: Bucket
 
@@ -295,7 +295,7 @@ class Yard:
 def test_checkpoints_are_the_files_of_the_newest_one_under_the_programs_names(
     bucket: Bucket, tmp_path: Path
 ) -> None:
-    """Its files lie below several checkpoints: one that has not changed is stored once."""
+    """The newest checkpoint refers to files of earlier ones, because an unchanged file is stored once."""
     prefix = "runs/digits-1/checkpoints/"
     manifest = {
         "files": {

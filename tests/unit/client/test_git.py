@@ -1,4 +1,4 @@
-"""A program that is in git: cloned, or a folder of a work tree; the commit that it is from is in its job."""
+"""Programs in git, cloned or in a work tree. The job records the program's commit."""
 
 import subprocess
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Git = Callable[..., None]
 
 @pytest.fixture
 def repository(tmp_path: Path, git: Git) -> Path:
-    """A repository with two commits; the first has the tag v1."""
+    """Return a repository with two commits, the first with the tag v1."""
     folder = tmp_path / "src"
     (folder / "deep").mkdir(parents=True)
     (folder / "train.py").write_text("print(1)\n")

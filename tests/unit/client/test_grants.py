@@ -1,4 +1,4 @@
-"""Who can grant what was denied."""
+"""The lowest permission level that allows a denied action."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ ACTION = re.compile(r"`([a-z0-9]+:\w+)`")
 
 
 def table() -> dict[str, set[str]]:
-    """By the lowest level that a row of the page says, its actions."""
+    """Return the actions of the page's table, by the lowest level that each row allows."""
     found: dict[str, set[str]] = {"viewer": set(), "user": set(), "operator": set()}
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]

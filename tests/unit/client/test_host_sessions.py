@@ -1,4 +1,4 @@
-"""Who was on which host, as it is listed."""
+"""The list of sessions on hosts: user, host and kind."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -61,7 +61,7 @@ def test_the_newest_are_first_each_with_who_where_and_what() -> None:
 
 
 def test_what_is_on_other_peoples_hosts_is_not_the_yards() -> None:
-    """On one that has gone it is, where this client has begun it."""
+    """Sessions on a terminated host are listed only if they carry this client's reason."""
     shell = "SSM-SessionManagerRunShell"
     found = listed([], [told(1, "i-other", shell), told(2, "i-gone", shell, Reason="trainyard shell")])
     assert [each.host for each in found] == ["i-gone"]

@@ -1,4 +1,4 @@
-"""The hosts of a yard: what is said of a verdict is true when it is read."""
+"""The hosts of a yard. A verdict's reason is shown only while it is true."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a notebook shows."""
+"""Runs, lists, yards and curves as a notebook shows them."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Where the client puts the job files of whoever calls."""
+"""The caller's name, and the folder of the caller's job files."""
 
 import boto3
 import pytest

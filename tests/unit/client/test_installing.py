@@ -1,4 +1,4 @@
-"""What a message says of a missing program is what works on the system of its reader."""
+"""Messages about a missing program give a command that works on the user's system."""
 
 import pytest
 

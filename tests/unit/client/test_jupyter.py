@@ -1,4 +1,4 @@
-"""What a person is told where a dev host's JupyterLab does not serve."""
+"""Errors for a dev host whose JupyterLab does not serve."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Lines of all hosts in the order of time, as their chunks come and grow."""
+"""Log lines of all hosts in the order of time, while chunks arrive and grow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def line(second: int, host: str, text: str) -> str:
 
 
 class Objects:
-    """A bucket that holds texts, and counts what it was asked for."""
+    """A bucket of texts that counts listings and fetched bytes."""
 
     def __init__(self, texts: dict[str, str]) -> None:
         self.texts, self.lists, self.bytes = texts, 0, 0
@@ -108,7 +108,7 @@ def test_the_line_under_way_is_told_at_the_end() -> None:
 
 
 class Looked:
-    """A run that does one thing before each look at whether it is over; it is over when there is nothing left."""
+    """A run that makes one change before each check of its end, and ends with the last change."""
 
     def __init__(self, made: Objects, *changes: dict[str, str]) -> None:
         self.made, self.changes = made, list(changes)
@@ -154,7 +154,7 @@ def test_following_from_the_end_goes_on_there() -> None:
 
 @pytest.mark.parametrize("many", [False, True])
 def test_a_look_at_nothing_new_fetches_nothing(many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a call does not list all chunks, each log is listed from its last chunk on."""
+    """If one call cannot list all chunks, each log is listed from its last chunk."""
     if many:
         monkeypatch.setattr(logs, "LISTED_AT_ONCE", 3)
     made = Objects(dict(TWO_HOSTS))
@@ -170,7 +170,7 @@ def test_a_look_at_nothing_new_fetches_nothing(many: bool, monkeypatch: pytest.M
     assert made.bytes == len(line(5, "chief-0", "e") + line(6, "worker-2", "f"))
 
 
-# --- what there is no log of
+# --- missing logs
 class Yard:
     def __init__(self, texts: dict[str, str]) -> None:
         self.bucket = Objects(

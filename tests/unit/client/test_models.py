@@ -1,4 +1,4 @@
-"""Models among the outputs of a run that has exported none."""
+"""Models among the outputs of a run without an export."""
 
 from trainyard.client.models import FoundModel, find_models
 

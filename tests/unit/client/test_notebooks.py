@@ -1,4 +1,4 @@
-"""A notebook as a job, before anything is sent."""
+"""Jobs made from notebooks, before anything is uploaded."""
 
 import json
 import math
@@ -39,7 +39,7 @@ def refusal(file: Path, **changes: Any) -> str:
 
 
 def given(job: LocalJob) -> dict[str, object]:
-    """What the cells are given on the host: the job's words, read as the program there reads them."""
+    """Return the parameters that the notebook's cells receive on the host."""
     args = job.job.program.args
     assert isinstance(args, dict)
     return parameters([word for name, value in args.items() for word in (f"--{name}={value}",)])
@@ -158,7 +158,7 @@ def test_every_fault_of_its_cells_is_told_at_once_by_the_numbers_that_jupyter_sh
 
 
 RUN_BY_JUPYTER = [
-    # what the cell has, the cell
+    # content of the cell, the cell
     ("a magic", "%matplotlib inline\nx = 1"),
     ("a magic in a block", "for i in range(3):\n    %time f(i)\n    !echo {i}"),
     ("a magic of a cell", "%%bash\nfor f in *; do echo $f; done"),
@@ -222,13 +222,13 @@ def test_a_cell_that_jupyter_cannot_read_is_refused_with_its_line(
 
 @cache
 def ipython() -> Any:
-    """IPython as it runs the cells of a kernel, without a history."""
+    """Return an IPython shell without a history, set up as in a kernel."""
     silent = Config({"HistoryManager": {"enabled": False}})
     return InteractiveShell.instance(config=silent, ipython_dir=mkdtemp(prefix="ipython-"))
 
 
 def in_ipython(source: str) -> SyntaxError | None:
-    """The error that IPython itself finds in a cell."""
+    """Return the syntax error that IPython itself finds in a cell, if any."""
     shell = ipython()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

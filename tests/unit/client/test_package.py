@@ -1,5 +1,5 @@
-"""What a program is packed into, and what a user learns of it before paying."""
-# ruff: noqa: E501 - one row, one sentence, one line
+"""Packed programs, and warnings about them before a launch."""
+# ruff: noqa: E501 - one line a row
 
 import io
 import os
@@ -47,7 +47,7 @@ def faults(src: Path, **more: Any) -> list[str]:
 
 
 def on_a_host(src: Path, tmp_path: Path) -> Path:
-    """What a host makes of the packed program."""
+    """Return the folder into which a host unpacks the program."""
     (made,) = job(src).packages
     with (tmp_path / "p.tar.gz").open("wb") as file:
         made.pack(file)
@@ -167,10 +167,10 @@ def test_an_unchanged_program_is_looked_at_and_never_packed(
     assert time.process_time() - begun < 5
 
 
-# --- what is said before launch
+# --- warnings before launch
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n"
 WARNED: list[tuple[str, dict[str, str | bytes], str, str]] = [
-    # sentence, files, command, what is said
+    # name, files, command, warning
     ("a pointer of Git LFS", {"w.pt": POINTER}, "[python, train.py]", "src/w.pt: only a pointer of Git LFS"),
     ("a script with CRLF", {"run.sh": "#!/bin/bash\r\npython train.py\r\n"}, "[./run.sh]", r"sed -i 's/\r$//' src/run.sh"),
     ("that a shell runs", {"go": "python train.py\r\n", "run.sh": ""}, "[sh, run.sh]", ""),

@@ -1,4 +1,4 @@
-"""What the client makes of the answer of an execution that has only planned."""
+"""The client's reading of a plan: the answer of a dry run's execution."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a yard lacks, by what EC2 says."""
+"""Checks of an account before a deployment: encryption keys and their policies."""
 
 import json
 from typing import Any
@@ -55,7 +55,7 @@ ALARMS = {
     "Action": ["kms:Decrypt", "kms:GenerateDataKey*"],
 }
 POLICIES = [
-    # sentence, the policy's statements, whom it does not let in
+    # name, the policy's statements, principals without access
     ("whole", [ACCOUNT, LOGS, ALARMS], []),
     ("as AWS makes it", [ACCOUNT], ["CloudWatch Logs", "CloudWatch's alarms"]),
     ("by the account's number", [ACCOUNT | {"Principal": {"AWS": "123456789012"}}, LOGS, ALARMS], []),

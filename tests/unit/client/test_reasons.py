@@ -1,4 +1,4 @@
-"""Why a run is as it is, and what to type next."""
+"""The reason for a run's state, and the command to type next."""
 
 from dataclasses import replace
 from datetime import timedelta

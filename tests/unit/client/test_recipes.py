@@ -1,4 +1,4 @@
-"""A recipe is checked on this computer before it is uploaded, as a job file is."""
+"""Recipes are checked on the user's computer before an upload, like job files."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from trainyard.client.errors import JobRefused
 
 
 def test_a_recipe_with_faults_is_refused_with_all_of_them_before_anything_is_sent(tmp_path: Path) -> None:
-    """Without a region no request could be sent."""
+    """The session has no region, so any request would fail."""
     recipe = tmp_path / "bad.yaml"
     recipe.write_text("name: Bad\ntensorflow: '2.21'\nroot_gib: 1\n")
     with pytest.raises(JobRefused) as refused:

@@ -1,4 +1,4 @@
-"""Many small files are sent side by side, each once; what the bucket has already is not sent again."""
+"""Small files are uploaded in parallel, each once. Files that the bucket has are not sent again."""
 
 import threading
 import time
@@ -19,21 +19,21 @@ from trainyard.client.jobs import source, submission
 from trainyard.client.jobs.source import LocalJob
 
 ANSWER_SECONDS = 0.1
-"""As far away as a region on the same continent."""
+"""The delay of a region on the same continent."""
 FILES = 200
 
 
 class _Slow(BaseHTTPRequestHandler):
-    """Stores objects, each request after a while."""
+    """A server that stores objects, with a delay before each answer."""
 
     objects: dict[str, bytes]
     lock = threading.Lock()
     asked_first = 0
-    """Requests that waited for leave to send their bytes."""
+    """Requests that waited for permission to send their bytes."""
     received: ClassVar[list[str]] = []
     """Names of the files whose bytes came from the client."""
     now = most = 0
-    """Requests that wait for their answer now, and at most so far."""
+    """Requests that wait for an answer: now, and the maximum until now."""
     protocol_version = "HTTP/1.1"
 
     def do_PUT(self) -> None:
@@ -132,7 +132,7 @@ def test_what_is_there_is_not_sent_again(bucket: Bucket, job: LocalJob) -> None:
 
 
 def changed(job: LocalJob, name: str, text: str) -> LocalJob:
-    """Return the job once a file of its folder, of this name, has another content."""
+    """Write this text into the job's file of this name, and return the job read again."""
     (file,) = [each.source for each in job.packages[0].files if each.path.endswith(f"/{name}")]
     file.write_text(text)
     return source.read(job.file)

@@ -1,4 +1,4 @@
-"""Sessions on hosts, as far as no host is needed: what keys leave one, what is signed, what is refused."""
+"""Parts of a session on a host that need no host: escape keys, signatures, refusals."""
 
 import asyncio
 import fcntl
@@ -84,7 +84,7 @@ def test_a_size_is_told_before_what_is_typed_after_it_changed(keys: tuple[int, i
             return True
 
         with Terminal(command, command) as terminal, terminal.typed(take), terminal.resized(told.append):
-            for rows in (24, 33, 33):  # no signal comes of it: this terminal is not this process's own
+            for rows in (24, 33, 33):  # no SIGWINCH: this is not the process's own terminal
                 fcntl.ioctl(person, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 111, 0, 0))
                 os.write(person, b"x")
                 seen = len(told)
@@ -112,7 +112,7 @@ def test_what_a_pipe_holds_is_typed_and_then_its_end() -> None:
             assert terminal.size is None
             with terminal.typed(take):
                 await asyncio.sleep(0.1)
-                assert typed == []  # a shell that has shown nothing yet would throw it away
+                assert typed == []  # a shell discards input before its first output
                 terminal.answered()
                 while not typed or typed[-1] != b"\x04":
                     await asyncio.sleep(0.01)

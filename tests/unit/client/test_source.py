@@ -1,4 +1,4 @@
-"""A job file on a computer, and what goes along with it."""
+"""Job files on the user's computer, and the folders that are uploaded with them."""
 
 import io
 import os

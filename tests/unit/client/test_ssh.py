@@ -1,4 +1,4 @@
-"""What is written for ssh, and what of it is the person's own and stays."""
+"""Entries written for ssh. The user's own configuration stays."""
 
 import subprocess
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""What of a folder goes along with a job, what stays behind, and what is wrong with it."""
-# ruff: noqa: E501 - one row, one sentence, one line
+"""Files of a folder that are uploaded with a job, files left out, and faults."""
+# ruff: noqa: E501 - one line a row
 
 import os
 import socket
@@ -124,7 +124,7 @@ def test_a_link_to_something_huge_is_refused_with_its_size(
     assert paths(found) == {"train.py"}
 
 
-# --- what stays behind
+# --- files left out
 @pytest.mark.parametrize(
     "name",
     [
@@ -236,7 +236,7 @@ def test_empty_folders_go_along(src: Path) -> None:
     assert program(src).empty_folders == ("logs", "outputs/models")
 
 
-# --- what is wrong
+# --- faults
 def odd(name: bytes) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
         Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_text("x")
@@ -331,7 +331,7 @@ def test_names_in_any_script_go_along(src: Path, name: str) -> None:
 
 
 def test_a_folder_of_many_files_is_looked_at_in_time(src: Path) -> None:
-    """100,000 files within 2 s; a tenth of them here, with room for a busy machine."""
+    """The goal is 100,000 files within 2 s. The test reads 10,000 within 1 s, because the machine may be busy."""
     import time
 
     (src / ".gitignore").write_text("*.log\n*.tmp\nbuild/\n")

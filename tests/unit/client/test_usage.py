@@ -1,4 +1,4 @@
-"""How busy the hosts of a run are."""
+"""How busy the hosts of a run are, by CloudWatch."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from trainyard.client.runs.usage import MEASURES, MOST_POINTS, usage_of
 
 
 class Session:
-    """A session whose CloudWatch has one value for every metric, at the beginning."""
+    """A session whose CloudWatch has one value for each metric, at the start of the period."""
 
     def __init__(self, *without: str) -> None:
         self.without, self.queries = without, list[dict[str, Any]]()
