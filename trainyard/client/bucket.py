@@ -16,7 +16,7 @@ from trainyard.client.session import Session
 
 PIECE = 2**18
 COPIED_IN_PARTS = 2**26
-"""The size in bytes from which S3 copies an object in parts, which needs one more request."""
+"""The smallest size in bytes of an object that S3 copies in parts, which needs one more request."""
 
 
 def silent(key: str, done: int, total: int) -> None:

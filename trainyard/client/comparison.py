@@ -27,7 +27,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`differences` has the values of each run by the dotted key of the job, None for a missing one."""
+    """The comparison of several runs. `differences` has the values of each run by the dotted key of the job, None for a
+    missing value."""
 
     sides: tuple[Side, ...]
     differences: Mapping[str, tuple[Any, ...]]

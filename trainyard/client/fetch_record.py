@@ -1,4 +1,4 @@
-"""The record, in a folder, of what was fetched into it and from which run."""
+"""The record of the downloads in a folder, with the run they belong to."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ Tell = Callable[[str, int, int], None]
 """Called with a key, its transferred bytes, and its size."""
 MOST_NAME_BYTES = 255
 LARGE = 64 * 2**20
-"""The size in bytes from which several connections download one object."""
+"""The smallest size in bytes of an object that several connections download together."""
 AT_ONCE = 8
 MD5 = re.compile(r"[0-9a-f]{32}")
 MISSING = ("NoSuchKey", "404")

@@ -19,7 +19,7 @@ def jobs_folder(session: Session) -> str:
 
 
 def event_source(session: Session) -> str:
-    """Return the only source of which the policy for users allows this caller to put events."""
+    """Return the only source with which the policy for users allows this caller to put events."""
     return sources.user_source(known_as(session))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ask(yard: Deployment, request: Request) -> None:
-    """Put a request on the yard's bus. Raises NotTaken if the bus refuses it."""
+    """Put a request on the yard's bus. Raise NotTaken if the bus refuses it."""
     event = {
         "EventBusName": yard.bus,
         "Source": event_source(yard.session),

@@ -39,7 +39,7 @@ SIGN_IN = "aws configure, or aws sso login; which credentials are used: aws conf
 
 @dataclass(frozen=True)
 class Session:
-    """A session of boto3, with the endpoint of AWS's API unless boto3 decides it (AWS_ENDPOINT_URL).
+    """A session of boto3. `endpoint` replaces AWS's own; without it, boto3 selects one (AWS_ENDPOINT_URL).
 
     Each client is created once. Use a session in one thread only, as with boto3.
     """

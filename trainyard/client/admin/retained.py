@@ -27,7 +27,7 @@ class Retained:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings with which a deployment adopts the resources."""
+        """Return the settings with which a deployment adopts the resources."""
         named = {"bucket": self.bucket, "ledger": self.ledger, "kms_key": self.kms_key}
         return {key: value for key, value in named.items() if value}
 

@@ -1,6 +1,6 @@
 """The teardown of a yard: the resources it deletes, the resources that stay, and their monthly cost.
 
-The prices are those that patrol has stored in the ledger for the region, otherwise those of us-east-1. The costs are
+The prices come from the ledger, where patrol has stored them for the region, otherwise from us-east-1. The costs are
 upper limits: a snapshot stores only the blocks that differ from the image before.
 """
 
@@ -101,7 +101,7 @@ def hosts(session: Session, yard: str) -> list[str]:
 
 
 def _hosts(session: Session, yard: str) -> Iterator[tuple[str, str]]:
-    """Return the yard's instances with their states."""
+    """Yield the yard's instances with their states."""
     filters = [{"Name": f"tag:{Tag.YARD}", "Values": [yard.lower()]}]
     for page in session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters):
         for held in page["Reservations"]:

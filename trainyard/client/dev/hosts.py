@@ -95,7 +95,7 @@ def images(yard: Deployment, name: str | None = None) -> list[DevImage]:
 
 
 def hosts(yard: Deployment, name: str | None = None) -> list[DevHost]:
-    """Return the yard's dev hosts, or those of one name, the newest first."""
+    """Return the yard's dev hosts, or the dev hosts of one name, the newest first."""
     pages = yard.session.client("ec2").get_paginator("describe_instances")
     pages = pages.paginate(Filters=_filters(yard, name))
     found = [each for page in pages for held in page["Reservations"] for each in held["Instances"]]
@@ -142,7 +142,7 @@ def running(yard: Deployment, name: str) -> DevHost:
 
 @contextmanager
 def explain_denials(yard: Deployment, host: DevHost | DevImage) -> Iterator[None]:
-    """Explain denials of AWS in the block by the ownership of the host. Raises Denied."""
+    """Explain denials of AWS in the block by the ownership of the host. Raise Denied."""
     try:
         yield
     except Denied as denied:

@@ -26,9 +26,9 @@ from trainyard.command_line import command_line
 UNIT = "trainyard-jupyter"
 LOG = "/var/log/trainyard/jupyter.log"
 SERVES_SECONDS = 60
-"""The time in which JupyterLab serves once its host is reachable."""
+"""The longest wait in seconds for JupyterLab once its host is reachable."""
 REACHED_SECONDS = 180.0
-"""The time in which a booting host becomes reachable."""
+"""The longest wait in seconds for a booting host."""
 AGAIN_SECONDS = 2.0
 LINES_SAID = 6
 

@@ -1,4 +1,4 @@
-"""All dev hosts list_dev_hosts a yard, including those that are kept as images, with their costs."""
+"""The dev hosts of a yard with their costs, including dev hosts that are kept as images."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Cost:
 
 
 def read_prices(yard: Deployment) -> Prices:
-    """Return the prices that patrol has read, or those of the catalog's region."""
+    """Return the prices that patrol has read, or the built-in prices of the catalog's region."""
     table = yard.session.resource("dynamodb").Table(yard.table)
     row = table.get_item(Key={"pk": "patrol", "sk": "prices"}).get("Item", {})
     known = row.get("storage", {})

@@ -115,7 +115,7 @@ def is_known(host: DevHost, files: Files) -> bool:
 
 
 def carry(yard: Deployment, host: DevHost, tell: Tell) -> None:
-    """Carry the connection of an ssh through standard input and output. Raises the errors of `relay.run`."""
+    """Carry the connection of an ssh through standard input and output. Raise the errors of `relay.run`."""
     relay.run(yard, host.instance, PORT, tell)
 
 

@@ -109,7 +109,8 @@ def shown(path: Keys) -> str:
 
 
 def content_of(path: Path) -> str:
-    """Return the text of the file. Raise OSError, or NotImportable for a binary or too large file."""
+    """Return the text of the file. Raise OSError, or NotImportable for a file that is binary, too large or a
+    template."""
     data = path.read_bytes()
     if len(data) > MOST_BYTES:
         raise NotImportable(

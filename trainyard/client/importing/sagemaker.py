@@ -153,7 +153,7 @@ def add_program(draft: Draft, entry: str, folder: Any) -> None:
 
 
 def add_arguments(draft: Draft, given: Mapping[str, Any], *path: str) -> None:
-    """Pass hyperparameters as SageMaker's containers do: each as `--name value`, in the given order."""
+    """Pass hyperparameters as SageMaker's containers do, each as `--name value`."""
     for name, value in given.items():
         if isinstance(value, bool):
             value = str(value)

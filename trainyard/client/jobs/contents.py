@@ -53,7 +53,7 @@ class Tree:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Return the number of bytes of all files."""
         return sum(file.size for file in self.files)
 
     @property
@@ -62,5 +62,5 @@ class Tree:
 
     @property
     def largest(self) -> tuple[File, ...]:
-        """The files by size, the largest first."""
+        """Return the files by size, the largest first."""
         return tuple(sorted(self.files, key=lambda file: (-file.size, file.path)))

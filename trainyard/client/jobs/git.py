@@ -17,7 +17,7 @@ SECONDS, CLONE_SECONDS = 60, 1800
 MOST_DIFF = 2**20
 """The most bytes of a diff that are kept."""
 NONINTERACTIVE = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-"""The environment in which git neither asks for a password nor writes into a repository."""
+"""The environment for git, without password prompts and without writing into repositories."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""A notebook as a job: it, or the folder that it needs, is the program, and its parameters are `program.args`.
+"""A notebook as a job. The program is the notebook or the folder that it needs; its parameters are `program.args`.
 
-The job file that it stands for, in full:
+The equivalent job file:
 
     name: train
     program:

@@ -41,19 +41,19 @@ SAMPLE, SAMPLES = 2**18, 4
 """The size of a sampled piece of a large file, and the number of pieces, for an estimate."""
 LARGEST_SHOWN = 3
 SOON_PACKED = 32 * 2**20
-"""The size up to which a program is packed to learn its packed size."""
+"""The largest size in bytes of a program that is packed to learn its packed size. Larger ones get an estimate."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """Files of this computer and where they belong: `key` is the key of one archive, or ends in `/`."""
+    """Files of this computer with their destination: `key` is the key of one archive, or ends in `/`."""
 
     key: str
     tree: Tree
     heads: Mapping[str, bytes]
     """The first bytes of scripts, lists and pointers, by the file's path."""
     holder: object = None
-    """Keeps a clone alive until the last package made from it is gone."""
+    """The clone that the files come from. Its folder is deleted with the last package that refers to it."""
     contents: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of each file, by its path."""
 
@@ -83,7 +83,7 @@ class Package:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Return the number of bytes of all files."""
         return self.tree.size
 
     @property
@@ -103,7 +103,7 @@ class Package:
         return len(content_of(self))
 
     def pack(self, target: IO[bytes]) -> None:
-        """Write the archive. The same files with the same times make the same bytes. Raise FileChanged."""
+        """Write the archive. Its bytes are equal for equal files with equal times. Raise FileChanged."""
         if self.is_made:
             with unchanged(self.files[0]) as content:
                 while piece := content.read(PIECE):

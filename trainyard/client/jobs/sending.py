@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trainyard.client.fetching import Tell
 
 LARGE = 8 * 2**20
-"""The size in bytes from which a file is uploaded in parts, which are parallel themselves."""
+"""The smallest size in bytes of a file that is uploaded in parts, which are parallel themselves."""
 AT_ONCE = 32
 """The number of parallel requests, which equals the connections of the session's client (session.py)."""
 

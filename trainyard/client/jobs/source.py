@@ -86,7 +86,7 @@ def read(
 
 
 def _of_notebook(path: Path, changes: Mapping[str, Any], bucket: str | None) -> LocalJob:
-    """Return the job of a notebook. Raises the errors of `read`."""
+    """Return the job of a notebook. Raise the errors of `read`."""
     made = notebooks.job_of(path, content_of(path), changes)
     if isinstance(made, InputFaults):
         raise refused(path, made.faults)
@@ -199,7 +199,7 @@ def _put(given: object, above: list[str], last: str, value: Any) -> bool:
 
 
 class _Placed:
-    """A document in which keys of the bucket replace local folders, and the faults of these folders."""
+    """A document with keys of the bucket instead of local folders, and the faults of these folders."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

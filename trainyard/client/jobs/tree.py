@@ -171,7 +171,7 @@ class _Walk:
         if above.ignored:
             self.left_out.append(self._sized(above.ignored, entry))
 
-    # --- what stays behind
+    # --- files that stay behind
     def _left_out(self, entry: os.DirEntry[str], path: str, names: set[str], above: _Above) -> LeftOut | None:
         """Return why an entry stays behind, or None."""
         chosen = ignores.decision(above.own, path)
@@ -203,7 +203,7 @@ class _Walk:
                 return LeftOut(reason.path, reason.why, reason.by, size, is_more=True)
         return LeftOut(reason.path, reason.why, reason.by, size)
 
-    # --- what goes along
+    # --- uploaded files
     def _take(self, entry: os.DirEntry[str], path: str, mode: int) -> None:
         source = Path(entry.path)
         problem = _problem_with_mode(mode)
@@ -287,7 +287,7 @@ class _Walk:
             else:
                 self._add(path, source)
 
-    # --- what is wrong
+    # --- faults
     def _fault(self, path: str, problem: str, step: str) -> None:
         self.faults.append(f"{shown_path(self._at(path))} {problem}; {step}")
 

@@ -48,7 +48,7 @@ async def _carry(link: Link, port: int) -> None:
 
 
 async def _send(channel: Channel, shaken: asyncio.Event) -> None:
-    """Send the input once the host's agent is ready, as far as there is room."""
+    """Send the input once the host's agent is ready, and wait while the channel is full."""
     loop, typed = asyncio.get_running_loop(), asyncio.StreamReader()
     way, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(typed), sys.stdin)
     try:

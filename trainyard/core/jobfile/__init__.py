@@ -1,1 +1,1 @@
-"""From the text of a job file to a job, or to all of its faults at once."""
+"""Read the text of a job file into a job, or into all of its faults at once."""

@@ -45,7 +45,7 @@ COMMENT = re.compile(r"(^|\s+)#.*$")
 ARCHIVES = (".whl", ".tar.gz", ".tgz", ".zip", ".tar.bz2")
 """Endings of files that pip installs."""
 BUILT_BY = ("pyproject.toml", "setup.py")
-"""The files of which pip needs one to install a folder."""
+"""The files of a project. pip installs a folder only if it contains one of them."""
 MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),

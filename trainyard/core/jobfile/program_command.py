@@ -11,14 +11,14 @@ from trainyard.values.lazy import dataclass
 PYTHON = re.compile(r"python(3(\.\d+)?)?")
 SHELLS = ("sh", "bash", "dash")
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
-"""Commands that start a Python script, whose path stands among their options."""
+"""Commands that start a Python script, whose path is among their options."""
 LAUNCHER_MODULES = {
     "torch.distributed.run": "torchrun",
     "torch.distributed.launch": "torchrun",
     "accelerate.commands.launch": "accelerate",
     "deepspeed.launcher.runner": "deepspeed",
 }
-"""Modules that are the same commands, as in `python -m torch.distributed.run train.py`."""
+"""Modules that are equivalent to these commands, as in `python -m torch.distributed.run train.py`."""
 HARMLESS = ("set", "export", "echo", "printf", "date", "ulimit", "nvidia-smi", "mkdir", "pip", "trap")
 """Shell commands that neither change the folder nor create files of the program."""
 PREFIXES = ("exec", "time", "nohup")

@@ -138,7 +138,7 @@ def _fit_across_hosts(nodes: list[Node]) -> Iterator[str]:
 
 
 def _addresses_of_others(nodes: list[Node]) -> Iterator[str]:
-    """Yield a warning for a ClusterSpec with addresses that are constants of the program. Its hosts have other
+    """Yield a warning for a ClusterSpec whose addresses are constants of the program. The hosts of a run have other
     addresses."""
     assigned = {
         (module, target.id): node.value

@@ -37,7 +37,7 @@ UPLOADED = r"\S{1,1024}"
 MOST_PACKAGES = 200
 MOST_LINES = 100
 REPORT = f"{keys.IMAGES}report.json"
-"""The report of kept and retired images, which lies beside the recipes."""
+"""The report of kept and retired images, in the folder of the recipes."""
 
 
 @dataclass(frozen=True, kw_only=True)

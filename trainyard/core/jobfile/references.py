@@ -191,7 +191,7 @@ def owner_of_work(
 def outputs_left_behind(run: str, owner: str, job: Job, *, kept: Collection[str]) -> tuple[str, ...]:
     """Return a warning if the job resumes `run`, which began with the checkpoint of `owner` and saved none itself.
 
-    The outputs that belong to this checkpoint are those of `owner`, so the outputs of `run` are not restored.
+    The outputs of `owner` belong to this checkpoint, so the outputs of `run` are not restored.
     """
     if owner == run or run not in kept or not (job.outputs.keep and job.outputs.restore):
         return ()

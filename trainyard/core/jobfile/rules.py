@@ -179,7 +179,7 @@ def _with_types_of_gpus(hardware: Hardware, written: Written) -> Hardware:
 
 
 def _no_second_gang(cluster: Cluster) -> str | None:
-    """Return why no host of the cluster can do without the GPU of the others."""
+    """Return why the cluster cannot have a second gang on hosts without GPUs, or None if it can."""
     if not cluster.strategy.has_several_hosts:
         return _needs_several_hosts(cluster.strategy)
     if cluster.strategy.is_asynchronous or cluster.evaluator:
@@ -191,7 +191,7 @@ def _no_second_gang(cluster: Cluster) -> str | None:
 
 
 def _check_that_it_evaluates(roles: tuple[Role, ...], written: Written) -> None:
-    """Refuse all roles except the evaluator beside hosts that train in step."""
+    """Refuse all roles except the evaluator if the hosts train synchronously."""
     if others := [role for role in roles if role is not Role.EVALUATOR]:
         problem = (
             f"found {', '.join(others)}; {Role.EVALUATOR} is allowed with the strategy {Strategy.MULTI_WORKER}: its "
@@ -258,7 +258,7 @@ def _check_start(program: Program, written: Written) -> None:
 
 
 def _filled(program: Program) -> Iterator[tuple[str, Scalar]]:
-    """Yield the path and the value of every text in which hosts replace words."""
+    """Yield the path and the value of every text whose words hosts replace."""
     yield from ((f"program.command[{index}]", word) for index, word in enumerate(program.command))
     if isinstance(program.args, Mapping):
         yield from ((f"program.args.{name}", value) for name, value in program.args.items())
@@ -302,7 +302,7 @@ def _shell_problems(text: str, entries: list[str], cluster: Cluster) -> Iterator
 
 
 def _words(entries: list[str]) -> list[str]:
-    """Return every word that a host of this job fills in."""
+    """Return every word that a host of this job replaces."""
     return [*WORDS, *(f"data.{name}" for name in entries)]
 
 
@@ -331,7 +331,7 @@ def _check_data(job: Job, written: Written) -> None:
 
 
 def _check_pool(job: Job, written: Written) -> None:
-    """Check the warm hosts, which can keep nothing of this run for the next one."""
+    """Check the warm hosts against the number of hosts and the other actions at the end of the run."""
     if not job.pool.keep:
         return
     main = job.gang - job.cpu_gang

@@ -11,7 +11,7 @@ A_NAME = "a name of 1 to 36 lower-case letters, digits and hyphens that begins w
 WORD = "dev"
 """The `detail-type` of the event that requests a dev host."""
 UP, IMAGE = "up", "image"
-"""The wanted results: the dev host itself, or an image of it."""
+"""The wanted results: the dev host itself, or an image of the dev host."""
 
 
 def can_own(who: str) -> bool:

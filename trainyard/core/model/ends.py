@@ -4,7 +4,7 @@ BUT = "the program finished, but "
 """The beginning of the reason of a run that succeeded with a doubt."""
 SUCCEEDED = "succeeded"
 WORDS = {SUCCEEDED: "Finished", "failed": "Failed", "refused": "Refused", "stopped": "Stopped"}
-"""The words in which users read outcomes. Rows and the `outcome` of `-o json` keep the outcome itself."""
+"""The words for outcomes in texts for users. Rows and the `outcome` of `-o json` keep the outcome itself."""
 
 
 def doubt(outcome: str | None, reason: str | None) -> str | None:

@@ -1,48 +1,48 @@
-"""The one error tree: whose fault it is, and whether trying again can help.
+"""The tree of all errors: the part at fault, and the action that follows.
 
     TrainyardError
-    ├── UsersFault            the user mends the job file or the program        never tried again
+    ├── UsersFault            the user corrects the job file or the program     no new attempt
     │   ├── JobRefused          a fault in the job file, its program or its data
-    │   ├── SnapshotRefused     a fault in what a snapshot was asked for, or its host does not allow it
-    │   ├── DevHostRefused      a fault in what a dev host was asked for
+    │   ├── SnapshotRefused     a fault in the request for a snapshot, or a host that does not allow it
+    │   ├── DevHostRefused      a fault in the request for a dev host
     │   ├── RecipeRefused       a fault in the recipe of an image
-    │   ├── BakeUnderWay        one bake at a time moves the image parameter
-    │   ├── RollbackRefused     there is no previous image to go back to
+    │   ├── BakeUnderWay        another bake may move the image parameter
+    │   ├── RollbackRefused     the yard has no previous image
     │   ├── LimitReached        the job's own hours or dollars are used up
     │   ├── BudgetSpent         the yard's dollars of this month are used up
-    │   ├── Stopped             a person has stopped the run
-    │   ├── ProgramFailed       the user's program ended by itself with an error
+    │   ├── Stopped             a user stopped the run
+    │   ├── ProgramFailed       the user's program ended with an error
     │   └── ProgramHangs        the user's program showed no sign of life       new attempt
-    ├── Capacity              EC2 has no room now                               another pool, later
-    │   ├── CapacityRefused     a pool refused the gang
-    │   ├── QuotaExceeded       the account's vCPU quota is full                another quota only
-    │   ├── YardFull            the yard has as many runs or hosts as it may    the run ends
-    │   ├── NoCapacity          no pool can hold the gang, or all refused in time   the run ends
+    ├── Capacity              EC2 has no capacity now                           another pool, later
+    │   ├── CapacityRefused     a capacity pool refused the gang
+    │   ├── QuotaExceeded       the account's vCPU quota is full                only with another quota
+    │   ├── YardFull            the yard's limit of runs or hosts is reached    the run ends
+    │   ├── NoCapacity          no pool can hold the gang, or every one refused the run ends
     │   ├── Interrupted         EC2 takes a spot host back                      new attempt
-    │   └── Resized             the gang has left to go on with more hosts      new attempt, no restart
-    ├── Access                the operator mends a policy                       never tried again
-    │   └── AccessDenied        a role may not do what the run needs
-    ├── Configuration         the operator mends a template, image or parameter never tried again
-    │   ├── Misconfigured
+    │   └── Resized             the gang continues with more hosts              new attempt, not a restart
+    ├── Access                the operator corrects a policy                    no new attempt
+    │   └── AccessDenied        a role lacks a permission that the run needs
+    ├── Configuration         the operator corrects the setup or the image      no new attempt
+    │   ├── Misconfigured       the yard itself is set up wrongly
     │   ├── InstallFailed       the recipe could not be installed on the builder
-    │   ├── TestFailed          what was installed does not pass the tests of a bake
-    │   ├── GeneralizeFailed          a host could not be made ready for an image
+    │   ├── TestFailed          the installed software does not pass the tests of a bake
+    │   ├── GeneralizeFailed    a host could not be prepared for an image
     │   ├── PauseFailed         a host's program could not be paused for an image
     │   └── ImageFailed         EC2 could not make the image
     └── Infrastructure        a host or a service failed                        new attempt
-        ├── StillStopping       a host is on its way down
+        ├── StillStopping       a host is still stopping
         ├── StartFailed         a host could not start the program
-        ├── UploadFailed        a host could not upload what the program left
-        ├── HostLost            a host is gone without warning
-        ├── NotRegistered       Systems Manager does not know a host (yet)
+        ├── UploadFailed        a host could not upload the results of the program
+        ├── HostLost            a host disappeared without a warning
+        ├── NotRegistered       Systems Manager does not list a host
         ├── HostsNotReady       a host did not get ready in time
-        └── ServiceUnavailable  AWS does not answer now; the workflow asks again for some minutes
+        └── ServiceUnavailable  AWS does not answer now; the workflow retries for some minutes
 
-The name of a class is the error's word everywhere: a Lambda that raises one fails its state with that name,
-SendTaskFailure sends it, Catch routes on it, recovery.py decides on it.
+The name of a class is the name of the error everywhere: a Lambda that raises it fails its state with that name,
+SendTaskFailure sends the name, Catch routes on it, and recovery.py decides by it.
 """
 
-# ruff: noqa: N818 - a class's name is the word that states fail with, and words do not end in Error
+# ruff: noqa: N818 - states fail with the name of a class, which does not end in Error
 
 from enum import StrEnum
 from typing import ClassVar
@@ -51,7 +51,7 @@ from trainyard.values.lazy import dataclass
 
 
 class Blame(StrEnum):
-    """The part that an error is the fault of."""
+    """The part at fault."""
 
     USER = "user"
     CAPACITY = "capacity"
@@ -181,15 +181,15 @@ class InstallFailed(Configuration):
 
 
 class TestFailed(Configuration):
-    """The software on the builder does not pass the tests, so there is no image."""
+    """The software on the builder does not pass the tests, so no image is made."""
 
 
 class GeneralizeFailed(Configuration):
-    """The data of a single host could not be removed from its disk, so there is no image."""
+    """The data of a single host could not be removed from its disk, so no image is made."""
 
 
 class PauseFailed(Configuration):
-    """A host's program could not be paused, so there is no image."""
+    """A host's program could not be paused, so no image is made."""
 
 
 class ImageFailed(Configuration):
@@ -243,7 +243,7 @@ WORDS = _words(TrainyardError)
 
 
 def blame_of(error: str | None) -> Blame:
-    """Return the part that an error is the fault of, by the name that a state failed with."""
+    """Return the part at fault, by the name of the error that a state failed with."""
     known = WORDS.get(error or "")
     return known.blame if known else Blame.UNKNOWN
 

@@ -47,7 +47,7 @@ def missing(job: Job, gang: Gang, survivors: Iterable[str]) -> tuple[int, int]:
 
 
 def sized(job: Job, hosts: Iterable[Member]) -> Job:
-    """Return the job with the number of workers that these hosts make."""
+    """Return the job with the number of workers that these hosts provide."""
     if not job.cluster.is_elastic:
         return job
     beside = sum(role not in (Role.CHIEF, Role.WORKER) for role in job.roles)

@@ -36,7 +36,7 @@ class Chief(StrEnum):
 
 
 class Preference(StrEnum):
-    """The order in which the capacity pools of a market are asked."""
+    """The order of launch requests to the capacity pools of a market."""
 
     PRICE = "price"
     SPEED = "speed"
@@ -98,7 +98,7 @@ class Cluster:
 
     @property
     def is_elastic(self) -> bool:
-        """Return True if attempts may differ in their number of workers."""
+        """Return True if attempts may have different numbers of workers."""
         return self.least_workers < self.most_workers
 
     @property

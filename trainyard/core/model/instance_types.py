@@ -1,6 +1,6 @@
-"""The catalog of instance types: their GPUs, their prices on demand, and the quotas that count them.
+"""The catalog of instance types: their GPUs, their on-demand prices, and the quotas that count them.
 
-The prices are those of one region (`price_region`, `price_date`) and are used if the yard has no prices of its own
+The prices are valid for one region (`price_region`, `price_date`) and are used if the yard has no prices of its own
 (capacity/prices.py). The catalog has no spot prices, which change too often.
 """
 
@@ -24,7 +24,7 @@ class MarketChoice(StrEnum):
 
     @property
     def markets(self) -> tuple[Market, ...]:
-        """The markets to try, in order."""
+        """Return the markets to try, in order."""
         match self:
             case MarketChoice.SPOT:
                 return (Market.SPOT,)
@@ -76,7 +76,7 @@ class Catalog:
     price_region: str
     quotas: Mapping[str, Quota]
     generations: Mapping[str, Generation]
-    """By the GPU's name."""
+    """The generations by the GPU's name."""
     types: Mapping[str, InstanceType]
 
 

@@ -39,7 +39,7 @@ class Hosts(StrEnum):
 
 
 class ImageWhen(StrEnum):
-    """When the chief's disk becomes an image after the run."""
+    """The condition for an image of the chief's disk after the run."""
 
     NEVER = "never"
     ON_SUCCESS = "on_success"
@@ -48,7 +48,7 @@ class ImageWhen(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoints:
-    """How often a program that uses the runtime saves, and how many checkpoints are kept."""
+    """The intervals between the checkpoints of a program that uses the runtime, and the number of kept checkpoints."""
 
     steps: int = key(
         0,

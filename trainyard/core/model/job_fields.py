@@ -31,7 +31,7 @@ class TypeName(Kind[str]):
     """The name of an EC2 instance type."""
 
     known: Callable[[], tuple[str, ...]]
-    """Returns the allowed types."""
+    """A function that returns the allowed types."""
     called: str
     others: str = ""
     """The fault of types of the catalog that are not allowed."""

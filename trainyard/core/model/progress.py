@@ -10,7 +10,8 @@ MOST_CHARACTERS = 500
 MOST_REPEATS = 1000
 GROUPS = ("step", "steps", "epoch", "loss", "accuracy")
 POSITIONS = ("step", "epoch")
-"""The groups of which a pattern needs one. Without it, the progress of a program is unknown."""
+"""The groups for the position in the training. A pattern needs one of them, because the progress of a program is
+unknown without a position."""
 EXAMPLE = r"step (?P<step>\d+).*loss (?P<loss>[\d.]+)"
 PARTS = re.compile(
     r"""\\(?P<escape>.)

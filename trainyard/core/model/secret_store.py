@@ -1,4 +1,4 @@
-"""How a user stores a secret of `program.secrets`."""
+"""The command for users that stores a secret of `program.secrets`."""
 
 
 def store_secret(parameter: str) -> str:

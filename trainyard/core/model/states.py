@@ -45,17 +45,17 @@ ORDER = (
     *("Admit", "Plan", "Launch", "AwaitHosts", "Await", "Train", "Pause", "Stop", "Install", "Test"),
     *("Generalize", "Capture", "Publish", "Fate", "Release", "Conclude"),
 )
-"""The states that functions write into a run's row, in the order in which one attempt of any workflow enters them."""
+"""The states that functions write into a run's row, in the order of one attempt in any workflow."""
 OVERDUE = " overdue"
 """The ending of the states that handle a wait without an answer."""
 CHOICES = ("Is ", "Did ", "Has ", "Was ", "Are ", "How ")
 """The beginnings of states that only choose the next state."""
 ENDS = ("Succeeded", "Failed", "Retired", "Planned only")
-"""The states in which a workflow ends at once."""
+"""The states that end a workflow at once."""
 
 
 def is_shown(state: str) -> bool:
-    """Return True for a state in which time passes."""
+    """Return True for a state that takes time."""
     return not state.startswith(CHOICES) and state not in ENDS
 
 

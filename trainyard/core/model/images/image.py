@@ -47,12 +47,12 @@ class Image:
 
     @property
     def run(self) -> str:
-        """The run whose host became the image, otherwise the execution that made it."""
+        """Return the run whose host became the image, otherwise the execution that made the image."""
         return self.tags.get(Tag.RUN, "")
 
     @property
     def execution(self) -> str:
-        """The execution that made a snapshot."""
+        """Return the execution that made a snapshot."""
         return self.tags.get(Tag.EXECUTION, "")
 
     @property
@@ -61,7 +61,7 @@ class Image:
 
     @property
     def tensorflow(self) -> str:
-        """The version that the bake found; empty if it was not determined."""
+        """Return the version of TensorFlow that the bake found; empty if it was not determined."""
         return self.tags.get(Tag.TENSORFLOW, "")
 
     @property
@@ -70,7 +70,7 @@ class Image:
 
     @property
     def parent(self) -> str:
-        """The image that the host started from."""
+        """Return the image that the host started from."""
         return self.tags.get(Tag.PARENT, "")
 
 

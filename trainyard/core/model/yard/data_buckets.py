@@ -5,7 +5,7 @@ import re
 from trainyard.values.lazy import dataclass
 
 BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
-"""docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
+"""The names that S3 allows for buckets: docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
 PLACE = rf"({BUCKET})(?:/([A-Za-z0-9!_.'()/-]*))?(?:=(arn:[^:]+:kms:[a-z0-9-]+:\d{{12}}:key/[0-9a-zA-Z-]+))?"
 """A bucket, a folder in it and the KMS key of its objects, as in `corpus/images/=arn:aws:kms:...`."""
 

@@ -1,4 +1,4 @@
-"""The metrics of the yard in CloudWatch: few, because each one costs money for every hour in which it is sent."""
+"""The metrics of the yard in CloudWatch. They are few, because CloudWatch bills each metric by the hour."""
 
 from enum import StrEnum
 

@@ -29,7 +29,7 @@ class IdleSpot(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """When a host is idle, and what patrol does then."""
+    """The conditions for an idle host, and patrol's actions."""
 
     window_minutes: float = key(
         30.0,

@@ -11,7 +11,7 @@ from trainyard.core.model.yard.policy import Policy
 from trainyard.values.validation import InputFaults, nearest, shown
 
 Reader: TypeAlias = Callable[[str, object], Any]
-"""Reads a setting from its key and its value in context. Raises ValueError with the key."""
+"""A function that reads a setting from its key and its value in context. It raises ValueError with the key."""
 # fmt: off
 DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 # fmt: on
