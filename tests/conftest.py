@@ -35,8 +35,8 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End the fixtures of an interrupted session before pytest releases its folder.
 
-    Otherwise another session that ends at this moment may delete the folder, and with it the files by which a local
-    cloud is found and ended.
+    Otherwise another session that ends at this moment may delete the folder. The folder has the files that find and
+    end a local cloud.
     """
     session._setupstate.teardown_exact(None)
 

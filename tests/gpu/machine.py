@@ -24,7 +24,7 @@ ON_A_GPU = pytest.mark.skipif(
 )
 
 WORK_PERCENT = 5.0
-"""The use of a GPU, in percent, from which patrol's default policy counts a host as busy."""
+"""The percentage of GPU use at which patrol's default policy counts a host as busy."""
 SETTLED_SECONDS = 5.0
 
 TOGETHER = {  # with NCCL_HOSTID: two processes on one GPU, which NCCL takes for two hosts

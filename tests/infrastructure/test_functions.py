@@ -103,7 +103,7 @@ for name in {handlers!r}:
 
 @pytest.fixture(scope="module")
 def imported(asset_and_layer: tuple[Path, Path]) -> dict[str, str]:
-    """Return for each handler the number of imported modules, or its error; first that of boto3, by its path."""
+    """Return the number of modules that each handler imports, or its error. The first entry is boto3's path."""
     program = f"exec({IMPORTED.format(handlers=HANDLERS)!r})"
     lines = run_alone(asset_and_layer, program).splitlines()
     return {name: said for name, _, said in (line.partition(" ") for line in lines)}

@@ -37,7 +37,7 @@ def document(yard: Assembly, who: str) -> dict[str, Any]:
 
 
 def rows() -> list[tuple[set[str], set[str]]]:
-    """Return the rows of the page's table: who may, and by which permission."""
+    """Return the rows of the page's table: allowed levels and required permissions."""
     lines = [line.split("|")[1:-1] for line in PAGE.read_text().splitlines() if line.startswith("| ")]
     return [
         (

@@ -1,5 +1,5 @@
 """Job files: shipped, minimal and faulty."""
-# ruff: noqa: E501 - one row, one sentence, one line
+# ruff: noqa: E501 - one line a row
 
 from pathlib import Path
 from typing import Any

@@ -88,7 +88,7 @@ SAVING = ["--checkpoint-every", "25"]
 
 
 def left(role: str, strike: signal.Signals, reason: str | None, folder: Path, data: dict[str, Path]) -> int:
-    """Run an attempt in which one process ends and the others leave. Return the saved step."""
+    """Run an attempt until one process ends and the others leave. Return the saved step."""
     with gang(DOWNPOUR, folder, data, args=[*SLOWLY, *SAVING]) as all_:
         all_.chief.wait_for_step(60)
         struck = {"chief": all_.chief, "worker": all_.workers[-1], "ps": all_.servers[-1]}[role]

@@ -28,8 +28,8 @@ Started = dict[str, "subprocess.Popen[bytes] | processes.Process"]
 
 @contextmanager
 def cluster(folder: Path, how: str, *, pause: float = 0.0, helped: bool = True) -> Iterator[Started]:
-    """Run chief, worker, and parameter server. With `helped`, processes start as on hosts. That only affects the chief,
-    because the others only serve."""
+    """Run chief, worker, and parameter server. With `helped`, processes start as on hosts. This affects only the chief,
+    because the other two only serve."""
     ports = dict(zip(ROLES, free_ports(3), strict=True))
     members = {role: [f"127.0.0.1:{port}"] for role, port in ports.items()}
     started: Started = {}

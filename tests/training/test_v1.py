@@ -29,7 +29,7 @@ def latest_step(folder: Path) -> int:
 
 
 def left(role: str, strike: signal.Signals, folder: Path, data: dict[str, Path]) -> int:
-    """Run an attempt in which one process ends and the others leave. Return the saved step."""
+    """Run an attempt until one process ends and the others leave. Return the saved step."""
     saving = {"TRAINYARD_CHECKPOINT_STEPS": "20"}
     with gang_of_flags(V1, folder, data, args=SLOWLY, told=saving) as all_:
         all_.chief.wait_for_step(60)

@@ -113,7 +113,7 @@ def test_a_host_unpacks_whatever_tar_packs(tmp_path: Path, way: str) -> None:
 
 
 def test_a_link_that_stands_in_the_way_is_not_written_through(tmp_path: Path) -> None:
-    """The link is from an earlier archive in the same folder."""
+    """An earlier archive left the link in the folder."""
     (tmp_path / "out").mkdir()
     (tmp_path / "theirs").write_text("theirs")
     (tmp_path / "out" / "train.py").symlink_to("../theirs")

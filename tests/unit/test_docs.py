@@ -80,7 +80,7 @@ NOT_RUN = {
     "docs/tasks/upgrade.md": 1,
     "docs/ui.md": 1,
 }
-"""Number of blocks of each page that are not run. A comment above each gives the reason."""
+"""The number of blocks of each page that are not run. A comment above each block gives the reason."""
 NOT_OURS = {
     "docs/coming-from/dstack.md": 1,
     "docs/coming-from/others.md": 1,

@@ -1,4 +1,4 @@
-"""The files of stacks stay short enough to read at once."""
+"""Files and folders of stacks stay short."""
 
 from pathlib import Path
 

@@ -115,7 +115,7 @@ def test_an_input_that_cannot_be_meant_is_said(given: dict[str, str], words: str
 
 # --- what a workflow is told
 class Begins(Cloud):
-    """A cloud in which an uploaded job starts a run of this story."""
+    """A cloud that starts a run of this story for an uploaded job."""
 
     def __init__(self, story: Story) -> None:
         super().__init__([])

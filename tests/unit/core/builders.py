@@ -1,4 +1,4 @@
-"""Small builders of facts for the tests of the core."""
+"""Builders of small models for tests of the core."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -35,7 +35,7 @@ def after(seconds: float) -> datetime:
 
 
 def job(**changes: Any) -> Job:
-    """A job of two hosts; `changes` replace whole sections of its file."""
+    """Return a job of two hosts. `changes` replace whole sections of the job file."""
     document: dict[str, Any] = {
         "name": "digits",
         "program": {"module": "training.programs.digits"},
@@ -48,7 +48,7 @@ def job(**changes: Any) -> Job:
 
 
 def admitted(**sections: Mapping[str, Any]) -> Job:
-    """Return the job as hosts read it in job.json: every key that admission writes, and these laid over them."""
+    """Return the job of job.json: every key that admission writes, with these values instead of its own."""
     whole = dict(serialization.to_json(job()))
     for name, given in sections.items():
         if name != "data":
@@ -58,7 +58,7 @@ def admitted(**sections: Mapping[str, Any]) -> Job:
 
 
 def served_job(cluster: dict[str, Any] | None = None, **hardware: Any) -> Job:
-    """A job of a chief and two workers with a GPU, and of two parameter servers without one beside them."""
+    """Return a job of a chief and two workers with a GPU, and two parameter servers without one."""
     gangs = {"instance_types": ["g6.xlarge"], "cpu_instance_types": list(CPU_TYPES), "cpu_roles": ["ps"]}
     return job(
         cluster={"strategy": "parameter_server", "workers": 2, "parameter_servers": 2} | (cluster or {}),
@@ -78,7 +78,7 @@ def ended_run(
     hosts: Iterable[HostRow] = (),
     **row: Any,
 ) -> EndedRun:
-    """A run that ended this many seconds after noon; of one without any `row` Admit could not write it."""
+    """Return a run that ended this many seconds after noon. Without `row`, Admit has written no row."""
     usual: dict[str, Any] = {
         "kind": "train",
         "state": "Train",
@@ -98,7 +98,7 @@ AMI = "ami-0123456789abcdef0"
 
 
 def an_image(state: str = "available", *, ami: str = AMI, architecture: str = "x86_64", **tags: str) -> Image:
-    """An image of the yard; `tags` are named without their prefix."""
+    """Return an image of the yard. Names in `tags` lack the prefix."""
     marks = {f"trainyard:{key}": value for key, value in ({"yard": "trainyard"} | tags).items()}
     return Image(ami, "", state, "", "2026-11-20T12:00:00.000Z", marks, architecture)
 
@@ -108,7 +108,7 @@ def image_reference(source: ImageSource, named: str | None, image: Image | None 
 
 
 def listed(**changes: Any) -> PriceList:
-    """A region's price list that has everything, as it was read at noon; `changes` are made to it."""
+    """Return a region's complete price list, read at noon, with these changes."""
     known = catalog().types.values()
     whole: dict[str, Any] = {
         "on_demand": {each.name: each.on_demand_price for each in known if each.on_demand_price},
@@ -124,7 +124,7 @@ def prices(region: str = "us-east-1", **changes: Any) -> Prices:
 
 
 def plan_inputs(**changes: Any) -> PlanInputs:
-    """Everything offered everywhere, quotas of 100 vCPUs, an image that is available."""
+    """Return inputs of a plan: every type in every zone, quotas of 100 vCPUs, and an available image."""
     types = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge", "p6-b200.48xlarge", "p5e.48xlarge", *CPU_TYPES)
     known: dict[str, Any] = {
         "region": "us-east-1",

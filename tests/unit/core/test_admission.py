@@ -1,5 +1,5 @@
 """Faults of a job that only the bucket shows."""
-# ruff: noqa: E501 - one row, one sentence, one line
+# ruff: noqa: E501 - one line a row
 
 import gzip
 import io

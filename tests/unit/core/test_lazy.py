@@ -1,4 +1,4 @@
-"""A lazy dataclass is what the standard library would have made of it, whatever is asked of it first."""
+"""A lazy dataclass equals the standard library's, whichever attribute is used first."""
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +11,7 @@ from trainyard.values.lazy import dataclass
 
 
 def fresh() -> tuple[Any, Any]:
-    """A class and a subclass before their first use."""
+    """Return a class and a subclass before their first use."""
 
     @dataclass(frozen=True, order=True)
     class Point:

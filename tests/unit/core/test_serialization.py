@@ -1,4 +1,4 @@
-"""Models are read whole, or refused with every wrong key."""
+"""A model is read completely, or refused with every wrong key."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ class Given:
 
 GOOD: dict[str, Any] = {"run": "r", "at": "2026-11-20T12:00:00.000Z", "inner": {"count": 1}}
 WRONG: list[tuple[str, dict[str, Any], str]] = [
-    # sentence, what is given besides or instead, what is said
+    # name, changed keys, message
     ("no text", {"run": 5}, "run: found 5, expected str"),
     ("no instant", {"at": "noon"}, "at: found 'noon', expected datetime"),
     ("no mapping", {"inner": "x"}, "inner: found 'x', expected a mapping"),

@@ -20,7 +20,7 @@ from trainyard.protocol.timeline import Entry, Source
 from trainyard.values import serialization
 
 UNPRICED = {"p2", "p3", "p5e"}
-"""Families without a price there: AWS's images of today do not serve p2 and p3; of p5e the catalogue knows none."""
+"""Families without a price. AWS's current images do not support p2 and p3; the catalog has no price of p5e."""
 
 
 def test_one_object_version_is_one_run() -> None:
@@ -133,7 +133,7 @@ def test_times_are_utc_with_milliseconds() -> None:
 
 
 def test_the_catalogue_says_of_each_type_what_ec2_says() -> None:
-    """moto ships EC2's own answers; AWS has retired p2 and p3 since."""
+    """moto has EC2's own answers. They lack p2 and p3, which AWS has retired."""
     for kind in instance_types.catalog().types.values():
         if not kind.name.startswith(("p2.", "p3.")):
             ec2 = INSTANCE_TYPES.get(kind.name)

@@ -1,4 +1,4 @@
-"""Tables of docs/contracts, made from the classes of trainyard/protocol and the sentences under their fields.
+"""Generate tables of docs/contracts from the classes of trainyard/protocol and the sentences under their fields.
 
 `python -m tests.unit.protocol.reference` (part of `make format`) writes them again.
 """
@@ -119,11 +119,11 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ),
     ("bucket.md", "summary"): lambda: lists("summary", *reversed(classes("summary"))),
 }
-"""By page and mark."""
+"""Functions that generate the parts, by page and mark."""
 
 
 def page(name: str, current: str) -> str:
-    """Return the page with its parts as the protocol has them."""
+    """Return the page with its parts generated from the protocol."""
     for (file, mark), text in PARTS.items():
         if file == name:
             begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"

@@ -35,7 +35,7 @@ class Contract:
     model: type
     good: Mapping[str, Any]
     read: Callable[[Mapping[str, Any]], object]
-    """Returns the model or what holds it; returns a text, or raises ValueError, for a document that is refused."""
+    """Returns the model, or an object with it. For a bad document, returns a text or raises ValueError."""
 
 
 def read_signal(word: str) -> Callable[[Mapping[str, Any]], object]:
@@ -74,7 +74,7 @@ CONTRACTS = [
 ]
 FOUND = [import_module(each.name) for each in MODULES]
 NOT_READ = {signals.Sent, ledger.RunRows}
-"""Made of other classes by their readers."""
+"""Classes that other classes' readers create."""
 
 
 def least(model: type) -> dict[str, Any]:
@@ -112,7 +112,7 @@ CONTRACTS += [
     for each in sorted(CLASSES - WITH_READERS, key=lambda each: each.__name__)
 ]
 WRONG = [None, True, 5, -1, 1e300, float("nan"), "", "text", [], ["text"], [5], {}, {"step": "x"}]
-"""Values of which each key refuses some."""
+"""Values for every key. Each key refuses at least one."""
 
 
 def refusal(contract: Contract, document: Mapping[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""cluster.json: what the last version wrote is read, and what is no cluster is refused by name."""
+"""Files cluster.json of the last version are read. Bad files are refused with the wrong key."""
 
 import json
 from pathlib import Path

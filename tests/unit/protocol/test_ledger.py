@@ -1,4 +1,4 @@
-"""Today's code reads the rows of the last version (e013906f) as they were written, and refuses bad rows by name."""
+"""Today's code reads rows of the last version (e013906f) without loss, and refuses bad rows with their class."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def rows_of(model: type) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Yield the rows of that class, each with what is read of it."""
+    """Yield the stored rows of a class, each with the object that is read from it."""
     for row in rows():
         pk, sk = row["pk"].partition("#")[0], row["sk"].partition("#")[0]
         match pk, sk:
@@ -49,7 +49,7 @@ def rows_of(model: type) -> Iterator[tuple[dict[str, Any], Any]]:
 
 
 def under_todays_keys(model: type, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row with each key that the last version named otherwise under the key of today."""
+    """Return the row with today's names for keys that the last version named differently."""
     renamed = {each.formerly: each.key for each in serialization.keys(model)}
     return {renamed.get(name, name): value for name, value in row.items()}
 
@@ -77,7 +77,7 @@ def test_the_rows_of_a_run_of_the_last_version_belong_together(world: str) -> No
 
 
 def one(model: type) -> dict[str, Any]:
-    """Return the fullest row of the class, as its fields travel."""
+    """Return the serialized row of the class that has the longest text."""
     full = max(
         (read for _, read in rows_of(model)), key=lambda read: len(json.dumps(serialization.to_json(read)))
     )
@@ -86,7 +86,7 @@ def one(model: type) -> dict[str, Any]:
 
 
 def read_or_refuse(model: type, document: Mapping[str, Any]) -> object | None:
-    """Return what is read, or None for a row that is refused by name. Any other error is a failure."""
+    """Return the object read, or None for a row that is refused with its class. Any other error fails the test."""
     try:
         return reading.read(model, document)
     except reading.UnreadableRowError as error:

@@ -1,4 +1,4 @@
-"""What a yard stores costs the same for the client, patrol and the local cloud."""
+"""The client, patrol and the local cloud use the same prices of storage."""
 
 from lambdas.aws.dynamodb import rows
 from localcloud.base.settings import Settings
@@ -7,7 +7,7 @@ from trainyard.protocol.storage import GIB_MONTH
 
 
 def test_what_a_yard_leaves_is_priced_by_the_row_that_patrol_keeps() -> None:
-    """The client may not import the functions."""
+    """The client has a copy, because it may not import the functions."""
     assert tuple(teardown.PRICES.items()) == tuple(zip(("pk", "sk"), rows.PRICES, strict=True))
     assert {kind.value: dollars for kind, dollars in GIB_MONTH.items()} == teardown.US_EAST_1
     assert set(teardown.BILLED_AS) == set(teardown.Kind) - {teardown.Kind.PARAMETER}

@@ -1,4 +1,4 @@
-"""The tables in docs/contracts are those of the protocol's classes."""
+"""The tables in docs/contracts match the protocol's classes."""
 
 import inspect
 import re
@@ -38,7 +38,7 @@ KEYS = {name: function for name, function in vars(keys).items() if inspect.isfun
 
 @pytest.mark.parametrize("name", sorted(set(KEYS) - {"run", "attempts"}))
 def test_the_pages_name_every_key_of_the_bucket(name: str) -> None:
-    """A key of the bucket in a page: the last part, as `checkpoints/` or `order.json`."""
+    """Pages name a key of the bucket by its last part, such as `checkpoints/` or `order.json`."""
     parameters = list(inspect.signature(KEYS[name]).parameters)
     key = KEYS[name](*("<id>", "<n>")[: len(parameters)])
     last = key.rstrip("/").rpartition("/")[2] + ("/" if key.endswith("/") else "")

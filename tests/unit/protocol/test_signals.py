@@ -1,4 +1,4 @@
-"""What counts as a signal of a host, and what is ignored."""
+"""Signals of hosts: valid ones, and events that are ignored."""
 
 import json
 import math
@@ -24,7 +24,7 @@ from trainyard.values.serialization import Measure
 
 GOOD = {"run": "r", "attempt": 2, "instance": "i-1", "at": "2026-11-21T04:00:00.000Z"}
 CASES: list[tuple[str, str, Any, str | None]] = [
-    # sentence, word, what the detail has besides or instead, what is wrong
+    # name, word, changes to the detail, error
     ("a host's word", "ready", {}, None),
     ("a step that is not known", "stopped", {"step": None}, None),
     ("facts nobody knows yet", "stopped", {"mood": "good"}, None),

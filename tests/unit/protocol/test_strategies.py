@@ -1,4 +1,4 @@
-"""Every strategy makes a cluster, and is in the docs."""
+"""Every strategy makes a cluster and is in the docs."""
 
 from pathlib import Path
 

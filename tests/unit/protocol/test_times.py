@@ -1,4 +1,4 @@
-"""A host speaks, and takes orders, before the yard gives it up."""
+"""A host sends signals and receives orders before the yard presumes that it is lost."""
 
 from datetime import timedelta
 

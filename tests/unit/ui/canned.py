@@ -43,7 +43,7 @@ WORDS = (
 
 @dataclass(frozen=True)
 class Clock:
-    """Of a story: seconds since it began."""
+    """A clock that returns the time this many seconds after a story began."""
 
     begun: datetime
 
@@ -57,7 +57,7 @@ def stamp(at: datetime) -> str:
 
 @dataclass
 class Story:
-    """One run: its row, its other rows, its timeline's, the states of its execution, and what lies in its folder."""
+    """One run: its rows in the ledger, its timeline, the states of its execution, and the files in its folder."""
 
     row: dict[str, Any]
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -251,7 +251,7 @@ class Metrics(Client):
 
 
 def _metric(query: dict[str, Any], begin: datetime, end: datetime) -> dict[str, Any]:
-    """Return the use of GPUs and processors, which alternates; none for a host whose name ends in b."""
+    """Return alternating use of GPUs and processors, or no values for a host whose name ends in b."""
     wanted = query["MetricStat"]
     host, period = wanted["Metric"]["Dimensions"][0]["Value"], timedelta(seconds=wanted["Period"])
     count = 0 if host.endswith("b") else (end - begin) // period
@@ -269,7 +269,7 @@ class Events(Client):
         for each in Entries:
             word, told = each["DetailType"], json.loads(each["Detail"])
             self.cloud.told.append((word, told))
-            if word == "stop":  # as the yard notes it
+            if word == "stop":  # the yard records the request
                 self.cloud.stories[told["run"]].row["stopping"] = stamp(datetime.now(UTC))
         return {"Entries": [{} for _ in Entries]}
 

@@ -1,4 +1,4 @@
-"""Archives of results: no file name leads out of the folder in which an archive is unpacked."""
+"""Archives of results. No file name in an archive leads out of the folder that it is unpacked into."""
 
 import subprocess
 from pathlib import Path

@@ -75,7 +75,7 @@ def canned() -> Iterator[str]:
 
 @contextmanager
 def served_here(shown: Cloud, listening: socket.socket) -> Iterator[None]:
-    """Serve the canned pages from this process: another server at the same port, later, takes the same token."""
+    """Serve the canned pages from this process. A later server at the same port accepts the same token."""
     closing, port = asyncio.Event(), int(listening.getsockname()[1])
     served = app(shown.yard, Templates("Trainyard", "123456789012"), TOKEN, port, closing, ())
     server = uvicorn.Server(uvicorn.Config(served, log_level="warning", timeout_graceful_shutdown=1))

@@ -144,7 +144,7 @@ def test_a_run_that_was_refused_can_neither_be_resumed_nor_run_again(cloud: cann
 def test_a_run_that_failed_with_a_checkpoint_offers_to_go_on(
     saved: dict[str, object], cloud: canned.Cloud
 ) -> None:
-    """The program may report no steps."""
+    """A checkpoint is enough, even if the program reported no steps."""
     cloud.stories[FAILED].rows[2].update(saved)
     assert "Resume…" in owner(cloud).get(f"/runs/{FAILED}").text
 
@@ -329,7 +329,7 @@ def test_the_end_of_a_long_log_is_shown(cloud: canned.Cloud) -> None:
     assert 1000 < text.count("x" * 200) < 2001
 
 
-# --- in the way
+# --- errors of AWS
 @pytest.mark.parametrize(
     ("error", "words"),
     [
@@ -364,7 +364,7 @@ def test_the_page_goes_on_when_it_can(cloud: canned.Cloud) -> None:
     cloud.denies = NoCredentials("AWS did not accept the credentials", "expired", "aws sso login")
     lines = owner(cloud).get("/events").text
     assert "aws sso login" in lines
-    assert 'hx-target="#rows"' not in lines  # what was there stays
+    assert 'hx-target="#rows"' not in lines  # the rows shown before stay
     cloud.denies = None
     lines = owner(cloud).get("/events").text
     assert "aws sso login" not in lines
@@ -413,7 +413,7 @@ def test_what_is_not_done_here_is_not_found(cloud: canned.Cloud, path: str) -> N
     assert post(client, path).status_code == 404
 
 
-# --- what it left
+# --- results
 def test_a_folder_comes_as_one_archive(cloud: canned.Cloud) -> None:
     answer = owner(cloud).get(f"/runs/{INTERRUPTED}/left/model")
     with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:

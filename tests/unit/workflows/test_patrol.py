@@ -573,7 +573,7 @@ def test_a_run_at_its_cap_is_told_to_signal(yard: Yard) -> None:
 
 
 def is_open(yard: Yard, run: str, kind: str = "train", *, over: datetime | None = None) -> None:
-    """A run without a conclusion, whose execution ended at that time or is no longer listed by Step Functions."""
+    """Add a run without a conclusion. Its execution ended at this time, or Step Functions lists it no longer."""
     arn = f"arn:aws:states:us-east-1:1:execution:trainyard-{kind}:{run}"
     yard.account.table["open", run] = {"pk": "open", "sk": run, "kind": kind, "execution_arn": arn}
     if over:

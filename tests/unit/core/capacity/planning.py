@@ -1,4 +1,4 @@
-"""Plans made of candidates."""
+"""Plans for tests."""
 
 from typing import Any
 

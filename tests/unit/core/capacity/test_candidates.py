@@ -1,5 +1,5 @@
-"""Every pool is either a candidate, in the order to try, or excluded with its reason."""
-# ruff: noqa: E501 - one row, one sentence, one line
+"""Every capacity pool is a candidate with a place in the order, or excluded with a reason."""
+# ruff: noqa: E501 - one line a row
 
 from dataclasses import replace
 from itertools import product
@@ -89,7 +89,7 @@ def one_type(market: str = "spot", name: str = "g6.xlarge", **more: Any) -> Job:
 
 
 EXCLUDED = [
-    # why, the job, the inputs, code, parts of the reason
+    # name, job, inputs, code, parts of the reason
     (
         "an old GPU, which EC2 does not offer there either",
         one_type("on_demand", "p3.2xlarge"),
@@ -165,7 +165,7 @@ def test_a_type_that_the_image_does_not_serve_leaves_the_others() -> None:
 def test_of_a_list_with_both_those_without_a_gpu_are_asked_where_no_other_can_be(
     quotas: dict[str, float], asked: set[str]
 ) -> None:
-    """A bake's: no job file may have both."""
+    """Only a recipe may list both types. A job file with both is refused."""
     builder = one_host_job(
         "bake", Hardware(instance_types=("m7i.xlarge", "g6.xlarge")), hours=1, wait_minutes=1
     )
@@ -204,7 +204,7 @@ def test_the_same_reason_is_said_once_for_all_its_pools() -> None:
     answer = refused(job(), quotas={G_SPOT: 0.0, G_ON_DEMAND: 0.0})
     assert answer.error == "QuotaExceeded"
     assert len(answer.excluded) == 12
-    assert answer.reason.count(f"--quota-code {G_SPOT}") == 2  # once per type: the sentence names it
+    assert answer.reason.count(f"--quota-code {G_SPOT}") == 2  # one sentence a type
     assert "us-east-1a, us-east-1b, us-east-1c" in answer.reason
 
 
@@ -217,7 +217,7 @@ def test_mixed_reasons_mean_no_capacity() -> None:
 
 ALICES = an_image(kind="snapshot", dev="mine", submitter="alice")
 IMAGES = [
-    # who names it, what it says, what EC2 knows, the error's word, a part of the reason
+    # source, value, EC2's image, error, part of the reason
     (ImageSource.PARAMETER, None, None, "Misconfigured", "/trainyard/image does not exist"),
     (ImageSource.PARAMETER, "none", None, "Misconfigured", "Run the bake state machine"),
     (ImageSource.PARAMETER, "latest", None, "Misconfigured", "not the id of an image"),
@@ -331,7 +331,7 @@ def test_a_job_without_cpu_hosts_has_nobody_beside() -> None:
 
 
 BESIDE = [
-    # why, the hardware, the inputs, the first reason's word (None: it is offered), CPU types beside or parts of reasons
+    # name, hardware, inputs, code of the first reason (None: a candidate), CPU types or parts of reasons
     ("a quota of each family", {}, {"quotas": {G_SPOT: 12.0, CPU_SPOT: 4.0}}, None, ["c7i.large"]),
     ("the GPUs' quota counts GPU hosts only", {}, {"quotas": {G_SPOT: 11.0}}, "no_quota", ["3 x g6.xlarge need 12 vCPUs"]),
     ("the CPUs' quota is full", {}, {"quotas": {CPU_SPOT: 3.0}}, "no_quota",

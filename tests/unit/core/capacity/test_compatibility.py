@@ -1,5 +1,5 @@
-"""Types that an image cannot use, with reasons; one row, one rule."""
-# ruff: noqa: E501 - one row, one sentence, one line
+"""Instance types that an image cannot use, with reasons. Each row tests one rule."""
+# ruff: noqa: E501 - one line a row
 
 from dataclasses import replace
 
@@ -11,13 +11,13 @@ from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import catalog, instance_type
 
 BASE = Software("x86_64")
-"""AWS's base image of today, and every image that does not say what it holds."""
+"""AWS's current base image, and every image without tags of its software."""
 BAKED = Software("x86_64", driver="595.71.05", cuda="12.5.1", tensorflow="2.21.0")
 OLD = Software("x86_64", driver="570.195.03", proprietary=True, cuda="12.5.1", tensorflow="2.21.0")
-"""From AWS's base image with the proprietary driver."""
+"""An image made from AWS's base image with the proprietary driver."""
 
 RULES = [
-    # why, the type, the image, a part of the reason (None: they work together)
+    # name, type, image, part of the reason (None: compatible)
     ("every type of today on a base image", "g4dn.xlarge", BASE, None),
     ("Ampere on a base image", "g5.xlarge", BASE, None),
     ("Blackwell on a base image, for a bake", "p6-b200.48xlarge", BASE, None),

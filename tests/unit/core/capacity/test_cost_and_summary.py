@@ -1,5 +1,5 @@
 """The cost of a run, and its summary."""
-# ruff: noqa: E501 - one row, one sentence, one line
+# ruff: noqa: E501 - one line a row
 
 import json
 from dataclasses import replace
@@ -44,7 +44,7 @@ def life(
 
 
 def test_a_root_disk_costs_as_long_as_its_host() -> None:
-    """73 GiB of gp3 at 0.08 a month are 0.8 cents an hour."""
+    """73 GiB of gp3 at $0.08 a month cost 0.8 cents an hour."""
     host = replace(life(), price=0.25, disk_gib=73)
     total = cost.bill([host], now=after(7200))
     assert total.dollars == 0.258
@@ -106,7 +106,7 @@ def test_an_unknown_price_makes_no_comparison() -> None:
 
 
 DEADLINES = [
-    # sentence, hours, dollars, spent, dollars per hour, now, deadline
+    # name, hours, dollars, spent, dollars per hour, now, deadline
     ("the hours end it", 2, 100, 0, 1, 0, 7200),
     ("the dollars end it", 2, 1, 0, 1, 0, 3600),
     ("what is spent counts", 2, 1, 0.5, 1, 600, 600 + 1800),
@@ -154,7 +154,7 @@ METRICS = {"step": 300, "steps": 300, "accuracy": 0.98, "history": [1, 2], "samp
 
 
 def told(attempts: tuple[AttemptRow, ...] = ATTEMPTS, **row: Any) -> RunSummary:
-    """The summary of a run of ten minutes."""
+    """Return the summary of a run of ten minutes."""
     ended = ended_run(
         RUN,
         600,
@@ -223,7 +223,7 @@ WHOLE: dict[str, Any] = {"step": 120, "verified": True}
 DAMAGED: dict[str, Any] = {"step": 120, "verified": False}
 FIRST = restart(to_step=120)
 RESUMES: list[tuple[str, list[dict[str, Any]], list[int], int | None, bool | None]] = [
-    # sentence, the attempts, resumed at, steps lost, verified
+    # name, attempts, resumed at, steps lost, verified
     ("no restart", [FIRST], [], 0, None),
     ("stopped at its checkpoint", [restart(0, 118, 120), restart(120, resumed=WHOLE)], [120], 0, True),
     ("killed after its checkpoint", [restart(0, 131), restart(120, resumed=WHOLE)], [120], 11, True),
@@ -314,7 +314,7 @@ def test_an_attempt_got_at_least_as_far_as_the_next_one_resumed_from() -> None:
 
 
 DONE: list[tuple[str, list[dict[str, Any]], int | None, list[int | None]]] = [
-    # sentence, the attempts, steps done, how far each got
+    # name, attempts, steps done, last step of each
     ("nothing was reported", [restart(0)], None, [None]),
     ("finished, and failed afterwards", [restart(0, 5, 40)], 40, [40]),
     ("saved more than it had reported", [restart(0, 5, checkpointed=8)], 8, [8]),

@@ -1,4 +1,4 @@
-"""How fast the disks of a gang are fetched, by what the region allows and by what it is worth."""
+"""The rate at which a gang's disks are initialized, by the region's limit and the cost."""
 
 from dataclasses import replace
 
@@ -31,8 +31,8 @@ def test_a_gang_stays_below_what_the_region_allows(hosts: int, rate: int) -> Non
 @pytest.mark.parametrize(
     ("most", "dollars_per_hour", "limit", "rate"),
     [
-        (300, 1.44, 100.0, 300),  # 100 GiB at $0.0036 are what a quarter of an hour costs
-        (300, 1.43, 100.0, 200),  # at $0.0024 they are less
+        (300, 1.44, 100.0, 300),  # 100 GiB at $0.0036 cost as much as a quarter of an hour
+        (300, 1.43, 100.0, 200),  # at $0.0024 they cost less
         (300, 0.95, 100.0, 0),
         (300, 30.0, 3.6, 300),  # a tenth of limits.dollars
         (300, 30.0, 3.5, 200),

@@ -1,5 +1,5 @@
-"""The launch loop: what follows from the refusals so far."""
-# ruff: noqa: E501 - one row, one sentence, one line
+"""The launch loop: the next step after some refusals."""
+# ruff: noqa: E501 - one line a row
 
 import random
 from dataclasses import replace
@@ -19,7 +19,7 @@ A = candidate("g6.xlarge", "us-east-1a")
 B = candidate("g6.xlarge", "us-east-1b")
 C = candidate("g5.xlarge", "us-east-1a")
 D = candidate("g6.xlarge", "us-east-1a", Market.ON_DEMAND)
-P6 = candidate("p6-b200.48xlarge", "us-east-1a")  # AWS's lists disagree on what counts it in spot
+P6 = candidate("p6-b200.48xlarge", "us-east-1a")  # AWS's lists name different spot quotas for it
 P6_B = candidate("p6-b200.48xlarge", "us-east-1b")
 BIG = candidate("g6.12xlarge", "us-east-1a")
 HOUR = after(3600)
@@ -69,7 +69,7 @@ def step(
 
 K = RefusalKind
 TABLE = [
-    # sentence, candidates, refusals, now, what follows
+    # name, candidates, refusals, now, next step
     ("at first the first candidate", [A, B], [], 0, (Try, 0, 0)),
     ("a full pool makes room for the next", [A, B], [no(0)], 1, (Try, 1, 0)),
     ("after throttling the next candidate is tried", [A, B], [no(0, kind=K.THROTTLED)], 1, (Try, 1, 0)),
@@ -169,7 +169,7 @@ def test_giving_up_names_the_limit_that_ended_the_search() -> None:
 
 @pytest.mark.parametrize(("minutes", "pools"), [(0.2, 1), (1, 3), (60, 18), (1440, 60), (1440, 1)])
 def test_a_search_ends_in_time_with_few_tries(minutes: float, pools: int) -> None:
-    """Played to its end with pools that stay full: it fits an execution's history and ends when patience does."""
+    """Run a search of full pools to its end. It fits an execution's history and ends after wait_minutes."""
     candidates = [candidate(("g6.xlarge", "g5.xlarge")[n % 2], f"us-east-1{n}") for n in range(pools)]
     until, now = NOON + timedelta(minutes=minutes), NOON
     refusals: list[Refusal] = []
@@ -215,7 +215,7 @@ def test_whatever_is_refused_the_loop_always_answers() -> None:
 
 E = candidate("g5.xlarge", "us-east-1b", Market.ON_DEMAND)
 BY_SPEED = [
-    # sentence, candidates, refusals, now, the candidates of one request and the round
+    # name, candidates, refusals, now, candidates of one request, round
     ("all pools of a market at once", [A, B, C, D, E], [], 0, ((0, 1, 2), 0)),
     ("then all of the next market", [A, B, C, D, E], [no(0), no(1), no(2)], 1, ((3, 4), 0)),
     ("a pool that said never is asked no more", [A, B, C], [no(0), no(1, kind=K.UNSUPPORTED), no(2)], 31, ((0, 2), 1)),
@@ -288,7 +288,7 @@ def test_by_speed_whatever_is_refused_no_request_is_made_twice() -> None:
 
 
 PAUSES = [
-    # sentence, hours of patience, pools, seconds of the pauses after the first rounds
+    # name, hours to wait, pools, seconds of the first pauses
     ("half a minute, a minute, then two each time", 1, 1, [30, 60, 120, 120, 120]),
     ("three pools are asked no more rarely", 1, 3, [30, 60, 120, 120, 120]),
     ("more pools make the longest pause longer", 1, 10, [30, 60, 120, 240, 360, 360]),
@@ -338,7 +338,7 @@ def test_a_pool_can_go_last(refusals: list[Refusal], asked: int) -> None:
 
 
 ANSWERS = [
-    # sentence, (type, kind) of every no, the kind that decides
+    # name, (type, kind) of every refusal, the kind that decides
     ("one type's only reason", [("a", K.CAPACITY)], K.CAPACITY),
     ("one type's gravest reason", [("a", K.CAPACITY), ("a", K.QUOTA)], K.QUOTA),
     (

@@ -1,5 +1,5 @@
-"""Launch requests for a pool: the hosts that each gang lacks."""
-# ruff: noqa: E501 - one row, one sentence, one line
+"""Launch requests for a capacity pool: the hosts that each gang lacks."""
+# ruff: noqa: E501 - one line a row
 
 import pytest
 
@@ -10,7 +10,7 @@ from trainyard.protocol.cluster import Gang
 HERE = candidate("g6.xlarge", beside=("c7i.large", "m7i.xlarge"))
 BOTH = ("c7i.large", "m7i.xlarge")
 LACKING = [
-    # why, survivors (instance, gang, type), what is asked for: gang, count, types
+    # name, remaining hosts (instance, gang, type), requested hosts (gang, count, types)
     ("at first both gangs, the GPU hosts first", [], [(Gang.MAIN, 3, ("g6.xlarge",)), (Gang.CPU, 2, BOTH)]),
     ("a lost GPU host", [("a", 1, "g6.xlarge"), ("b", 1, "g6.xlarge"), ("c", 2, "c7i.large"), ("d", 2, "c7i.large")],
      [(Gang.MAIN, 1, ("g6.xlarge",))]),

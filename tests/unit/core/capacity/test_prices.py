@@ -1,4 +1,4 @@
-"""Whose prices count, what is said of them, and what of AWS's price list is a price."""
+"""The source of a price, its description for users, and the reading of AWS's price list."""
 
 import json
 from datetime import timedelta
@@ -57,7 +57,7 @@ def test_it_is_said_whose_prices_they_are(
         (SILENT, "g5.xlarge", 1.006),
         (eu(), "g5.xlarge", 1.258),
         (eu(), "g6.xlarge", 0.805),
-        (eu(), "p5e.48xlarge", None),  # nobody has priced it
+        (eu(), "p5e.48xlarge", None),  # no price list has it
         (listed(on_demand={"p5e.48xlarge": 50.0}), "p5e.48xlarge", 50.0),
         (eu(), "x9.unheard", None),
     ],
@@ -100,7 +100,7 @@ def product(*dollars: Any, currency: str = "USD") -> dict[str, Any]:
     ("said", "dollars"),
     [
         (product("1.2580000000"), 1.258),
-        (product("0.0000000000", "0.2500000000"), 0.25),  # 25 GiB are free
+        (product("0.0000000000", "0.2500000000"), 0.25),  # the first 25 GiB are free
         (product("0.0245000000", "0.0235000000"), 0.0245),
         (product("0.0000000000"), None),
         (product("-1.0"), None),

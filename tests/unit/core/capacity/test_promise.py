@@ -1,4 +1,4 @@
-"""The promise of a yard to a run: the most that its job may cost, and what is left of that."""
+"""The money promised to a run: the most that its job may cost, and the rest of that."""
 
 from datetime import timedelta
 

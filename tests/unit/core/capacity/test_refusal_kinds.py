@@ -1,4 +1,4 @@
-"""Every refusal of EC2 has a rank and a code, and the pauses are as documented."""
+"""Every kind of refusal by EC2 has a rank and a code. Pauses match the docs."""
 
 from lambdas.aws.clients import THROTTLED
 from lambdas.aws.ec2 import fleet
@@ -15,7 +15,7 @@ def test_every_kind_of_refusal_has_a_rank_and_a_code() -> None:
 
 
 def test_users_are_told_how_long_a_search_for_room_pauses() -> None:
-    """The sentence of `limits.wait_minutes`, and what placement does."""
+    """The description of `limits.wait_minutes` matches the pauses of placement."""
     told = fields.keys(Limits)["wait_minutes"].meaning
     assert placement.GROWTH == 2, "the sentence says that they double"
     first, longest = placement.SHORTEST_ROUND_PAUSE, placement.LONGEST_PAUSE_AT_LEAST

@@ -1,4 +1,4 @@
-"""A bake's decisions."""
+"""Decisions of a bake."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -81,7 +81,7 @@ def test_going_back(previous: str | None, found: Image | None, said: str | None)
 
 
 AFTER = [
-    # sentence, error, attempt, hours left, again?, error it ends with, words of the reason
+    # name, error, attempt, hours left, again?, final error, words of the reason
     ("EC2 takes it back: on demand", "Interrupted", 1, 2.0, True, None, "on demand"),
     ("it is gone: as planned", "HostLost", 2, 2.0, True, None, "as planned"),
     ("a third one was lost too", "HostLost", 3, 2.0, False, "HostLost", "No further builder"),

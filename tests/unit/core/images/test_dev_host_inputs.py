@@ -50,7 +50,7 @@ def test_a_hold_begins_when_the_host_can_be_used_and_makes_its_hours_longer_neve
 
 
 def said_of(**row: Any) -> tuple[str | None, str | None]:
-    """Until when the host of a launch of twelve hours runs and is held, which can be used after five minutes."""
+    """Return the ends of the lease and of the hold for a host launched for 12 hours and ready after 5 minutes."""
     host = HostRow(
         instance="i-1",
         type="g6.xlarge",

@@ -1,4 +1,4 @@
-"""Recipes: what may be written, and every fault of what may not; what an execution may ask for."""
+"""Recipes: valid ones, every fault of bad ones, and the input of a bake's execution."""
 
 from typing import Any
 

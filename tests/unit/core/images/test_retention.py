@@ -1,5 +1,5 @@
 """Images that stay and images that go, with reasons; one row, one rule. Each row is tested by itself, then twelve rows at once."""
-# ruff: noqa: E501 - one row, one sentence, one line
+# ruff: noqa: E501 - one line a row
 
 from dataclasses import replace
 from datetime import timedelta
@@ -17,11 +17,11 @@ from trainyard.values.validation import InputFaults
 
 POLICY = RetentionPolicy(keep_images=2, keep_days=14)
 NEWER = 3
-"""How many newer images of its family each row's image has, unless it says otherwise: too many for it to stay."""
+"""The usual number of newer images in the family of a row's image: too many for the image to stay."""
 
 
 def image(ami: str, days: float, state: str = "available", family: str = "gpu", **tags: str) -> Image:
-    """An image of this age in days, with one disk of 100 GiB."""
+    """Return an image of this age in days, with one disk of 100 GiB."""
     marks = {f"trainyard:{key}": value for key, value in ({"run": f"made-{ami}"} | tags).items()}
     created = serialization.timestamp(NOON - timedelta(days=days))
     marks |= {"trainyard:yard": "trainyard", "trainyard:family": family}
@@ -29,7 +29,7 @@ def image(ami: str, days: float, state: str = "available", family: str = "gpu", 
 
 
 def inputs(*images: Image, **more: Any) -> RetentionInputs:
-    """Nothing points to any of them, nothing uses any."""
+    """Return inputs with these images. Each is unused, and no parameter names it."""
     known: dict[str, Any] = {
         "yard": "trainyard",
         "prices": prices(),
@@ -47,7 +47,7 @@ def inputs(*images: Image, **more: Any) -> RetentionInputs:
 
 OLD = image("ami-old", 30)
 RULES = [
-    # why, the image, how many newer ones its family has, what else is known, whether it stays, a part of the reason
+    # name, image, number of newer ones in its family, other inputs, whether it stays, part of the reason
     ("old, superseded, unused", OLD, NEWER, {}, False, "2 newer images of gpu stay, it is 14 days old or older, and nothing uses it"),
     ("of a host without a name, and old", image("ami-old", 30, family="i-0123456789abcdef0"), 0, {}, False, "it is the image of a host without a name, 14 days old or older, and nothing uses it"),
     ("of a host without a name, and young", image("ami-old", 13, family="i-0123456789abcdef0"), 0, {}, True, "it is 13 days old"),
@@ -136,8 +136,8 @@ def test_of_twelve_images_exactly_the_right_ones_stay() -> None:
     known = inputs(
         image("ami-gpu-1", 100),  # goes
         image("ami-gpu-2", 90),  # the previous one
-        image("ami-gpu-3", 80),  # what digits-2 was made from
-        image("ami-gpu-4", 70),  # an instance runs
+        image("ami-gpu-3", 80),  # the parent of digits-2
+        image("ami-gpu-4", 70),  # an instance uses it
         image("ami-gpu-5", 60),  # goes
         image("ami-gpu-6", 50),  # the last two
         image("ami-gpu-7", 40, parent="ami-0123"),  # ... and the current one
@@ -145,7 +145,7 @@ def test_of_twelve_images_exactly_the_right_ones_stay() -> None:
         image("ami-digits-2", 65, family="digits", parent="ami-gpu-3"),  # the last two
         image("ami-digits-3", 55, family="digits", parent="ami-gpu-4"),
         image("ami-digits-4", 54, "failed", family="digits"),  # goes
-        image("ami-i-1", 200, family="i-0123"),  # the only one of its host
+        image("ami-i-1", 200, family="i-0123"),  # the only image of its host
         current="ami-gpu-7",
         previous="ami-gpu-2",
         in_use=frozenset({"ami-gpu-4"}),

@@ -22,7 +22,7 @@ HOST = "i-0123456789abcdef0"
 
 
 def host(**changes: Any) -> SnapshotHost:
-    """An idle on-demand host that a run of the job digits left behind."""
+    """Return an idle on-demand host that is left of a run of the job digits."""
     known: dict[str, Any] = {
         "instance": HOST,
         "type": "g6.xlarge",

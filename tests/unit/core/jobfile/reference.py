@@ -1,4 +1,4 @@
-"""Schemas and tables of job files, recipes and execution inputs, made from the declarations of their keys.
+"""Generate schemas and tables of job files, recipes and execution inputs from the declarations of their keys.
 
 `python -m tests.unit.core.jobfile.reference` (part of `make format`) writes them: trainyard/*.schema.json, the table
 in docs/job-file.md and those in docs/reference/state-machines.md.
@@ -40,7 +40,7 @@ HEAD = ("| key | default | allowed | meaning |", "|---|---|---|---|")
 
 
 def schemas() -> dict[Path, str]:
-    """The text of every schema that ships."""
+    """Return the text of every schema in the package."""
     job = Record(Job).schema() | {"title": "A Trainyard job file", "allOf": TOGETHER}
     recipe = Record(Recipe).schema() | {"title": "The recipe of a Trainyard image"}
     return {
@@ -55,7 +55,7 @@ def _text(schema: dict[str, Any]) -> str:
 
 
 def given(section: str, key: str, value: Any) -> dict[str, Any]:
-    """A job whose section says this of the key."""
+    """Return the schema of a job with a key of this schema in this section."""
     inside = {"type": "object", "required": [key], "properties": {key: value}}
     return {"required": [section], "properties": {section: inside}}
 
@@ -74,7 +74,7 @@ SEVERAL_HOSTS = {
 EVALUATOR = given("cluster", "evaluator", {"const": True})
 SHARED_OUT = {"type": "object", "required": ["sharding"], "properties": {"sharding": {"const": "file"}}}
 TOGETHER = [
-    # what goes with what, as far as a schema can show it: core/jobfile/rules.py has the sentences
+    # rules between keys, as far as a schema can state them; core/jobfile/rules.py has the sentences
     {
         "if": SERVERS,
         "then": given("cluster", "parameter_servers", {"type": "integer", "minimum": 1}),
@@ -157,12 +157,12 @@ TOGETHER = [
 
 
 def table() -> str:
-    """One line a key of the job file."""
+    """Return the table of the job file, one line a key."""
     return "\n".join([BEGIN, *HEAD, *_lines(Job, "", yards=False), END])
 
 
 def inputs() -> str:
-    """One table a state machine."""
+    """Return one table for each state machine."""
     tables = (
         "\n".join([f"## {name}\n", *HEAD, *_lines(request, "", yards=False), ""])
         for name, request in INPUTS.items()
@@ -171,7 +171,7 @@ def inputs() -> str:
 
 
 def page(text: str, made: str) -> str:
-    """The page with what is between the lines that `made` begins and ends with."""
+    """Return the page with `made` instead of the part between the first and the last line of `made`."""
     begin, end = made.partition("\n")[0], made.rpartition("\n")[2]
     return f"{text.partition(begin)[0]}{made}{text.partition(end)[2]}"
 
@@ -197,7 +197,7 @@ def _default(each: Key) -> str:
 
 
 def main() -> None:
-    """Replace the tables in the pages, and the schemas."""
+    """Write the tables into the pages, and the schemas."""
     PAGE.write_text(page(PAGE.read_text(), table()))
     INPUTS_PAGE.write_text(page(INPUTS_PAGE.read_text(), inputs()))
     for path, schema in schemas().items():

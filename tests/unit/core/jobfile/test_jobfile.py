@@ -1,4 +1,4 @@
-"""A job file is read whole: a Job with every default, or every fault at once, each with its place."""
+"""Reading a job file gives a Job with every default, or all faults at once, each with its path."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ from trainyard.values.validation import InputFaults
 
 
 def faults_of(text: str | bytes, source: str = "jobs/x.yaml") -> dict[str, str]:
-    """Problem by path."""
+    """Return the problems of a bad job file, by path."""
     raw = text.encode() if isinstance(text, str) else text
     found = check.parse(raw, source=source, bucket=BUCKET)
     assert isinstance(found, InputFaults), found
@@ -273,7 +273,7 @@ program:
 
 
 UNREADABLE = [
-    # the text, a part of what is said of it
+    # the text, a part of the message
     ("", "is empty"),
     ("# only a comment\n", "is empty"),
     ("- a\n- b\n", "not a mapping but a list"),

@@ -1,5 +1,5 @@
-"""A program that cannot start is refused before anything is launched; of one that will probably fail, the run warns."""
-# ruff: noqa: E501 - one row, one sentence, one line
+"""A program that cannot start is refused before a launch. A program that will probably fail causes a warning."""
+# ruff: noqa: E501 - one line a row
 
 import gzip
 import sys
@@ -39,7 +39,7 @@ def faults(files: dict[str, str], links: dict[str, str] | None = None, **job: An
 
 
 MODULES: list[tuple[str, dict[str, str], dict[str, Any], str | None]] = [
-    # sentence, the archive's files, the job's program, a part of what is said
+    # name, the archive's files, the job's program, part of the message
     ("a module at the top", {"train.py": ""}, {}, None),
     ("written with ./", {"./train.py": ""}, {}, None),
     ("in a package", {"mine/__init__.py": "", "mine/train.py": ""}, {"module": "mine.train"}, None),
@@ -80,7 +80,7 @@ OURS = [
 @pytest.mark.parametrize("init", [{}, {"{}/__init__.py": ""}], ids=["folder", "package"])
 @pytest.mark.parametrize("name", OURS)
 def test_a_package_may_be_called_as_one_of_ours(name: str, init: dict[str, str]) -> None:
-    """Its own modules, and what they import of each other, are found; and so is the runtime."""
+    """The program's own modules are found, and the runtime, too."""
     text = f"from trainyard.runtime import start\nfrom {name}.lib import go\nimport {name}.lib\n"
     files = {f"{name}/mine.py": text, f"{name}/lib.py": "def go(): pass"} | {
         path.format(name): "" for path in init
@@ -177,7 +177,7 @@ WARNED: list[tuple[str, dict[str, str], dict[str, Any], str]] = [
     ("many names in one sentence", {"train.py": IMPORT + "\n".join(f"tf.{name}" for name in ("app", "flags", "Session", "log", "div", "mod"))}, {}, "tf.app (line 2), tf.flags (line 3), tf.Session (line 4), tf.log (line 5) and 2 more"),
     ("layers without Keras 2", {"train.py": "import tensorflow.compat.v1 as tf\ntf.layers.dense(1, 2)"}, {}, 'TF_USE_LEGACY_KERAS: "1" in program.environment'),
     ("SyncReplicasOptimizer", {"train.py": "import tensorflow.compat.v1 as tf\ntf.train.SyncReplicasOptimizer(1)"}, {"cluster": SERVERS}, "did not finish"),
-    # what runs in some case alone, or never, is not told from the rest: a warning costs nothing
+    # code that runs rarely or never also causes a warning, because a warning costs nothing
     ("behind a version", {"train.py": IMPORT + "def session():\n  if tf.__version__ >= '2':\n    return None\n  return tf.Session()\nsession()"}, {}, "tf.Session"),
     ("after a way out of a loop", {"train.py": IMPORT + "for x in range(3):\n  if x:\n    continue\n  tf.Session()"}, {}, "tf.Session"),
     ("after a way out of the program", {"train.py": IMPORT + "import sys\nif len(sys.argv) > 1:\n  sys.exit(0)\ntf.Session()"}, {}, "tf.Session"),
@@ -248,7 +248,7 @@ def test_of_what_may_run_nothing_is_said(files: dict[str, str], job: dict[str, A
 STRATEGY = "strategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
 MODEL = "model = tf.keras.Sequential()\nmodel.compile(loss='mse')\n"
 FITS: list[tuple[str, str, dict[str, Any], bool]] = [
-    # sentence, train.py, job, whether the run warns of it
+    # name, train.py, job, whether the run warns
     ("on two hosts", IMPORT + STRATEGY + MODEL + "model.fit(1)", {"cluster": TWO}, True),
     ("compiled without keywords", IMPORT + STRATEGY + "model = tf.keras.Sequential()\nmodel.compile('sgd', 'mse')\nmodel.fit(1)", {"cluster": TWO}, True),
     ("known by its arguments", IMPORT + STRATEGY + MODEL + "other.fit(1, epochs=3)", {"cluster": TWO}, True),
@@ -283,7 +283,7 @@ def test_keras_3_fit_across_hosts_is_warned_of(text: str, job: dict[str, Any], w
 
 
 NEWER: list[tuple[str, str, tuple[int, int]]] = [
-    # a line that an older Python cannot compile, and the first that can
+    # name, a line that an older Python cannot compile, the first version that can
     ("a type", "type X = int", (3, 12)),
     ("a generic type", "type X[T] = list[T]", (3, 12)),
     ("a generic function", "def f[T](x: T) -> T: return x", (3, 12)),
@@ -368,7 +368,7 @@ def test_what_a_command_starts_as_far_as_its_words_show_it(
 
 
 SHELLS: list[tuple[str, str | None, str | None]] = [
-    # lines, the module or the file that they certainly start
+    # lines, module or file that they certainly start
     ("python train.py", None, "train.py"),
     ("# comment\n\nset -x\nexport A=1 B=2\nCUDA_VISIBLE_DEVICES=0 exec python -u train.py --lr 1 | tee log.txt", None, "train.py"),
     ("nohup python train.py > log 2>&1 &", None, "train.py"),

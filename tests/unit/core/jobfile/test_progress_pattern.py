@@ -1,4 +1,4 @@
-"""program.progress: what is admitted, hosts can match by, in time that no line makes long."""
+"""program.progress: hosts can match every admitted pattern, in a short time for every line."""
 
 import pytest
 import re2

@@ -1,4 +1,4 @@
-"""The checkpoint or the outputs with which a job with checkpoints.resume begins."""
+"""The checkpoint or the outputs that a job with checkpoints.resume starts from."""
 
 from typing import Any
 

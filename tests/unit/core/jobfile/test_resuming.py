@@ -1,4 +1,4 @@
-"""Before launch a user learns which line makes a program continue after an interruption, if it cannot."""
+"""Before a launch, a warning names the line that a program needs to continue after an interruption."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The schemas that editors read say what the reader says, and the table of docs/job-file.md is theirs too."""
+"""Editors' schemas, the reader of job files, and the table of docs/job-file.md agree."""
 
 import json
 import re
@@ -25,7 +25,7 @@ RECIPES = sorted((ROOT / "examples" / "images").glob("*.yaml"))
 
 
 def as_ecma(_: Any, pattern: str, value: object, __: Any) -> Iterator[ValidationError]:
-    """JSON Schema's patterns are ECMAScript's, whose last `$` is not content before a line's end, as Python's is."""
+    """Match a pattern as ECMAScript does: the last `$` does not match before a final line feed, unlike Python's."""
     if isinstance(value, str) and not re.search(pattern.removesuffix("$") + r"\Z", value):
         yield ValidationError(f"{value!r} does not match {pattern}")
 
@@ -60,7 +60,7 @@ def test_a_shipped_file_names_its_schema_and_keeps_it(path: Path) -> None:
 
 
 UNSEEN = {
-    # a part of the sentence: why no schema can show the fault
+    # part of the message: why no schema can show the fault
     "is on the computer that submits": "the command sends it along, and writes where it is",
     "is in a git repository": "the command sends it along, and writes where it is",
     "maps to the variable": "no schema compares two keys",
@@ -140,7 +140,7 @@ ANYTHING = [
 
 
 def candidates(schema: dict[str, Any]) -> list[Any]:
-    """Values to try for a key: anything, each of its words, and both sides of each of its bounds."""
+    """Return values to try for a key: of every type, each allowed word, and both sides of each bound."""
     bounds = [schema[each] for each in ("minimum", "maximum") if each in schema]
     words = [*schema.get("enum", []), *schema.get("items", {}).get("enum", [])[:12]]
     lists = [words[:1], words[:2], words[:1] * 2, words[:10], words[:11]]
@@ -149,7 +149,7 @@ def candidates(schema: dict[str, Any]) -> list[Any]:
 
 
 def sections() -> Iterator[tuple[str | None, str, dict[str, Any]]]:
-    """(section, key, schema) of every key."""
+    """Yield section, key and schema of every key."""
     for name, each in keys(Job).items():
         schema = JOB["properties"][name]
         if isinstance(each.kind, Record):
@@ -192,7 +192,7 @@ def test_a_default_is_what_counts_when_its_key_is_omitted(of: type) -> None:
 
 
 def test_the_page_has_the_inputs_of_every_state_machine() -> None:
-    """`make format` writes it again."""
+    """`make format` updates the page."""
     assert INPUTS_PAGE.read_text() == page(INPUTS_PAGE.read_text(), inputs())
     documents = {path.name.partition(".")[0] for path in (ROOT / "lambdas/workflows").glob("*.asl.json")}
     assert set(re.findall(r"^## ([\w-]+)$", inputs(), re.MULTILINE)) == documents

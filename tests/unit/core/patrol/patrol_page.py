@@ -1,4 +1,4 @@
-"""The decision table as docs/patrol.md shows it. `python -m tests.unit.core.patrol.patrol_page` writes it."""
+"""The decision table of docs/patrol.md. `python -m tests.unit.core.patrol.patrol_page` writes it."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 
 def table() -> str:
-    """One line for each case, in their order."""
+    """Return the table, one line for each case."""
     lines = ["| a host | verdict |", "|---|---|"]
     return "\n".join([BEGIN, *lines, *(_line(case) for case in CASES), END])
 
@@ -20,7 +20,7 @@ def _line(case: Case) -> str:
 
 
 def main() -> None:
-    """Replace the table in the page."""
+    """Write the table into the page."""
     text = PAGE.read_text()
     before, after = text.partition(BEGIN)[0], text.partition(END)[2]
     PAGE.write_text(f"{before}{table()}{after}")

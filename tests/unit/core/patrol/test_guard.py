@@ -1,4 +1,4 @@
-"""The guard: how many hosts one pass may act on, what an outage of metrics looks like, whose turn it is."""
+"""The guard: the number of hosts that one pass may act on, their order, and outages of metrics."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -39,7 +39,7 @@ def pass_of(
 @pytest.mark.parametrize(
     ("hosts", "idle", "acts"),
     [
-        (1, 1, 1),  # the smallest yard is not held up
+        (1, 1, 1),  # the smallest yard may act
         (3, 3, 3),
         (10, 4, 3),
         (15, 4, 3),

@@ -1,4 +1,4 @@
-"""Holds that a host requests: one row, one sentence."""
+"""Holds that a host requests, one row a case."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +17,7 @@ def at(hours: float) -> datetime:
 
 
 HOLDS: list[tuple[str, dict[str, str], datetime | None, datetime]] = [
-    # sentence, the host's tags, asked, held until
+    # name, the host's tags, asked, held until
     ("a host of the run is held", MINE, at(2), at(2)),
     ("for a day at most", MINE, at(24), at(24)),
     ("whose clock may be a little ahead", MINE, at(24.05), at(24.05)),

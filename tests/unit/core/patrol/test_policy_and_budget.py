@@ -1,4 +1,4 @@
-"""Policy: the same words in context, job and tags. Budget: what the month has cost, and what that means."""
+"""Policy: the same keys in context, job and tags. Budget: the cost of the month, and its effects."""
 
 from dataclasses import replace
 from typing import Any
@@ -116,7 +116,7 @@ def test_an_hour_without_patrol_is_counted_by_the_next() -> None:
 
 
 def test_a_host_that_ran_for_seconds_is_billed_for_a_minute_once() -> None:
-    """True if patrol saw the host alive, False if only after its end."""
+    """This holds if patrol saw the host run, and if patrol saw it only after its end."""
     seen, unseen = Billed(NOON, after(20), 3600.0), Billed(after(70), after(90), 3600.0)
     money = Money("2026-11", 0.0, after(-10))
     looks: tuple[tuple[int, list[Billed]], ...] = (
@@ -133,7 +133,7 @@ def test_a_host_that_ran_for_seconds_is_billed_for_a_minute_once() -> None:
 
 
 def test_the_month_counts_what_runs_are_billed() -> None:
-    """Hosts of every length, seen by a patrol each minute: the sum equals the runs' bills, to the cent."""
+    """The sum over hosts of all durations, with a pass each minute, equals the runs' bills to the cent."""
     lengths = (3, 19, 59, 60, 61, 150, 1234, 7200)
     hosts = [
         BilledHost(
@@ -168,7 +168,7 @@ def test_the_month_counts_what_runs_are_billed() -> None:
 
 
 def test_what_a_disk_costs_once_is_counted_once() -> None:
-    """However late EC2 shows the host, however often it is started again, and when it ends at once."""
+    """This holds if EC2 lists the host late, if the host starts again, and if it ends at once."""
     lives, short = (
         Billed(NOON, None, 0.0, volume_charge=0.36, made=NOON),
         Billed(NOON, after(30), 0.0, volume_charge=0.24, made=NOON),

@@ -1,4 +1,4 @@
-"""The decision table of the verdict, one test a row; and that docs/patrol.md shows this table."""
+"""The decision table of the verdict, one test a row. docs/patrol.md shows this table."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The decision table of patrol's verdict: one row is one test, and one line of docs/patrol.md."""
+"""The decision table of patrol's verdict. Each row is one test, and one line of docs/patrol.md."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ def ahead(n: float) -> datetime:
 
 
 def window(at: float = 0.0, **known: float | None) -> Window:
-    """Half an hour at this percentage; `m3=...` says another for minute 3."""
+    """Return half an hour at this percentage. `m3=...` sets another one for minute 3."""
     shares: list[float | None] = [at] * 30
     for name, share in known.items():
         shares[int(name[1:])] = share
@@ -36,9 +36,9 @@ def window(at: float = 0.0, **known: float | None) -> Window:
 
 IDLE = window()
 RESTING = Window((1.0,) * 5)
-"""Its processors: what agents use, five minutes by five minutes."""
+"""Processors that only an agent uses, one value for each five minutes."""
 WORKING = Window((1.0, 25.0, 1.0, 1.0, 1.0))
-"""One of four at work for five minutes."""
+"""Four processors, one of them busy for five minutes."""
 SILENT = Window((None,) * 30)
 HALF = Window((None,) * 15 + (0.0,) * 15)
 LOST = {"run": "digits-1", "live": False}
@@ -46,7 +46,7 @@ LOST = {"run": "digits-1", "live": False}
 MINE = {"run": "notebook-1", "kind": "dev-host", "live": False, "ready": ago(60), "lease": ahead(660)}
 """The host of a launch that succeeded an hour ago, without a hold."""
 DEV = {**MINE, "dev": "notebook", "window": IDLE, "use": IDLE}
-"""A dev host, whose agent reports that it is unused."""
+"""A dev host whose agent reports no use."""
 KEPT = {"run": "digits-1", "live": False, "stays": True}
 """The host of an ended run whose job keeps its hosts."""
 SPOT = {"market": Market.SPOT}
@@ -58,7 +58,7 @@ def stopped(days: float, **more: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    """`word` is the verdict's (`ask`: the metrics decide); `says` stands in its reason."""
+    """A host with its expected verdict. `word` is the verdict's (`ask`: the metrics decide); the reason has `says`."""
 
     name: str
     word: str
@@ -87,7 +87,7 @@ class Case:
 PRICE = 1.006
 
 CASES = [
-    # ------------------------------------------------------------------------------------------ it is nobody's turn
+    # ------------------------------------------------------------------------------------------------ ending hosts
     Case(
         "a host that is shutting down is kept",
         "keep",
@@ -331,7 +331,7 @@ CASES = [
         {**KEPT, "held": ago(1), "window": IDLE},
         saves=PRICE,
     ),
-    # ------------------------------------------------------------------------------------------- people at their work
+    # ------------------------------------------------------------------------------------------------ users at work
     Case(
         "an open session keeps an idle host",
         "keep",

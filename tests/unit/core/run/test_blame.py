@@ -1,4 +1,4 @@
-"""Whose failure is the reason where the program failed on several hosts."""
+"""The host whose failure is the reason, if the program failed on several hosts."""
 
 import pytest
 
@@ -12,7 +12,7 @@ ADVISED = Failure(
     host="worker-2", reason="URL fetch failure; put it into data", tail="a", exit_code=1, advised=True
 )
 TOLD: list[tuple[str, list[Failure], str, str]] = [
-    # sentence, who failed, the reason, whose last lines
+    # name, failed hosts, reason, host with the last lines
     ("a single one is the reason as it is", [WORKER], "worker 1 said so", "its lines"),
     ("no host reported a failure", [], "worker 1 said so", "its lines"),
     ("the chief's before a worker's", [WORKER, CHIEF], "chief-0: ValueError\nworker-1: AbortedError", "c"),

@@ -162,7 +162,7 @@ LATEST = {"key": "runs/first/checkpoints/00000120/", "step": 120}
 def test_a_checkpoint_is_of_the_run_or_of_the_one_that_it_went_on_from(
     run: str, latest: dict[str, object] | None, written: dict[str, object] | None, owner: str | None
 ) -> None:
-    """Hosts write latest.json: it may not open the runs of others to who resumes."""
+    """Hosts write latest.json, so the file must not give a resuming run access to other runs."""
     found = owner_of_work(lineage(run, written), latest, kept=(), restores=True)
     if owner is None:
         assert isinstance(found, Fault)

@@ -1,4 +1,4 @@
-"""The conclusion from the workflow's last answer, also if the end of the run fails."""
+"""The conclusion from the workflow's last answer, even if the end of the run fails."""
 
 import json
 

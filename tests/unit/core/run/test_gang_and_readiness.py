@@ -24,7 +24,7 @@ def test_the_lowest_instance_id_is_chief_whatever_the_order() -> None:
 
 ONE_GANG: dict[str, Any] = {"cpu_instance_types": [], "cpu_roles": []}
 SEATED = [
-    # sentence, the cluster, the hardware, hosts with their gang, their roles in order
+    # name, cluster, hardware, hosts with their gang, roles in order
     ("parameter servers sit in the second gang", {}, {}, {"i-1": 2, "i-2": 1, "i-3": 1, "i-4": 2, "i-5": 1},
      ["i-2 chief 0", "i-3 worker 0", "i-5 worker 1", "i-1 ps 0", "i-4 ps 1"]),
     ("so may chief and evaluator", {"evaluator": True}, {"cpu_roles": ["chief", "ps", "evaluator"]},
@@ -86,7 +86,7 @@ def test_a_fresh_start_has_no_checkpoint() -> None:
 
 
 def test_a_checkpoint_is_called_by_a_step_only_where_the_program_told_one() -> None:
-    """The seventh upload of a program that is at step 35 is no checkpoint of step 7."""
+    """A program's seventh upload, made at step 35, does not count as step 7."""
     latest = {"step": 7, "key": "k", "at_step": 35}
     found = checkpoint_of(latest)
     assert found is not None
@@ -110,7 +110,7 @@ def test_each_gang_is_counted_for_itself() -> None:
 
 ALL = ("i-1", "i-2")
 TABLE = [
-    # sentence, ready, lost, now, kind, hosts, part of the reason
+    # name, ready, lost, now, kind, hosts, part of the reason
     ("ready is complete", ALL, {}, 0, "complete", (), "all 2 hosts are ready"),
     ("nobody yet", (), {}, 0, "waiting", ALL, "i-1, i-2 have not signalled ready"),
     ("one is missing", ("i-1",), {}, 0, "waiting", ("i-2",), "i-2 has not signalled ready"),

@@ -36,7 +36,7 @@ def trains(
     rows: tuple[dict[str, Any], ...] = (),
     plan: Plan | None = None,
 ) -> Records:
-    """A run of two to four workers that trains with `gang` hosts, and the newcomers i-x0, i-x1 and on beside them."""
+    """Return a run of two to four workers that trains with `gang` hosts, and joining hosts i-x0, i-x1 and so on."""
     members = {f"i-{n}": host(ready=1) for n in range(gang)}
     joining = [{"sk": f"host#i-x{n}", **row} for n, row in enumerate(newcomers)]
     row = {
@@ -61,7 +61,7 @@ def trains(
 
 
 WHAT = [
-    # sentence, the records, what comes next
+    # name, records, next step
     ("it asks for all that it lacks", trains(), Ask(2)),
     ("one that has most of them asks for the rest", trains(gang=3), Ask(1)),
     (
@@ -131,7 +131,7 @@ def test_a_pool_that_holds_fewer_is_asked_for_no_more() -> None:
 
 
 def evaluated(*, evaluator: dict[str, Any], rows: tuple[dict[str, Any], ...] = ()) -> Records:
-    """Two workers of two to four, and an evaluator on a host without a GPU, i-9."""
+    """Return a run with two workers of two to four, and an evaluator on i-9, a host without a GPU."""
     cluster = {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}, "evaluator": True}
     hardware = {"cpu_instance_types": ["m7i.xlarge"], "cpu_roles": ["evaluator"]}
     made = Plan(
@@ -188,7 +188,7 @@ def test_one_whose_host_goes_meanwhile_is_interrupted() -> None:
 
 
 ASKED = [
-    # sentence, survivors, how many are asked for, how many it needs at least
+    # name, remaining hosts, number of requested hosts, least number
     ("at first as many as it may have", 0, (4, 2)),
     ("below the least up to the most", 1, (3, 1)),
     ("enough hosts continue", 2, None),

@@ -1,4 +1,4 @@
-"""Claims of launched hosts: how long a hold counts, what that costs, and who goes beyond the yard's limits."""
+"""Claims of launched hosts: the length of a hold, its cost, and holds beyond the yard's limits."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from trainyard.protocol.plan import Market
 DAY = timedelta(hours=24)
 SPENT = Money("2026-11", 40.0, NOON)
 HOURLY = 1.01096
-"""The dollars an hour of a g5.xlarge with 100 GiB."""
+"""Dollars an hour of a g5.xlarge with 100 GiB."""
 
 
 def at(hours: float) -> datetime:
@@ -27,7 +27,7 @@ def at(hours: float) -> datetime:
 
 
 def host(name: str = "i-1", **more: Any) -> ObservedHost:
-    """A host that ada has launched an hour ago for twelve hours, on demand."""
+    """Return an on-demand host that ada launched an hour ago for twelve hours."""
     base = ObservedHost(
         instance=name,
         type="g5.xlarge",

@@ -1,4 +1,4 @@
-"""A run's rows in the ledger: who survives, who is missing, whether the gang has left."""
+"""A run's rows in the ledger: remaining hosts, missing hosts, and the end of a gang."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def test_a_run_of_which_only_a_late_word_is_left_is_unknown_too() -> None:
 
 
 TORN = [
-    # sentence, rows beside the run's own, what is gone
+    # name, rows beside the run's own, lost hosts
     ("nothing is launched yet", [], None),
     (
         "a pool has refused",
@@ -89,7 +89,7 @@ def test_the_host_of_a_snapshot_is_in_the_rows_of_another_run() -> None:
 
 
 STOPPED = [
-    # sentence, a (the chief), b, whether the gang has left
+    # name, a (the chief), b, whether the gang has left
     ("no host has left", {}, {}, False),
     ("a worker left, the others continue", {}, {"stopped": 1, "why": "peer"}, False),
     ("the chief left as asked: its checkpoint is made", {"stopped": 1, "why": "asked"}, {}, True),
@@ -133,7 +133,7 @@ GOES: dict[str, Any] = {"stopped": 1, "why": "interrupted"}
 PEER: dict[str, Any] = {"stopped": 1, "why": "peer"}
 HANGS: dict[str, Any] = {"stopped": 1, "why": "hangs"}
 SERVED = [
-    # sentence, chief, worker, ps, whether the last checkpoint is made
+    # name, chief, worker, ps, whether the last checkpoint is made
     ("a parameter server left, the chief still saves", {}, {}, GOES, False),
     ("worker and parameter server left, the chief still saves", {}, PEER, GOES, False),
     ("the chief has saved and left as asked; who serves may serve on", LEFT, {}, {}, True),
@@ -148,7 +148,7 @@ SERVED = [
 
 
 def served(chief: dict[str, Any], worker: dict[str, Any], ps: dict[str, Any]) -> Records:
-    """A gang whose chief does not have the lowest id, with a parameter server in the second gang."""
+    """Return a gang whose chief does not have the lowest id, with a parameter server in the second gang."""
     hosts = {"i-a": host(gang=2, **ps), "i-b": host(**chief), "i-c": host(**worker)}
     made = served_job({"workers": 1, "parameter_servers": 1})
     return ledger(hosts=hosts, job=serialization.to_json(made))
@@ -164,7 +164,7 @@ def test_when_the_last_checkpoint_is_made_with_parameter_servers(
 
 
 ASKED = [
-    # sentence, why the host left, whether the others have to be told, with parameter servers and without
+    # name, why the host left, whether the other hosts need an order, with parameter servers and without
     ("EC2 takes it", GOES, True),
     ("a peer of it vanished", PEER, True),
     ("its program hangs", HANGS, True),
@@ -204,7 +204,7 @@ def test_the_chief_is_who_has_the_role() -> None:
 
 KILLED_ROW = {"candidate": {"pool": "p"}, "hosts": ["i-a"], "launched": AT}
 KILLED_AGAIN = [
-    # sentence, the attempt before, this one, whether the run ends
+    # name, the attempt before, this one, whether the run ends
     ("the first kill", {"reason": "a host is gone", "reported": 9}, {"reported": 9}, False),
     ("it came further", {"reason": "the program was killed on i-a", "reported": 9}, {"reported": 12}, False),
     ("no step more", {"reason": "the program was killed on i-a", "reported": 9}, {"reported": 9}, True),
@@ -227,7 +227,7 @@ def test_a_program_that_is_killed_twice_at_the_same_place_is_not_started_a_third
 
 
 STRANDED = [
-    # sentence, the host, the launch request, whether the attempt has its row, whether the host must go
+    # name, the host, the launch request, whether the attempt has its row, whether the host must end
     ("a part of an attempt that was then refused", {}, {"answer": "refused"}, False, True),
     ("one without a known answer: it is asked for again", {}, {}, False, False),
     ("a member of a whole attempt", {}, {"answer": "launched"}, True, False),
@@ -237,7 +237,7 @@ STRANDED = [
 
 
 WELL = [
-    # sentence, who left and why, the steps reported in this attempt, part of the reason, whether the hosts can go on
+    # name, hosts that left and why, steps reported in this attempt, part of the reason, whether hosts can continue
     ("a program was killed in mid-training", {"why": "killed"}, 7, "was killed on i-a", True),
     ("a program left of its own", {"why": "peer"}, 7, "left for a restart", True),
     ("before it had come any further", {"why": "killed"}, 5, "was killed on i-a", False),
@@ -289,7 +289,7 @@ def test_a_part_of_an_attempt_is_known_until_it_is_ended(
 
 
 LEFT_BEHIND = [
-    # sentence, host of the first attempt, the second one's row and ask, whether it is left behind
+    # name, host of the first attempt, the second one's row and launch request, whether the host is unreachable
     ("it stays", {}, {}, False),
     ("EC2 takes it back", {"warned": AT}, {}, True),
     ("it says that EC2 takes it back", {"why": "interrupted"}, {}, True),
@@ -315,7 +315,7 @@ def test_a_kept_host_that_goes_before_the_next_attempt_is_known_until_it_is_ende
 
 
 GIVEN_UP = [
-    # sentence, of the attempt before: how it ended, its step and checkpoint; this one's step; whether it is given up
+    # name, the attempt before (its end, step and checkpoint), this one's step, whether it is given up
     ("the first time", None, {}, None, False),
     ("twice in a row, and no step in all its life", "ProgramHangs", {}, None, True),
     ("step 0 is none", "ProgramHangs", {"reported": 0}, 0, True),
@@ -353,7 +353,7 @@ def test_a_program_that_hangs_twice_and_comes_to_nothing_is_given_up(
 
 
 HELD = [
-    # sentence, survivors as (gang, type, zone, market), the index of the candidate that goes on with them
+    # name, remaining hosts as (gang, type, zone, market), index of the candidate that continues with them
     ("nobody", [], None),
     ("GPU hosts stay in their pool", [(1, "g6.xlarge", "us-east-1b", "spot")], 1),
     ("so do those in the other market", [(1, "g6.xlarge", "us-east-1b", "on_demand")], 2),
@@ -379,7 +379,7 @@ def test_survivors_hold_their_pool(survivors: list[tuple[int, str, str, str]], i
 
 
 HUNG = [
-    # sentence, the step reported in this attempt, how the attempt before it ended, the worker, hosts that go on
+    # name, the step reported in this attempt, the end of the attempt before it, the worker, hosts that continue
     ("it had trained", 7, None, {}, True),
     ("it never came further, and all hosts have answered", None, None, {}, True),
     ("the second time in vain", None, "ProgramHangs", {}, False),
@@ -462,7 +462,7 @@ def test_who_the_next_attempt_goes_on_with(values: dict[str, Any], lives: bool) 
 
 
 READY = [
-    # sentence, the attempt the host said ready for (0: never), the attempts that came as far as Train, ready for 2
+    # name, the attempt that the host was ready for (0: never), attempts that reached Train, ready for 2
     ("it said so", 2, [1], True),
     ("it said so already for a later one", 3, [1], True),
     ("it never said so", 0, [], False),
@@ -517,7 +517,7 @@ def test_refusals_are_told_as_they_happened() -> None:
 
 
 def several_asked(**more: Any) -> records.Records:
-    """The ledger of an attempt that asks three pools in one request."""
+    """Return the ledger of an attempt that asks three capacity pools in one request."""
     plan = Plan(
         tuple(candidate("g6.xlarge", f"us-east-1{zone}") for zone in "abc"), (), "ami-1", 2, None, NOON, ""
     )
@@ -608,7 +608,7 @@ def test_the_heartbeat_is_shorter_than_the_wait() -> None:
 
 
 DISPOSALS = [
-    # sentence, market, after, kept, the run is over, act
+    # name, market, after, kept, the run has ended, act
     ("a run that is over ends its hosts", Market.SPOT, Hosts.TERMINATE, False, True, Act.TERMINATE),
     (
         "an on-demand host stops when the job keeps its hosts",
@@ -636,7 +636,7 @@ def test_what_becomes_of_a_host(market: Market, hosts: Hosts, kept: bool, over: 
 
 
 USED_UP = [
-    # sentence, hosts, hours after it began, what is said
+    # name, hosts, hours after the run began, message
     (
         "the time is over",
         1,

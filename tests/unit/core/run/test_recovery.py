@@ -1,5 +1,5 @@
-"""The step after a failed attempt: another attempt with which hosts, or the end."""
-# ruff: noqa: E501 - one row, one sentence, one line
+"""The step after a failed attempt: another attempt and its hosts, or the end."""
+# ruff: noqa: E501 - one line a row
 
 import json
 
@@ -22,7 +22,7 @@ def decide(
 
 ONE = ("i-1",)
 AGAIN = [
-    # sentence, trouble, attempt, seconds, keep
+    # name, trouble, attempt, seconds, keep
     (
         "an interruption is answered at once",
         Trouble(error="Interrupted", lost=ONE),
@@ -94,7 +94,7 @@ def test_a_new_attempt_follows(trouble: Trouble, attempt: int, seconds: int, kee
 
 
 STOP = [
-    # sentence, trouble, attempt, restarts, seconds left, error, part of the reason
+    # name, trouble, attempt, restarts, seconds left, error, part of the reason
     ("a program's own error", Trouble(error="ProgramFailed", exit_code=1), 1, 3, 99, "ProgramFailed", "(exit code 1)"),
     ("a missing permission", Trouble(error="AccessDenied", reason="s3:GetObject"), 1, 3, 99, "AccessDenied", "s3:GetObject. A permission is missing"),
     ("a wrong setting", Trouble(error="Misconfigured"), 1, 3, 99, "Misconfigured", "deploy or bake again"),

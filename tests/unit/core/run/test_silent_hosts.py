@@ -1,5 +1,5 @@
 """Hosts that are ordered to leave, or presumed lost, after the others left."""
-# ruff: noqa: E501 - one row, one sentence, one line
+# ruff: noqa: E501 - one line a row
 
 from typing import Any
 
@@ -15,7 +15,7 @@ LEFT = {"stopped": 1, "why": "peer", "stopped_at": AT, "ready": 2}
 TOKEN = {"sk": "token#0001#train", "token": "t", "stored": AT}
 ASKED = {"asked": serialization.timestamp(after(20))}
 SILENT = [
-    # sentence, chief i-a, worker i-b, the attempt's row, seconds after the first left, what to do
+    # name, chief i-a, worker i-b, the attempt's row, seconds after the first left, next step
     ("everybody trains", {}, {}, {}, 60, Wait),
     ("one has left, the other may be about to", LEFT, {}, {}, 9, LetThemLeave),
     (
@@ -101,7 +101,7 @@ def test_a_chief_that_still_carries_its_work_away_is_not_doubted(at: Any, doubte
 
 
 REASONS = [
-    # sentence, who says nothing when Train has heard nobody for 150 seconds, the reason
+    # name, hosts that are silent when Train has received no signal for 150 seconds, the reason
     ("a lone host", ("i-a",), "i-a has not sent a signal for 150 s: it hangs or is cut off, though EC2 calls it running"),
     ("a gang", ("i-a", "i-b"), "none of the hosts i-a, i-b has sent a signal for 150 s: they hang or are cut off, though EC2 calls them running"),
     ("all had left, and then no signal came", (), "all hosts have left the attempt, and none has sent a signal for 150 s since, though EC2 calls them running"),
@@ -120,7 +120,7 @@ def test_a_host_that_took_the_order_and_stays_is_said_to_have_taken_it() -> None
 
 AWAITS = {"sk": "token#0002#await_hosts", "token": "t", "stored": AT}
 BEHIND = [
-    # sentence, the survivor i-b, the rows beside, who may be in the first attempt still
+    # name, the remaining host i-b, other rows, hosts that may still be in the first attempt
     ("it has said nothing since it was started", {}, (AWAITS,), ("i-b",)),
     ("it has left", {"stopped": 1}, (AWAITS,), ()),
     ("it is ready for this one", {"ready": 2}, (AWAITS,), ()),

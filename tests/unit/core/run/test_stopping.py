@@ -17,7 +17,7 @@ SAVING = after(170)
 LATE = after(180)
 
 WHERE = [
-    # sentence, the run's row, the attempt's row (None: none), when the gang was asked, now, what is done
+    # name, the run's row, the attempt's row (None: none), time of the order to the gang, now, action
     ("it waits for its place, or for capacity", {"state": "Launch"}, None, None, NOON, StopExecution()),
     ("its hosts boot", {"state": "AwaitHosts"}, {}, None, NOON, AskGang()),
     ("it trains", {}, {"started": AT}, None, NOON, AskGang()),

@@ -1,4 +1,4 @@
-"""The pool: which hosts a run puts there, which a run takes, what they cost, what their tag says."""
+"""The warm pool: hosts that a run adds, hosts that a run claims, their cost and their tags."""
 
 from dataclasses import replace
 from typing import Any
@@ -36,7 +36,7 @@ def over(
     keep: int = 2,
     **hosts: dict[str, Any],
 ) -> Records:
-    """A run of two hosts that has ended well and keeps two; `hosts` say more of each."""
+    """Return a run of two hosts that has succeeded and keeps both. `hosts` change each one's row."""
     kept = {**KEEPS, "pool": {"keep": keep, "minutes": 30}}
     row = {
         "sk": "run",
@@ -57,7 +57,7 @@ def over(
 
 
 def waits(name: str = "i-9", **more: Any) -> WarmHost:
-    """A host in the pool that may be taken."""
+    """Return a host of the warm pool that a run may claim."""
     known = WarmHost(
         instance=name,
         run="before",
@@ -78,7 +78,7 @@ def waits(name: str = "i-9", **more: Any) -> WarmHost:
 
 BOTH = ("i-0", "i-1")
 KEPT = [
-    # sentence, the run, which of its hosts run, who waits already, how many may, who goes into the pool
+    # name, the run, its running hosts, hosts that wait already, the limit, hosts that enter the pool
     ("a run that has ended well keeps its hosts", over(), BOTH, (), 8, BOTH),
     ("no more than its job says", over(keep=1), BOTH, (), 8, ("i-0",)),
     ("no more than the yard has room for", over(), BOTH, (waits("i-7"), waits("i-8")), 3, ("i-0",)),
@@ -131,7 +131,7 @@ FROM_TWO = job(cluster={"strategy": "multi_worker", "workers": {"min": 2, "max":
 PAIR = (waits("i-8"), waits("i-9"))
 DEARER = (waits("i-0", type="g5.xlarge"), waits("i-1", type="g5.xlarge"))
 TAKEN = [
-    # sentence, who waits, the job, which candidate and hosts
+    # name, waiting hosts, job, candidate and hosts
     ("a whole gang of what would be asked for", PAIR, TWO, (0, {"i-8", "i-9"})),
     ("in the plan's order", (*DEARER, *PAIR), TWO, (0, {"i-8", "i-9"})),
     ("of a later candidate where the first has none", DEARER, TWO, (1, {"i-0", "i-1"})),
@@ -166,7 +166,7 @@ def test_the_pool_costs_what_the_hosts_do_while_they_wait() -> None:
 
 
 TAGS = [
-    # sentence, the tags, until when it waits
+    # name, tags, end of the wait
     ("its run's tag and the pool's", {"trainyard:run": "a", "trainyard:pool": warm.tag_of("a", NOON)}, NOON),
     ("taken by another run", {"trainyard:run": "b", "trainyard:pool": warm.tag_of("a", NOON)}, None),
     ("never in the pool", {"trainyard:run": "a"}, None),
