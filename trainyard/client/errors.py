@@ -1,6 +1,6 @@
 """The errors between a user and a yard. Each states what happened, what it means and what to do next."""
 
-# ruff: noqa: N818 - `except RunFailed` is the sentence; the root's name says that they are errors
+# ruff: noqa: N818 - `except RunFailed` reads well, and the name of the base class states that they are errors
 
 from __future__ import annotations
 

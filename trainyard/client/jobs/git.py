@@ -136,7 +136,7 @@ def _fetch(url: str, ref: str | None, top: Path) -> str | None:
     )
     said = _each(top, shallow, allowed)
     if said and ref and _each(top, whole[:1], allowed) is None:
-        # a server gives a commit by its whole id only, and some not even then
+        # Some servers return a commit only by its whole id, and some never do.
         if _each(top, whole[1:], allowed) and _each(
             top, (("checkout", "--quiet", "--detach", ref, "--"),), allowed
         ):

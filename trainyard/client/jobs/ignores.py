@@ -25,8 +25,10 @@ GIT_SECONDS = 60
 
 @dataclass(frozen=True)
 class Ignore:
-    """One file of patterns. Its paths are relative to its own folder: `below` is that folder's path in the tree,
-    `above` the path from it down to the root of the tree."""
+    """One file of patterns, which are relative to the folder of the file.
+
+    `below` is the path of that folder in the tree, `above` the path from that folder down to the root of the tree.
+    """
 
     spec: GitIgnoreSpec
     below: str = ""

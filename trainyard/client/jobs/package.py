@@ -41,7 +41,7 @@ SAMPLE, SAMPLES = 2**18, 4
 """The size of a sampled piece of a large file, and the number of pieces, for an estimate."""
 LARGEST_SHOWN = 3
 SOON_PACKED = 32 * 2**20
-"""The largest size in bytes of a program that is packed to learn its packed size. Larger ones get an estimate."""
+"""The largest size in bytes of a program that is packed to learn its packed size. A larger program gets an estimate."""
 
 
 @dataclass(frozen=True)

@@ -316,7 +316,7 @@ def _inside(target: str, mounts: tuple[_Mount, ...]) -> str | None:
 
 
 def _holds(folder: str, path: str) -> bool:
-    """Return True if the path is this folder or lies in it."""
+    """Return True if the path is this folder or is inside it."""
     return folder == "/" or f"{path}/".startswith(f"{folder}/")
 
 

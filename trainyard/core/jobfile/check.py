@@ -45,7 +45,8 @@ class JobSource:
 
     @property
     def is_to_be_planned(self) -> bool:
-        """Return True if the job is only planned: the input asks for it, or the file is named like digits.plan.yaml."""
+        """Return True if the job is only planned, by the input's `dry_run` or by a file name such as
+        digits.plan.yaml."""
         return self.dry_run or re.fullmatch(PLANNED, self.job_key or "") is not None
 
 

@@ -31,7 +31,7 @@ class Archive:
     texts: Mapping[str, bytes]
     """The text of each inspected file."""
     links: bool = False
-    """True if a member is a link, which may stand for any path."""
+    """True if a member is a link, which may lead to any path."""
 
     @property
     def sources(self) -> dict[str, bytes]:

@@ -154,11 +154,11 @@ def lineage(run: str, job: Mapping[str, Any] | None) -> tuple[str, ...]:
 def owner_of_work(
     runs: Sequence[str], latest: Mapping[str, Any] | None, *, kept: Collection[str], restores: bool
 ) -> str | Fault:
-    """Return the run of `runs` (`lineage` of the first) whose last checkpoint a run that resumes the first begins with.
+    """Return the run whose work a run that resumes the first of `runs` begins with, or a fault.
 
-    Without a checkpoint, return the first run whose outputs it begins with. `latest` is the latest.json of the first
-    run, which its hosts write; None if it is missing. `kept` are the runs that have outputs in the bucket. `restores`
-    is True if the new job begins with outputs.
+    `runs` is the `lineage` of the first run. The result is the run with its last checkpoint or, without a checkpoint,
+    the first run with outputs. `latest` is the latest.json of the first run, which its hosts write; None if it is
+    missing. `kept` are the runs that have outputs in the bucket. `restores` is True if the new job begins with outputs.
     """
     run, key = runs[0], str((latest or {}).get("key") or "")
     for owner in runs:

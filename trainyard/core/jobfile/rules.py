@@ -21,14 +21,14 @@ from trainyard.values.validation import Fault, any_of, did_you_mean, shown
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
 """The roles on hosts without a GPU by default, with parameter servers."""
 GPU_KEYS = ("gpus", "gpu", "gpu_memory")
-"""Keys of the section hardware that stand for instance types."""
+"""The keys of the section hardware that select instance types by their GPUs."""
 SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)
 SHARDING_SUFFIX = "_sharding"
 """The ending that a host appends to a data entry's variable for its sharding."""
 STARTS = ("module", "command", "shell")
 """Keys of the section program that select the start. A job has one of them."""
 REPLACED = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
-"""A word to replace, or the `$${` that stands for a plain `${`."""
+"""A word to replace, or the `$${` that users write for a plain `${`."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@
     │   ├── CapacityRefused     a capacity pool refused the gang
     │   ├── QuotaExceeded       the account's vCPU quota is full                only with another quota
     │   ├── YardFull            the yard's limit of runs or hosts is reached    the run ends
-    │   ├── NoCapacity          no pool can hold the gang, or every one refused the run ends
+    │   ├── NoCapacity          no pool can hold the gang, or all refused       the run ends
     │   ├── Interrupted         EC2 takes a spot host back                      new attempt
     │   └── Resized             the gang continues with more hosts              new attempt, not a restart
     ├── Access                the operator corrects a policy                    no new attempt

@@ -119,7 +119,8 @@ class CommandLine(Several[str | int | float]):
 
 
 def _as_words(text: str) -> str:
-    """Return how to write a command line that stands in one text: as a list, or as shell lines if it needs a shell."""
+    """Return the correct form of a command line that is written as one text: a list, or shell lines if it needs a
+    shell."""
     try:
         words = shlex.split(text)
     except ValueError:
@@ -216,7 +217,7 @@ class Variables(Entries[str]):
     """Environment variables."""
 
     plain: bool = True
-    """True if the values stand in the job file, so that secrets are refused."""
+    """True if the values are written in the job file, so that secrets are refused."""
 
     @property
     def words(self) -> str:

@@ -81,7 +81,7 @@ def _policy(key: str, given: object) -> Policy:
         raise ValueError(f"context {key}: {shown(given)} is not JSON: {error}") from error
     found = policy.read_policy(given, path="policy")
     if isinstance(found, InputFaults):
-        raise ValueError(f"context {'; '.join(map(str, found.faults))}")  # noqa: TRY004 - of its value, not of its type
+        raise ValueError(f"context {'; '.join(map(str, found.faults))}")  # noqa: TRY004 - its value is wrong, not its type
     return found
 
 
