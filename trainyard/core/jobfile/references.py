@@ -156,7 +156,7 @@ def owner_of_work(
 ) -> str | Fault:
     """Return the run whose work a run that resumes the first of `runs` begins with, or a fault.
 
-    `runs` is the `lineage` of the first run. The result is the run with its last checkpoint or, without a checkpoint,
+    `runs` is the `lineage` of the first run. The result is the owner of the last checkpoint or, without a checkpoint,
     the first run with outputs. `latest` is the latest.json of the first run, which its hosts write; None if it is
     missing. `kept` are the runs that have outputs in the bucket. `restores` is True if the new job begins with outputs.
     """
