@@ -1,4 +1,4 @@
-"""The account that programs run as: what a thread that acts as it may do, and what the program itself has."""
+"""The account of programs: rights of a thread that acts as the account, and rights of the program itself."""
 
 import os
 import pwd
@@ -25,7 +25,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Path]:
-    """A folder that every account reaches, with a file for root only. Only the user reaches pytest's own folders."""
+    """Yield a folder that every account can reach, unlike pytest's own folders. It has a file for root only."""
     folder = Path("/tmp") / f"account-{os.getpid()}-{time.monotonic_ns()}"
     folder.mkdir(mode=0o755)
     (folder / "secret").touch(mode=0o600)

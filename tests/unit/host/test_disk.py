@@ -13,7 +13,7 @@ SIZE = 8 * RESERVE_BYTES
 
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
-    """A disk of SIZE with nothing else on it than the reserve and what a program writes."""
+    """Return a disk of SIZE that has only the reserve and files of a program."""
 
     def usage(_: Path) -> SimpleNamespace:
         used = sum(path.stat().st_size for path in tmp_path.iterdir())

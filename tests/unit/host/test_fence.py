@@ -1,4 +1,4 @@
-"""The firewall rules of a host, as nft gets them."""
+"""The firewall rules of a host in nft's format."""
 
 import os
 from pathlib import Path

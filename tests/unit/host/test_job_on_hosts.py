@@ -1,4 +1,4 @@
-"""Hosts do what each key of a job says that is for them."""
+"""Hosts obey every key of a job that concerns them."""
 
 import ast
 import dataclasses
@@ -29,7 +29,7 @@ CONTROL_PLANES = {
     ("pool", "minutes"),
     *(("limits", key) for key in ("hours", "dollars", "restarts")),
 }
-"""Keys of these that no host needs: roles and strategy stand in cluster.json itself, the deadline does, too."""
+"""Keys that hosts do not need: cluster.json has roles, strategy and deadline."""
 THROUGH = {("cluster", "workers"): "least_workers", ("outputs", "restore"): "are_restored"}
 
 
@@ -56,7 +56,7 @@ READ = frozenset(attributes())
     [(section, each.name) for section, kind in SECTIONS.items() for each in dataclasses.fields(kind)],
 )
 def test_hosts_read_every_key_of_a_job_that_is_for_them(section: str, key: str) -> None:
-    """A new key: hosts must do what it says, or CONTROL_PLANES here says that they need not."""
+    """Hosts must read a new key, unless CONTROL_PLANES lists it."""
     reads = (section, THROUGH.get((section, key), key)) in READ
     assert reads is ((section, key) not in CONTROL_PLANES)
 

@@ -1,4 +1,4 @@
-"""A host that is not told who it is."""
+"""The metadata service of a host, also when it is silent or lacks tags."""
 
 import threading
 from collections.abc import Iterator
@@ -19,11 +19,11 @@ TOLD = {
 
 
 class Service(BaseHTTPRequestHandler):
-    """The metadata service of one instance, whose tags are hidden until they are added."""
+    """The metadata service of an instance. Tags are hidden until a test adds them."""
 
     texts: ClassVar[dict[str, str]] = {}
     silent: ClassVar[int] = 0
-    """How many requests it hangs up on."""
+    """The number of requests that get no answer."""
 
     def do_PUT(self) -> None:
         self._answer("token")

@@ -24,7 +24,7 @@ DEEP = 1500
 
 
 class Sent(Bucket):
-    """A bucket that keeps the keys of what is sent."""
+    """A bucket that records the keys of uploads."""
 
     def __init__(self) -> None:
         super().__init__(None, "bucket")
@@ -35,7 +35,7 @@ class Sent(Bucket):
 
 
 def nest(folder: Path, depth: int, *, name: str = "d") -> None:
-    """Make folders that are nested so deep; their whole path may be longer than Linux takes."""
+    """Make folders that are nested to this depth. Their whole path may be longer than Linux accepts."""
     folder.mkdir(parents=True, exist_ok=True)
     inside = os.open(folder, os.O_RDONLY)
     for _ in range(depth):
@@ -102,7 +102,7 @@ def test_what_is_no_folder_of_the_program_any_more_is_passed_over(tmp_path: Path
 
 
 FAULTS = [
-    # sentence, error, path below the disk's root, whose fault
+    # name, error, path below the disk's root, kind of fault
     ("no rights", errno.EACCES, "home/model", ProgramFault),
     ("a file in a folder's place", errno.ENOTDIR, "home/results/model/x", ProgramFault),
     ("a folder in a file's place", errno.EISDIR, "home/results/metrics.json", ProgramFault),
@@ -153,7 +153,7 @@ def test_pipes_and_devices_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_file_of_6_tb_of_holes_is_sent_nowhere(tmp_path: Path) -> None:
-    """Seen: a host uploaded zeros until its deadline, and every terabyte of them is billed."""
+    """A host once uploaded zeros until its deadline. Every terabyte is billed."""
     for name in ("model", "checkpoints", "work"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "weights").write_text("w")

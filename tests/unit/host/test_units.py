@@ -1,4 +1,4 @@
-"""Units of a host: what programs inherit, and what happens when memory runs out (docs/contracts/programs.md)."""
+"""Units of a host: limits that programs inherit, and the end of a unit without memory (docs/contracts/programs.md)."""
 
 from pathlib import Path
 

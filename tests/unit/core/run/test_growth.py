@@ -1,5 +1,4 @@
-"""More hosts for an attempt that trains with fewer workers than its job may have: when they are asked for, join, are
-given up."""
+"""More hosts for an attempt with fewer workers than its job allows: requests, joining, and giving up."""
 
 from dataclasses import replace
 from typing import Any

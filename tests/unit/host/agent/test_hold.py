@@ -1,4 +1,4 @@
-"""Holding a host from itself: what is said on the bus, what counts as an answer, and what its own end makes of it."""
+"""Holds that a host requests for itself: the request on the bus, its answer, and a host that ends meanwhile."""
 
 import json
 import threading
@@ -50,7 +50,7 @@ def test_how_long_is_said_in_hours_and_minutes(said: str, minutes: int) -> None:
 def test_what_is_no_time_to_hold_a_host_for(said: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(HostTrouble, match=says):
         hold.span(said)
-    if not said.startswith("-"):  # an option, to the command line
+    if not said.startswith("-"):  # the command line reads -2h as an option
         assert main(["hold", said]) == 1
         assert says in capsys.readouterr().err
 

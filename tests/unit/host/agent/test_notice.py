@@ -84,7 +84,7 @@ ASKED = Drain(StopReason.ASKED, NOW + timedelta(seconds=90))
 TROUBLED = Drain(StopReason.ASKED, NOW + timedelta(seconds=90), HostTrouble("the bucket is gone"))
 HANGING = Drain(StopReason.HANGS, NOW + timedelta(seconds=90))
 HELD: list[tuple[str, Drain, int, dict[str, bool], bool]] = [
-    # sentence, why it leaves, seconds after that, what is known, whether SIGTERM waits
+    # name, reason to leave, seconds since then, state of the program, whether SIGTERM waits
     ("it has no handler, and saves now and then", ASKED, 0, {}, True),
     ("until it has saved again", ASKED, 30, {"has_saved_since": True}, False),
     ("which may come late", ASKED, 84, {}, True),

@@ -1,4 +1,4 @@
-"""A host between two runs: what it keeps of the first, how it waits, when it ends."""
+"""A host between two runs: kept files of the first run, the wait, and the end."""
 
 import json
 import os
@@ -33,7 +33,7 @@ LINE = json.dumps(["a.bin", "etag", "yesterday", 3, 5])
 
 @pytest.fixture
 def paths(tmp_path: Path) -> Paths:
-    """A host that has fetched two files of data, and packages."""
+    """Return the paths of a host that has fetched files of data, and packages."""
     made = Paths(tmp_path)
     for folder, name, text in (
         (made.data / "train", "a.bin", "one"),
@@ -49,7 +49,7 @@ def paths(tmp_path: Path) -> Paths:
 
 
 def another_run(paths: Paths, job: Job) -> None:
-    """The next agent's first deeds, when the host was wiped."""
+    """Do the first steps of the next agent after a wipe."""
     for folder in (paths.data, paths.venv, paths.journals):
         if folder.exists():
             folder.rename(paths.root / f"gone-{folder.name}")
@@ -65,7 +65,7 @@ def found(folder: Path) -> dict[str, str]:
 
 
 def nothing(paths: Paths) -> None:
-    """No program has changed anything."""
+    """Change nothing."""
 
 
 def written(paths: Paths) -> None:
@@ -222,7 +222,7 @@ def off(reason: str) -> None:
 
 
 class Service(Metadata):
-    """Tags that change with each look: `looks` are what the pool's and the run's tag say."""
+    """Tags that change with each look. `looks` are the values of the pool's and the run's tag."""
 
     def __init__(self, *looks: tuple[str, str], notice: Notice | None = None) -> None:
         super().__init__()

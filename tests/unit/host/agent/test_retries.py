@@ -1,4 +1,4 @@
-"""The last uploads of a program outlast an outage of S3, and never cost a training that has finished."""
+"""A program's last uploads are retried during an outage of S3, so that a finished training is not lost."""
 
 import re
 from collections.abc import Callable
@@ -30,7 +30,7 @@ NOW = datetime(2026, 11, 28, tzinfo=UTC)
 
 @dataclass
 class Host:
-    """A host whose S3 is away until `back_at` seconds, and that must end at `ends_at`."""
+    """A host that cannot reach S3 before `back_at` seconds, and must end at `ends_at`."""
 
     back_at: float
     ends_at: float = 3600.0
@@ -40,7 +40,7 @@ class Host:
     denied_seconds: float = 45.0
 
     def upload(self) -> None:
-        self.now += 18.0  # what botocore tries by itself
+        self.now += 18.0  # botocore's own retries
         if self.now < self.back_at:
             raise SLOW_DOWN
 
@@ -219,7 +219,7 @@ def test_which_answers_of_s3_pass(code: str, passes: bool) -> None:
 
 
 ENDS = [
-    # sentence, what differs, why it has to end
+    # name, changes, why it has to end
     ("nothing asks for an end", {}, None),
     ("the machine goes down", {"going_down": True}, "this host goes down"),
     ("AWS takes it in a minute", {"notice_at": NOW + timedelta(minutes=1)}, None),

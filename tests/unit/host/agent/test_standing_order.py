@@ -1,4 +1,4 @@
-"""The order that stands in the bucket, as a host takes it."""
+"""The standing order in the bucket, read by a host."""
 
 import io
 import json
@@ -20,7 +20,7 @@ ME = "i-1"
 
 
 class S3:
-    """Objects by key; `answers` counts what GetObject has said."""
+    """Objects by key. `answers` lists the statuses of GetObject."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -89,7 +89,7 @@ def test_an_order_for_others_is_none_for_this_host(s3: S3, paths: Paths) -> None
 def test_an_agent_that_was_restarted_reads_the_order_again_and_nothing_is_new(s3: S3, paths: Paths) -> None:
     s3.order("start", 1, ME)
     look(standing(s3, paths))
-    orders.give(Order(OrderKind.START, "run-1", 2), paths)  # by Systems Manager, which was faster
+    orders.give(Order(OrderKind.START, "run-1", 2), paths)  # Systems Manager was faster
     look(standing(s3, paths))
     assert taken(paths) == 2
 

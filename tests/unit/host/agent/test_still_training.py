@@ -6,7 +6,7 @@ from training.host.agent.life import IDLE_SECONDS, PeerState, StillTraining
 
 Said = tuple[float, str | None, int | None]
 WAITED: list[tuple[str, list[Said], list[bool]]] = [
-    # sentence, what it has said last at each look (seconds, at, exit code), whether it is waited for
+    # name, last report at each look (seconds, at, exit code), whether the chief waits
     (
         "it trains on and ends",
         [(0, "a", None), (240, "b", None), (480, "c", None), (490, "d", 0)],

@@ -1,4 +1,4 @@
-"""The Systems Manager agent's errors, as the host agent reads them."""
+"""Errors of the Systems Manager agent, read by the host agent."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Checkpoints of folders in a program's own form: all that it has written, and never half a file."""
+"""Checkpoints of a folder in the program's own format: all files that it has written, and never half a file."""
 
 import io
 import json
@@ -111,7 +111,7 @@ def contents(s3: S3, version: dict[str, Any] | None = None) -> dict[str, bytes]:
 
 
 def sent(s3: S3, name: str) -> int:
-    """How often a file was brought into the bucket."""
+    """Return how often a file was uploaded."""
     return sum(key.endswith(f"/{name}") for key in s3.written)
 
 
@@ -149,7 +149,7 @@ def restarted(way: CheckpointUpload) -> CheckpointUpload:
 
 @contextmanager
 def writing(path: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Yield while a writer waits in the middle of that file."""
+    """Yield while a writer waits in the middle of this file."""
     command = [sys.executable, "-c", WRITES_HALF, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
@@ -165,7 +165,7 @@ def taken(s3: S3) -> list[str]:
 
 
 def look(way: CheckpointUpload, times: int = 2) -> None:
-    """Look at the folder as often as that."""
+    """Look at the folder this many times."""
     for _ in range(times):
         way._next_look = 0.0
         way.update(False)
@@ -194,7 +194,7 @@ def test_nor_when_the_program_is_killed_in_the_middle_of_it(way: CheckpointUploa
         writer.kill()
         writer.wait()
         way.runs = lambda: False
-        look(way, 1)  # the thread's own look, before it is told of the end
+        look(way, 1)  # the thread looks before it learns of the end
         way.ends_well = False
         way.update(True)
     assert taken(s3) == []
@@ -233,7 +233,7 @@ def test_events_for_tensorboard_keep_nothing_back_at_all(way: CheckpointUpload, 
 
 
 def test_a_file_that_is_closed_meanwhile_hides_none_that_is_open(tmp_path: Path) -> None:
-    """A folder of /proc whose descriptors partly vanish between two looks."""
+    """Some descriptors in the folder of /proc vanish between two looks."""
     (tmp_path / "fd").mkdir()
     (tmp_path / "fdinfo").mkdir()
     for number, flags in {
@@ -246,7 +246,7 @@ def test_a_file_that_is_closed_meanwhile_hides_none_that_is_open(tmp_path: Path)
         if number != "7":
             (tmp_path / "fd" / number).symlink_to(f"/checkpoints/{number}")
         else:
-            (tmp_path / "fd" / number).touch()  # no link any more
+            (tmp_path / "fd" / number).touch()  # no longer a link
         if flags != "gone":
             (tmp_path / "fdinfo" / number).write_text(f"pos:\t0\nflags:\t{flags}\n")
     assert sorted(on_disk.written_by(tmp_path)) == [Path("/checkpoints/3"), Path("/checkpoints/4")]
@@ -536,7 +536,7 @@ def test_the_runtimes_checkpoint_is_whole_although_the_program_is_killed_right_a
 def test_a_checkpoint_without_the_only_file_that_changes_too_fast_to_be_copied_is_none(
     way: CheckpointUpload, s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program that rewrites its weights faster than a busy host copies them."""
+    """The program rewrites its weights faster than a busy host copies them."""
     weights, copy_start, numbers = (
         way.paths.checkpoints / "weights.h5",
         on_disk.copy_start,
@@ -570,7 +570,7 @@ with open(sys.argv[1], "wb", buffering=0) as file:
 
 @contextmanager
 def keeping_open(path: Path, content: str) -> Iterator["subprocess.Popen[str]"]:
-    """A program that has written `content`, with Python's escapes, into a file and keeps the file open."""
+    """Yield a program that has written `content`, with Python's escapes, into a file and keeps the file open."""
     command = [sys.executable, "-c", KEEPS_OPEN, str(path), content]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
@@ -582,7 +582,7 @@ def keeping_open(path: Path, content: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def killed(way: CheckpointUpload, writer: "subprocess.Popen[str]") -> None:
-    """Let the program be killed, and bring away what it has left."""
+    """Kill the program, and upload the rest."""
     writer.kill()
     writer.wait()
     way.runs, way.ends_well, way.has_finished = lambda: False, False, False
@@ -633,7 +633,7 @@ def test_a_killed_program_that_was_saving_again_keeps_the_checkpoint_before(
 def test_temporary_files_at_each_look_keep_nothing_back(
     way: CheckpointUpload, s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files that are removed right after the folder was listed."""
+    """The program removes these files right after each listing."""
     folder, listing_of, numbers = way.paths.checkpoints, on_disk.listing_of, iter(range(100))
 
     def busy(folder: Path) -> on_disk.Listing:
@@ -652,7 +652,7 @@ def test_temporary_files_at_each_look_keep_nothing_back(
 
 
 def test_nor_do_temporary_files_that_stay_from_one_look_to_the_next(way: CheckpointUpload, s3: S3) -> None:
-    """Files that are being written at each look, and gone at the next one."""
+    """The program writes these files during one look and removes them before the next."""
     folder = way.paths.checkpoints
     (folder / "weights.h5").write_text("all")
     for number in range(upload.TEMPORARY_LOOKS + 3):

@@ -16,7 +16,7 @@ from trainyard.values.serialization import Measure
 
 
 class Bus:
-    """PutEvents of a bus that takes everything, or of one that takes nothing for some calls."""
+    """A bus that accepts every event after it has refused some calls."""
 
     def __init__(self, refusals: int = 0, code: str = "InternalFailure") -> None:
         self.refusals = refusals
@@ -32,7 +32,7 @@ class Bus:
 
 
 class Objects:
-    """PutObject."""
+    """A bucket with PutObject."""
 
     def __init__(self) -> None:
         self.put: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""A fetched checkpoint in the program's folder, and over an earlier one on an evaluator's host."""
+"""Copies of a fetched checkpoint in the program's folder, also over an earlier one on an evaluator's host."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ SECOND = 1_000_000_000
 def fetched(
     folder: Path, files: dict[str, int], links: dict[str, str], folders: tuple[str, ...] = ()
 ) -> Fetched:
-    """A copy of files whose text is their name. `files`: the second of the last change."""
+    """Return a fetched copy of files that contain their own name. `files` gives the second of each last change."""
     for name in files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name)

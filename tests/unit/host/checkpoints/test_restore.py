@@ -1,4 +1,4 @@
-"""The hosts of a cluster and a damaged checkpoint: each host decides for itself, one after the other."""
+"""A damaged checkpoint in a cluster. Each host decides for itself, one after the other."""
 
 import io
 import json
@@ -21,7 +21,7 @@ FACTS = json.dumps({"files": {}})
 
 
 class S3:
-    """As much of S3 as a restore asks for."""
+    """The part of S3 that a restore uses."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -38,7 +38,7 @@ class S3:
         return self
 
     def paginate(self, **_: str) -> list[dict[str, Any]]:
-        """The bucket has no files of the checkpoints; the whole ones are on the hosts' disks."""
+        """List nothing: only the hosts' disks have files of checkpoints."""
         return [{}]
 
 
@@ -65,7 +65,7 @@ def s3() -> S3:
 
 
 def host(folder: Path, *whole: int) -> Paths:
-    """Its disk has these checkpoints."""
+    """Return a host whose disk has these checkpoints."""
     paths = Paths(folder)
     for step in whole:
         (paths.checkpoints / f"{step:08d}").mkdir(parents=True)
@@ -112,7 +112,7 @@ def test_without_latest_json_the_checkpoint_is_missing(s3: S3, tmp_path: Path) -
 def test_a_checkpoint_that_newer_ones_have_replaced_is_not_called_damaged(
     s3: S3, tmp_path: Path, gone: int
 ) -> None:
-    """A host that was cut off may save and prune while the next attempt restores."""
+    """A disconnected host may save and prune while the next attempt restores."""
     with pytest.raises(GivenUp, match="was replaced; the checkpoint of step 30 is restored instead") as said:
         restored(s3, host(tmp_path / "gang"), gone)
     assert "damaged" not in said.value.reason
@@ -128,7 +128,7 @@ def test_a_checkpoint_that_is_pruned_while_a_host_reads_it_is_not_called_damaged
     read = s3.get_object
 
     def get_object(Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803 - boto3's names
-        if Key == f"{key(30)[:-1]}.json":  # its manifest, after latest.json named it
+        if Key == f"{key(30)[:-1]}.json":  # the manifest that latest.json names
             s3.objects["runs/r/checkpoints/latest.json"] = json.dumps(manifest(40) | {"before": []}).encode()
             s3.objects[f"{key(40)[:-1]}.json"] = s3.objects.pop(Key).replace(b"00000030", b"00000040")
         return read(Bucket, Key)
@@ -160,7 +160,7 @@ def test_a_pruned_checkpoint_of_the_run_that_is_resumed_says_what_to_type(s3: S3
 def test_the_simulator_ends_a_restore_as_the_host_does(
     s3: S3, tmp_path: Path, case: str, alone: bool
 ) -> None:
-    """Both call `bring`; this holds what each of them brings, and raises."""
+    """Both call `bring`. This test compares their results and errors."""
 
     def prepare(objects: dict[str, bytes]) -> int:
         if case == "no catalogue":

@@ -40,7 +40,7 @@ SERVED = cluster("parameter_server", ("chief", 0), ("worker", 0), ("worker", 1),
 BETWEEN_GRAPH = cluster("parameter_server", ("chief", 0), ("worker", 1), ("ps", 0))
 ALONE = cluster("single", ("chief", 0))
 DUE = [
-    # sentence, cluster, role, index, what is due
+    # name, cluster, role, index, files to fetch
     ("the chief of equals is worker 0", TEAM, "chief", 0, Share(0, 3)),
     ("the others follow", TEAM, "worker", 2, Share(2, 3)),
     ("a single host has all the shares there are", ALONE, "chief", 0, Share(0, 1)),
@@ -63,7 +63,7 @@ def test_who_gets_what_of_a_shared_entry(of: Cluster, role: str, index: int, exp
 
 
 SHARES = [
-    # sentence, sizes in the order of the names, workers, indices of each worker's files
+    # name, sizes in the order of the file names, workers, indices of each worker's files
     ("equal files are dealt out one after the other", [5] * 7, 3, [[0, 3, 6], [1, 4], [2, 5]]),
     ("the largest go first, to who has least", [1, 9, 4, 5], 2, [[1, 0], [3, 2]]),
     ("an empty file takes no worker's place", [0, 5, 5], 2, [[1, 0], [2]]),
@@ -118,7 +118,7 @@ def etag_of(*parts: bytes) -> str:
 
 WHOLE = b"0123456789"
 SUMS = [
-    # sentence, the object's ETag, the sizes of its parts, whether the file is the object
+    # name, the object's ETag, sizes of the parts, whether the file equals the object
     ("put in one piece", md5(WHOLE), [], True),
     ("other bytes", md5(b"other bytes"), [], False),
     ("even parts", etag_of(b"0123", b"4567", b"89"), [4, 4, 2], True),
@@ -178,7 +178,7 @@ def test_a_journal_knows_what_is_here_after_a_restart(tmp_path: Path) -> None:
 
 
 LINES = [
-    # line of s5cmd, path, complaint, code
+    # line of s5cmd, path, message, code
     (
         '{"operation":"cp","success":true,"source":"s3://b/k","destination":"/d/7","object":{"size":1}}',
         Path("/d/7"),
@@ -208,7 +208,7 @@ def test_progress_is_said_in_gigabytes_and_speed() -> None:
 
 
 PIP = [
-    # sentence, what pip printed, its telling lines
+    # name, output of pip, informative lines
     (
         "a version that does not exist",
         (

@@ -34,9 +34,9 @@ from trainyard.core.model.yard.policy import Policy
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LONG_AGO = NOON - timedelta(hours=1)
 TIOCGPTN = 0x80045430
-"""ioctl_tty(2): of a pseudo-terminal, which number the other end has. Python knows it from 3.13 on, as os.ptsname."""
+"""Request of ioctl for the number of a pseudo-terminal's other end (ioctl_tty(2)). Python 3.13 has os.ptsname."""
 TIOCSPTLCK = 0x40045431
-"""Request of ioctl that locks or unlocks the other end, which is locked at first."""
+"""Request of ioctl that locks or unlocks the other end. A new one is locked."""
 
 
 def ago(seconds: float) -> datetime:
@@ -148,10 +148,10 @@ class Shell:
     """bash at its own terminal, with input from a test."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` has no other terminal than this one."""
+        """Start the shell. Its terminal is the only one in `folder`."""
         pid, self.keys = pty.fork()
         if pid == 0:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever runs tests in the background ignores it
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored if tests run in the background
             os.execv("/bin/bash", ["bash", "--norc", "-i"])
         self.pid = pid
         self.number = number_of(self.keys)
@@ -181,7 +181,7 @@ class Shell:
             time.sleep(0.1)
 
     def until_it_asks(self) -> None:
-        """It has printed its prompt, and nothing more will come."""
+        """Wait until the shell has printed its prompt."""
         self.until(lambda seen: b"$ " in self.printed or b"# " in self.printed)
 
     def end(self) -> None:
@@ -227,7 +227,7 @@ time.sleep(300)
 
 @pytest.fixture
 def container(shell: Shell) -> Iterator[None]:
-    """It has terminals of its own, as Docker's have, and one of the shell's number, at which something runs."""
+    """Run a process with terminals of its own, like a container. Its terminal has the number of the shell's."""
     own = 'mount -t devpts -o newinstance,ptmxmode=0666 devpts /dev/pts && exec "$@"'
     sits = [sys.executable, "-c", SITS_AT_TERMINAL, str(shell.number), str(TIOCSPTLCK)]
     begun = subprocess.Popen(
@@ -343,9 +343,9 @@ def test_what_was_computed_between_two_looks(
     assert processes.computed(look(before), look(after)) == seconds, sentence
 
 
-# --------------------------------------------------------------------------------------------------------- the whole
+# ------------------------------------------------------------------------------------------------------ all parts
 class Answers(BaseHTTPRequestHandler):
-    """As Jupyter does, to one token."""
+    """A server that answers like Jupyter and accepts one token."""
 
     told: dict[str, Any]
     status = 200
@@ -357,7 +357,7 @@ class Answers(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(self.told[self.path]).encode())
 
     def log_message(self, *_: Any) -> None:
-        """Nothing of it."""
+        """Print nothing."""
 
 
 @pytest.fixture
@@ -413,7 +413,7 @@ def test_no_jupyter_has_no_kernels_and_one_that_does_not_tell_is_trouble(
 
 
 class CloudWatch:
-    """Takes what it is given."""
+    """A CloudWatch that accepts every metric."""
 
     def __init__(self) -> None:
         self.put: list[dict[str, Any]] = []

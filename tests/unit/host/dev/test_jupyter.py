@@ -1,4 +1,4 @@
-"""JupyterLab on a dev host: what it is started with, and what is said of it."""
+"""JupyterLab on a dev host: its command, and reports about its state."""
 
 import os
 import pwd

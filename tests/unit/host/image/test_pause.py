@@ -1,4 +1,4 @@
-"""A program stands still while its disk is imaged, and never longer than it may."""
+"""A program is paused while its disk is imaged, and never beyond the limit."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ def paths(tmp_path: Path) -> Paths:
 
 @pytest.fixture
 def program(paths: Paths) -> Iterator[Program]:
-    """One of attempt 2, which counts, on a host that has no peers."""
+    """Start a program that counts, in attempt 2, on a host without peers."""
     paths.program.mkdir(parents=True)
     State(run="digits-1", instance="i-1", attempt=2, phase="running").save(paths.state)
     write_cluster(paths, hosts=1)

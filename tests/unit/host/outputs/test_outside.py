@@ -1,4 +1,4 @@
-"""Files outside the working folder: the warning names what a user would miss, and no cache."""
+"""Files outside the working folder. The warning names files that a user would miss, and no caches."""
 
 import os
 import time

@@ -14,7 +14,7 @@ PREFIX = "runs/run-1/outputs/"
 
 
 class Counted:
-    """A function, and how often it was called."""
+    """A function that counts its calls."""
 
     def __init__(self, function: Any) -> None:
         self.function, self.calls = function, 0

@@ -1,4 +1,4 @@
-"""A host's outputs in the bucket: what is sent, what is left out, and what another attempt finds again."""
+"""A host's outputs in the bucket: uploaded files, omitted files, and files restored by another attempt."""
 
 import io
 import json
@@ -25,7 +25,7 @@ REPORT = f"runs/{RUN}/outputs-of/{HOST}/report.json"
 
 
 class S3:
-    """As much of S3 as outputs need: objects by key, without versions. `refuses` is the error code of every write."""
+    """The part of S3 that outputs need: objects by key, without versions. `refuses` is the error code of all writes."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -158,7 +158,7 @@ def test_a_short_program_that_never_paused_and_was_ended_leaves_its_whole_files_
     s3: S3, tmp_path: Path
 ) -> None:
     host = Host(tmp_path / "one", s3)
-    for number in range(3):  # a file is being written at each look
+    for number in range(3):  # a file changes at each look
         host.write(f"w-{number}.npy", "whole")
         host.write("last.pt", f"begun {number}", seconds_ago=-60)
         host.look()
@@ -194,7 +194,7 @@ def test_a_history_that_grows_line_by_line_all_the_time_is_restored_with_the_new
     host = Host(tmp_path / "a", s3)
     lines = [f"step {step}\n" for step in range(5)]
     for step in range(len(lines)):
-        host.write("history.csv", "".join(lines[: step + 1]), seconds_ago=-60)  # changed at this very moment
+        host.write("history.csv", "".join(lines[: step + 1]), seconds_ago=-60)  # changed just now
         host.write("weights.bin", "w" * (step + 1), seconds_ago=-60)
         host.write(f"states/{step}.txt", f"state {step}")
         host.look()
@@ -223,7 +223,7 @@ def test_restored_files_are_not_sent_again(s3: S3, tmp_path: Path) -> None:
 def test_a_link_to_a_file_that_is_being_written_leads_to_the_one_before_after_a_restart(
     s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without any link a program that looks for `latest` or `last.ckpt` would begin again."""
+    """Without a link, a program that looks for `latest` or `last.ckpt` would start from the beginning."""
     monkeypatch.setattr("training.host.outputs.upload.MERGE_SECONDS", -1.0)
     host = Host(tmp_path / "a", s3)
     host.write("5.ckpt", "5")

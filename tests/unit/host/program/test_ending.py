@@ -433,7 +433,7 @@ def test_what_a_kernel_shows_as_it_leaves_is_not_why_its_notebook_ended() -> Non
 
 
 OP_ERRORS = [
-    # sentence, what TensorFlow printed, the reason
+    # name, output of TensorFlow, reason
     (
         "of a graph",
         """tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:

@@ -1,4 +1,4 @@
-"""From where the paths in a list of packages start, and what a list is known by."""
+"""Lists of packages: the folder that their paths start from, and their hashes."""
 
 import codecs
 import random
@@ -99,4 +99,4 @@ def test_pip_runs_in_the_folder_that_the_paths_start_from(
     packages.install("needs/requirements.txt", paths)
     words, folder = ran[-1]
     assert folder == paths.program / where
-    assert "-P" in words  # a random.py of the program's is none of pip's
+    assert "-P" in words  # keeps pip from importing the program's random.py

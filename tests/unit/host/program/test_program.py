@@ -49,7 +49,7 @@ def test_a_programs_exit_code_and_words_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_program_that_asks_a_question_finds_its_input_at_its_end(tmp_path: Path) -> None:
-    """As of a licence: a host on which a program waits for keys would be billed for nothing."""
+    """A host is billed while its program waits for input, for example for the consent to a license."""
     asks = "import sys; print(sys.stdin.read() == ''); input('Do you accept? [y/n] ')"
     assert code_of(start(tmp_path, asks)) == 1
     shown = (tmp_path / "log").read_text()
@@ -262,7 +262,7 @@ def command_of(lines: str) -> tuple[str, ...]:
 
 
 SHELLS: list[tuple[str, tuple[str, ...], int]] = [
-    # sentence, the command, the code after SIGTERM
+    # name, command, exit code after SIGTERM
     ("a pipe of sh", ("sh", "-c", "python saves.py | tee copy"), 0),
     ("the last command of bash", ("bash", "-c", "cd . && python saves.py"), 0),
     ("a shell in a shell", ("sh", "-c", "sh -c 'python saves.py; true'; true"), 0),
@@ -277,7 +277,7 @@ def test_what_a_shell_runs_is_asked_to_leave(command: tuple[str, ...], code: int
     wait_until(lambda: "listening" in (tmp_path / "log").read_text())
     wait_until(
         lambda: program.handles_sigterm() is ("saves.py" in " ".join(command))
-    )  # between two lines it is bash itself
+    )  # between two lines bash itself runs
     program.ask_to_leave()
     assert code_of(program) == code
     assert ("saved" in (tmp_path / "log").read_text()) is ("saves.py" in " ".join(command))
@@ -304,7 +304,7 @@ def test_what_still_runs_behind_a_program_is_named(tmp_path: Path) -> None:
 
 
 def test_so_are_processes_that_have_left_its_session(tmp_path: Path) -> None:
-    """Also where the program has no account of its own, and each has a session and a parent of its own."""
+    """This holds without a separate account, for processes with their own sessions and parents."""
     lines = "setsid python saves.py & setsid sh -c 'python saves.py; true' & setsid -f sleep 600; sleep 0.5"
     program, mark = start_shell(tmp_path, "sh", "-c", lines), f"MARK={tmp_path}"
     assert code_of(program) == 0

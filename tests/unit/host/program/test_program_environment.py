@@ -26,7 +26,7 @@ WORKERS = tuple(Assignment(f"i-{2 + index}", Role.WORKER, index, f"10.0.1.{6 + i
 SERVER = Assignment("i-4", Role.PS, 0, "10.0.2.5")
 EVALUATOR = Assignment("i-5", Role.EVALUATOR, 0, "10.0.2.6")
 OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE")
-"""Variables through which a machine adds its own packages."""
+"""Variables that add a machine's own packages."""
 HERE = Paths()
 BASE = {"PATH": "/bin", "TF_CONFIG": "old", "TF_CPP_MIN_LOG_LEVEL": "1"} | dict.fromkeys(OF_PYTHON, "/theirs")
 
@@ -164,7 +164,7 @@ def test_one_host_needs_no_tf_config_and_none_is_left_from_elsewhere(strategy: s
 
 
 def test_a_program_reads_what_aws_keys_it_has_put_into_its_own_home() -> None:
-    """The agent, which speaks for the host, reads none of anybody's."""
+    """Only the agent ignores these files, because it acts for the host."""
     of = cluster("single", CHIEF)
     found = environment(of, CHIEF, JOB, HERE, region="r", image="i", base=BASE | NO_FILES, secrets={})
     assert "AWS_SHARED_CREDENTIALS_FILE" not in found
@@ -261,7 +261,7 @@ def test_a_command_runs_as_it_is_with_its_words_filled_in_and_args_behind_it() -
 
 
 SHELL_LINES: list[tuple[str, str, str]] = [
-    # sentence, lines, what bash reads
+    # name, lines, lines that bash reads
     ("our words", "ls ${checkpoints} '${data.train}'", "ls /x/checkpoints '/x/data'"),
     ("the shell's own", "echo ${HOME} ${x:-y} ${#x} ${checkpoints%/} $checkpoints", ""),
     ("a word of ours as the shell's own", "echo $${checkpoints}", "echo ${checkpoints}"),

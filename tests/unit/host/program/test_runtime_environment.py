@@ -1,4 +1,4 @@
-"""The runtime reads what the agent tells a program. Its packages are on hosts only, so its text is read."""
+"""The runtime reads the variables that the agent sets. Its packages exist only on hosts, so the test reads its text."""
 
 import ast
 import itertools
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 def literals_in(path: str, function: str) -> Iterator[str]:
-    """Every literal text in a function of that file."""
+    """Yield every literal text in a function of this file."""
     for node in ast.walk(ast.parse((ROOT / path).read_text())):
         if isinstance(node, ast.FunctionDef) and node.name == function:
             yield from (

@@ -1,4 +1,4 @@
-"""Secrets of a program: what of them may be read by others."""
+"""Secrets of a program, and the parts of them that others may read."""
 
 import os
 import subprocess
@@ -94,7 +94,7 @@ def test_secrets_that_cannot_be_read_say_why(
 def test_a_restarted_agent_finds_them_with_the_program() -> None:
     told = {**os.environ, "WANDB_API_KEY": "a=b\nc", "OTHER": "x"}
     with subprocess.Popen(["sleep", "60"], env=told) as program:
-        # the kernel shows a moment after the start only what a program was started with
+        # the kernel shows a program's variables a moment after the start
         while not (held := secrets.held_by(program.pid, {"WANDB_API_KEY": "wandb"})):
             assert program.poll() is None
         program.kill()

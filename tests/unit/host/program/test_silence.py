@@ -5,7 +5,7 @@ import pytest
 from training.host.program.silence import Effort, NewLines, Silence
 
 HANGS = [
-    # sentence, what the looks find minute by minute, the minute at which it is known to hang
+    # name, findings of each minute, the minute of the detected hang
     ("it continues", [*range(60)], None),
     ("it hangs from the beginning", [1] * 30, 12),
     ("it hung for a while, and does again", [1] * 12 + [2] * 30, 24),
@@ -37,7 +37,7 @@ def test_a_host_that_stood_still_itself_blames_no_program_for_it() -> None:
 
 
 WORKS = [
-    # sentence, seconds of a processor used in each minute, in how many of these it works
+    # name, processor seconds used in each minute, number of minutes that count as work
     ("it trains", [55.0, 60.0, 240.0], 3),
     ("gRPC polls: seen of gangs that hung", [0.06, 0.06, 0.06], 0),
     ("a loop that looks ten times a second whether there is something", [0.6, 0.6, 0.6], 0),
@@ -61,7 +61,7 @@ WAITS = (
     "I tensorflow/core/master.cc:260] CreateSession still waiting for response from worker: /job:ps/replica:0"
 )
 SAYS = [
-    # sentence, what it prints, how many of the lines are new
+    # name, output, number of new lines
     ("steps", ["step 1", "step 2", "step 3"], 3),
     ("a bar that is drawn", ["1/3 [==>   ]", "2/3 [====> ]"], 2),
     (

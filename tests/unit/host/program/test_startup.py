@@ -13,7 +13,7 @@ STARTUP = Path(__file__).parents[4] / Paths(Path("/")).startup.relative_to("/opt
 
 
 def said(program: str, tensorflow: str, folder: Path) -> list[str]:
-    """The lines of a program on a host where this text is all of TensorFlow."""
+    """Return the lines of a program on a host. This text replaces TensorFlow."""
     folder.joinpath("tensorflow.py").write_text(tensorflow)
     environment = os.environ | {"PYTHONPATH": f"{STARTUP}{os.pathsep}{folder}"}
     command = [sys.executable, "-c", program]

@@ -1,4 +1,4 @@
-"""The limit of a program's processes and threads: when the agent ends a program that stays at it."""
+"""The limit of a program's processes and threads. The agent ends a program that stays at the limit."""
 
 import pytest
 

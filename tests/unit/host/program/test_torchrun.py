@@ -1,4 +1,4 @@
-"""torchrun's end, as torch 2.13 printed it; with NCCL, on a GPU, as 2.11 did."""
+"""The output of torchrun at its end: from torch 2.13, and with NCCL on a GPU from torch 2.11."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-# ruff: noqa: ISC004 - one row, one sentence
-"""The reason of an end is the exception that ended the program, and nothing that only looks like one."""
+# ruff: noqa: ISC004 - one text a row
+"""The reason of an end is the exception that ended the program, and no text that only looks like one."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ STEPS = "step\n"
 HANDLED = f"{FRAMES}ModuleNotFoundError: No module named 'apex'\n"
 
 TEXTS: list[tuple[str, str, str]] = [
-    # sentence, what was printed, the last exception in it
+    # name, output, last exception in it
     (
         "a class with any name",
         f"{FRAMES}BadZipFile: File is not a zip file\n",
@@ -118,7 +118,7 @@ def test_an_exception_is_the_last_word_unless_the_program_goes_on(after: str, la
 
 LEFT_BY_ITSELF = Exit(7, 1, None)
 REASONS: list[tuple[str, End, str, str]] = [
-    # sentence, the end, a part of the reason, what it must not say
+    # name, end, part of the reason, text that must be missing
     (
         "the last words, not an import error that was handled long before",
         End(code=1, tail=f"{HANDLED}{STEPS * 400}--split must be train or test\n"),

@@ -1,4 +1,4 @@
-"""A log's way to a bucket, which is a dictionary here; S3 in tests/contract/agent."""
+"""The upload of a log. The bucket is a dictionary here, and S3 in tests/contract/agent."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ STAMP = len("2026-11-20T12:00:00.000Z chief-0 i-1 | ")
 
 
 class Objects(Bucket):
-    """A bucket in memory that counts the bytes it was sent."""
+    """A bucket in memory that lists its writes."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -55,7 +55,7 @@ class Printed:
 
     @property
     def said(self) -> list[str]:
-        """The lines of all chunks, without time and host."""
+        """Return the lines of all chunks, without time and host."""
         return [line.partition(" | ")[2] for line in self.text.splitlines()]
 
     @property
@@ -71,7 +71,7 @@ class Printed:
             raw.write("\n".join(lines) + end)
 
     def send(self, *, last: bool = False) -> None:
-        """An hour later, so that whatever is new is due."""
+        """Upload an hour later, so that all new lines are due."""
         self.now += 3600
         self.log.stamp(NOON + timedelta(seconds=self.now))
         self.upload.send(self.now, last=last)

@@ -1,4 +1,4 @@
-"""Event files as TensorBoard's own writer makes them, and as TensorFlow 2 fills them."""
+"""Event files from TensorBoard's own writer, with the content of TensorFlow 2."""
 
 import math
 import struct
@@ -20,12 +20,12 @@ OF_TWO = TensorShapeProto(dim=[TensorShapeProto.Dim(size=2)])
 
 
 def simple(tag: str, value: float) -> Summary.Value:
-    """As tf.compat.v1.summary.scalar writes it."""
+    """Return a value in the form of tf.compat.v1.summary.scalar."""
     return Summary.Value(tag=tag, simple_value=value)
 
 
 def tensor(tag: str, value: float, layout: str = "<f", dtype: int = 1) -> Summary.Value:
-    """As tf.summary.scalar writes it."""
+    """Return a value in the form of tf.summary.scalar."""
     content = struct.pack(layout, value)
     return Summary.Value(tag=tag, tensor=TensorProto(dtype=dtype, tensor_content=content))
 
@@ -35,7 +35,7 @@ def event(step: int, *values: Summary.Value, at: float = SINCE) -> Event:
 
 
 def write(folder: Path, *events: Event) -> Path:
-    """A file of them, and of the one that says which version it has."""
+    """Write a file of these events after the event with the version, and return its path."""
     writer = EventFileWriter(str(folder))
     for each in events:
         writer.add_event(each)

@@ -1,4 +1,4 @@
-"""GPU metrics from the host itself: when it publishes, and what it makes of what nvidia-smi prints."""
+"""GPU metrics from the host itself: the times of publishing, and the reading of nvidia-smi's output."""
 
 import logging
 import os
@@ -27,13 +27,13 @@ NO_DRIVER = (
 
 @pytest.fixture
 def bin_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """First on the PATH."""
+    """Return a folder that is first on the PATH."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return tmp_path
 
 
 class CloudWatch:
-    """Has metrics of one host, takes what it is given, or denies either."""
+    """A CloudWatch with metrics of one host. It accepts metrics, and may deny reads or writes."""
 
     def __init__(self, *has: str, denies: Iterable[str] = ()) -> None:
         self.has, self.denies = set(has), set(denies)

@@ -241,7 +241,7 @@ assert said == [f"line {number}" for number in range(4000)]
 
 
 def test_lines_that_a_full_disk_did_not_take_come_when_there_is_room(tmp_path: Path) -> None:
-    """On a disk of half a megabyte, mounted where only this test's child sees it."""
+    """The disk has half a megabyte, and is mounted for the child process only."""
     mounted = 'mount -t tmpfs -o size=512k none "$1" && exec "$2" -c "$3" "$1"'
     arguments = [str(tmp_path), sys.executable, FULL_DISK]
     done = subprocess.run(
@@ -270,7 +270,7 @@ PIECES = [
 
 @pytest.mark.parametrize("seed", range(20))
 def test_lines_follow_from_the_bytes_alone_however_they_are_cut(seed: int) -> None:
-    """On this an agent that was restarted relies."""
+    """A restarted agent relies on this."""
     chance = random.Random(seed)
     for _ in range(50):
         text = b"".join(chance.choices(PIECES, k=chance.randint(1, 60)))

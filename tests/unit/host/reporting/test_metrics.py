@@ -74,7 +74,7 @@ def test_a_step_that_was_passed_already_is_not_drawn_again() -> None:
 
 
 def test_reports_without_a_step_are_counted_until_there_is_one() -> None:
-    """Hugging Face's Trainer without a bar names a part of an epoch and no step."""
+    """Hugging Face's Trainer without a progress bar prints a fraction of an epoch and no step."""
     curve = Curve()
     for loss in (0.5, 0.4, 0.3):
         curve.add({"epoch": 0, "loss": loss}, NOON)

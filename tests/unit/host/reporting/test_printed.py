@@ -1,4 +1,4 @@
-"""Lines as public programs and libraries print them, and what is read of them."""
+"""Lines that public programs and libraries print, and the progress read from them."""
 
 import math
 import time
@@ -12,7 +12,7 @@ from training.host.reporting.reading import read
 
 BAR = "━" * 20
 TRAINS = [
-    # line, what is read: step, of how many, epoch, of how many, loss, accuracy
+    # line; step, steps, epoch, epochs, loss, accuracy
     (f"12/100 {BAR} 5s 12ms/step - accuracy: 0.8000 - loss: 0.5000", (12, 100, None, None, 0.5, 0.8)),
     ("     12/Unknown 5s 12ms/step - accuracy: 0.8 - loss: 0.5", (12, None, None, None, 0.5, 0.8)),
     (" 12/100 [==>.......] - ETA: 5s - loss: 0.5000 - accuracy: 0.8000", (12, 100, None, None, 0.5, 0.8)),

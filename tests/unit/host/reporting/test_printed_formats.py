@@ -11,7 +11,7 @@ from training.host.reporting.reading import may_say
 Said = list[tuple[int | None, int | None, int | None, float | None]]
 BLOCKS = "█" * 10
 TICK = "\0"
-"""When the agent looks at the log: it reads whole lines and the drawings of bars that are there then."""
+"""A look of the agent at the log. It reads whole lines and the current drawings of bars."""
 
 FORMATS: dict[str, tuple[str, Said]] = {
     "TensorFlow's DCGAN": (
