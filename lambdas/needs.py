@@ -1,4 +1,4 @@
-"""What a function needs from its stack. Each function declares it next to its handler."""
+"""Needs of a function that its stack fulfills. Each function declares them next to its handler."""
 
 from typing import Literal, NamedTuple
 

@@ -28,7 +28,7 @@ from trainyard.protocol import keys, sources
 from trainyard.protocol.tags import Tag
 
 KNOWN_BY = ("aws:username", "aws:userid")
-"""The keys by which IAM identifies users of the account and sessions of roles."""
+"""The keys of IAM for the names of users and of role sessions."""
 OWN_JOBS = tuple(f"{submitter.FOLDER}${{{key}}}/" for key in KNOWN_BY)
 """Folders that IAM limits to the caller's own name, so that the yard has proof of the submitter."""
 

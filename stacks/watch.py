@@ -1,4 +1,4 @@
-"""What an operator has to watch: alarms, and one dashboard."""
+"""Alarms and one dashboard for the operator."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch

@@ -1,4 +1,4 @@
-"""Alarms to the operator, each of which names the next step. An alarm costs ten cents a month for each metric that
+"""Alarms to the operator. Each names the next step. An alarm costs ten cents a month for each metric that
 it watches, so few alarms watch metrics of the whole yard instead of each function
 (docs/decisions/0024-few-alarms.md)."""
 

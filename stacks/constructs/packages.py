@@ -157,7 +157,7 @@ def _made(name: str, key: str, make: Callable[[Path], None]) -> Path:
 
 
 def even_out(folder: Path) -> None:
-    """Set times and modes of all files to those of a zip from any machine."""
+    """Set times and modes of all files to fixed values, so that a zip is equal on any machine."""
     for path in folder.rglob("*"):
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
         os.utime(path, (LONG_AGO, LONG_AGO))

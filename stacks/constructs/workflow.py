@@ -57,8 +57,8 @@ class Workflow(Construct):
     def state_machine(
         self, *, timeout: cdk.Duration, others: Sequence[Function] = (), waits: bool = False
     ) -> StateMachine:
-        """Make the state machine of the functions so far and `others`. `waits`: it waits for events, and checks by
-        itself without any."""
+        """Make the state machine of the functions made so far and `others`. With `waits`, states wait for events, and
+        check by themselves after a while."""
         machine = StateMachine(
             self,
             self.word,

@@ -66,7 +66,7 @@ class YardSettings:
     keep_days: int = 14
     """Images younger than this stay, too."""
     policy: Policy = field(default_factory=Policy)
-    """When a host counts as idle, and what patrol does then. Missing values are the defaults."""
+    """The limits below which a host counts as idle, and patrol's action then. Missing values are the defaults."""
     monthly_dollars: float = 1000.0
     """The budget for hosts in a month, including what runs and launches may still cost. Beyond it new ones are
     refused; 0: no budget."""
@@ -84,7 +84,7 @@ class YardSettings:
     most_pool_hosts: int = 8
     """How many hosts of ended runs may wait for other runs at once (a job's `pool`); 0: none."""
     when_full: str = "wait"
-    """What a run without a slot does: `wait` as long as its job says (limits.wait_minutes), or end (`refuse`)."""
+    """The action for a run without a slot: `wait` as long as its job allows (limits.wait_minutes), or `refuse`."""
 
     bucket: str = ""
     """The name of a bucket that an earlier yard of this name left, which this yard uses; default: none."""

@@ -1,4 +1,4 @@
-"""Prepare: what has to happen once, at the end of a deployment, before the first run."""
+"""Prepare: steps at the end of a deployment, once before the first run."""
 
 import aws_cdk as cdk
 from constructs import Construct, IConstruct

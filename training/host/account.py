@@ -106,7 +106,7 @@ class Account:
     def remove_traces(self, root: Path) -> None:
         """Remove all files of this account in folders where every account may write. Call it while the account has no
         process. Raises OSError for files that cannot be removed. Keep all files if programs run as the agent does,
-        because a program's files cannot be told from others then."""
+        because a program's files look like the agent's own then."""
         if not self.is_another:
             return
         for folder in OPEN_TO_ALL:

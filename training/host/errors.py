@@ -29,7 +29,7 @@ class HostTrouble(Exception):  # noqa: N818 - names a condition, as its subclass
 
 
 class Unreachable(HostTrouble):
-    """A service does not answer, or refuses for now. The same call may succeed minutes later; the host is healthy."""
+    """A service does not answer, or refuses for now. The host is healthy, and the call may succeed minutes later."""
 
     kind = FailureKind.SERVICE
 

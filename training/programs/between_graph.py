@@ -86,8 +86,7 @@ def within(seconds: float, assignment: Assignment, what: str) -> Iterator[None]:
 
 
 def done_queue() -> Any:
-    """Return the queue on the first parameter server in which every worker except the chief reports that it has
-    finished."""
+    """Return the queue on the first parameter server. Every worker except the chief reports its end there."""
     with tf.device("/job:ps/task:0"):
         return v1.FIFOQueue(1000, tf.int32, shapes=(), shared_name="done")
 

@@ -28,7 +28,7 @@ def of_kind(kind: str, here: Sequence[str]) -> tuple[str, ...]:
 
 
 def best(here: Sequence[str]) -> tuple[str, ...]:
-    """Return all GPUs, or all CPUs if there is no GPU."""
+    """Return all GPUs, or all CPUs on a host without a GPU."""
     return of_kind("GPU", here) or of_kind("CPU", here)
 
 

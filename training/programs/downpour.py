@@ -4,7 +4,7 @@ The parameters are on parameter servers, which apply pushed gradients with Adagr
 model. It fetches the parameters every --fetch-every batches, uses its own gradients in between, and pushes the sum of
 its gradients every --push-every batches. Workers do not wait for each other; the staleness of pushes is reported.
 
-For `cluster.strategy: parameter_server`. Network and data are those of mnist.py.
+For `cluster.strategy: parameter_server`. Network and data are the same as in mnist.py.
 """
 
 import argparse

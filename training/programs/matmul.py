@@ -22,7 +22,7 @@ from trainyard.runtime.environment import Environment
 from trainyard.runtime.metrics import write_metrics
 
 CHECKED_ROWS = 1024
-"""Of more rows, only a sample is checked, because numpy only uses the host's processors."""
+"""The largest number of rows to check. Larger products are checked by a sample, because numpy uses only CPUs."""
 SINGLE_ROUNDING, DOUBLE_ROUNDING = 2.0**-24, 2.0**-53
 
 

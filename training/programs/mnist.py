@@ -163,7 +163,7 @@ def parse(serialised: Any) -> tuple[Any, Any]:
 
 
 def drawn(shape: tuple[int, int], seed: int) -> Any:
-    """Draw normal numbers whose deviation falls with the number of inputs. The same seed gives the same numbers."""
+    """Draw normal numbers whose deviation falls with the number of inputs. Equal seeds give equal numbers."""
     return tf.random.stateless_normal(shape, seed=(seed, 0), stddev=shape[0] ** -0.5)
 
 

@@ -175,7 +175,7 @@ def all_done(refused: Mapping[str, Refusal]) -> None:
 
 def keep_disks(ids: Collection[str]) -> None:
     """Make these hosts stop, not terminate, when they shut themselves down. EC2 takes one host a call. A host that is
-    gone is no error; any other refusal raises Infrastructure."""
+    gone is skipped; any other refusal raises Infrastructure."""
     all_done(_drop_gone(_each(_stop_at_shutdown, sorted(ids), chunk=1)))
 
 

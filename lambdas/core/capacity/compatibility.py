@@ -129,6 +129,6 @@ def _tag(image: Image, tag: str) -> str | None:
 
 
 def _version(text: str | None) -> Version | None:
-    """Return the leading numbers; None if there are none."""
+    """Return the leading numbers, or None for a text without them."""
     found = re.match(r"\d+(?:\.\d+)*", text or "")
     return tuple(int(part) for part in found.group().split(".")) if found else None

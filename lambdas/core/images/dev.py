@@ -29,16 +29,16 @@ class NameUse:
     goes_on: bool | None
     """True while the launch of the row runs; None before the ledger has it."""
     hosts: tuple[str, ...]
-    """Hosts of that name, as `i-... (stopped)`."""
+    """Hosts of this name, as `i-... (stopped)`."""
     owners: frozenset[str] = frozenset()
-    """Owners of its images, by their tags. Images outlive a yard and its ledger."""
+    """Owners of images of this name, by the images' tags. Images outlive a yard and its ledger."""
 
     def others(self, by: str) -> frozenset[str]:
-        """Return the owners of its images besides this one."""
+        """Return the owners of images of this name except this one."""
         return self.owners - {by}
 
     def is_left(self, by: str) -> bool:
-        """Return True if anything is left of it that costs money and is not this owner's image."""
+        """Return True if a host, a launch, or another owner's image of this name is left."""
         return bool(self.hosts or self.others(by) or self.goes_on)
 
 

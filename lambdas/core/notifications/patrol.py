@@ -15,7 +15,7 @@ PAST = {Action.STOP: "stopped", Action.ARCHIVE: "archived", Action.TERMINATE: "t
 
 
 def passed(rows: Sequence[VerdictRow], warnings: Sequence[str], *, yard: str) -> Notification | None:
-    """Return None if there is no warning and patrol has acted on no host."""
+    """Return the notification about a pass, or None for a pass without actions and warnings."""
     notable = [each for each in rows if each.outcome or each.verdict.action is Action.WARN]
     if not notable and not warnings:
         return None

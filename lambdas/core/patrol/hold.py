@@ -27,8 +27,8 @@ class NoHold:
 def grant(
     instance: str, run: str, tags: Mapping[str, str] | None, asked: datetime | None, now: datetime
 ) -> Hold | NoHold:
-    """Grant or refuse a hold until `asked`. A longer hold stays; `asked=None` ends every hold. `tags` are None for a
-    missing instance."""
+    """Grant or refuse a hold until `asked`. A longer hold stays; `asked=None` ends every hold. Without `tags`, the
+    instance is missing."""
     if tags is None:
         return NoHold(f"instance {instance} is not running")
     if tags.get(Tag.RUN) != run:

@@ -182,7 +182,7 @@ class Records:
         return [row for row in self.launch_requests if row.attempt == attempt and row.more is None]
 
     def is_asking(self, now: datetime) -> bool:
-        """Return True if Launch may still wait for EC2's answer. Patrol takes an older request for dead."""
+        """Return True if Launch may still wait for EC2's answer. Patrol counts an older request as dead."""
         return any(row.answer is None and now - row.at < ASKS_FOR for row in self.launch_requests)
 
     def searching_since(self, attempt: int, now: datetime) -> datetime:

@@ -19,7 +19,7 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class DevHostConcluded(Concluded):
-    """The host with its price and latest end. Without a host, all fields are None."""
+    """The host with its price and latest end. Without a host, every field is None."""
 
     image: str | None = None
     instance: str | None = None

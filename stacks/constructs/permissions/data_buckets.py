@@ -1,4 +1,4 @@
-"""Permissions in buckets of others: reading only."""
+"""Read-only permissions in buckets outside the yard."""
 
 import aws_cdk as cdk
 

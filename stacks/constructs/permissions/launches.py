@@ -1,4 +1,4 @@
-"""Permissions to launch hosts: from which templates, and with which properties."""
+"""Permissions to launch hosts, limited to the yard's templates and properties."""
 
 from collections.abc import Sequence
 

@@ -312,8 +312,8 @@ class CheckpointUpload:
         return choice, version, manifest
 
     def _copy(self, names: frozenset[str]) -> dict[str, FileFacts]:
-        """Copy files that change all the time into the staging folder: all of them at one moment, or, if there is no
-        such moment, each by itself. Return the files with a whole copy."""
+        """Copy files that change all the time into the staging folder: all of them at one moment if possible, else each
+        by itself. Return the files with a whole copy."""
         folder, staging = self.paths.checkpoints, self.paths.staging
         whole: dict[str, FileFacts] = {}
         for _ in range(COPY_TRIES if names else 0):

@@ -64,7 +64,7 @@ def fetch_shares(
 
 
 def look(bucket: Bucket, entry: DataEntry) -> list[Object]:
-    """Return the objects of an entry: one, or all under a prefix. Raises Missing if there are none, or all are
+    """Return the objects of an entry: one, or all under a prefix. Raises Missing if no object exists, or all are
     empty."""
     holder, key = bucket.of(entry.source)
     found = [

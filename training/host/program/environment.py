@@ -108,8 +108,7 @@ def command_line(cluster: Cluster, assignment: Assignment, job: Job, paths: Path
 
 
 def arguments(args: Mapping[str, object] | Sequence[object], known: Mapping[str, str]) -> list[str]:
-    """Return `program.args` as arguments of a command line: those of a list unchanged, those of a mapping as
-    options."""
+    """Return `program.args` as arguments of a command line: a list unchanged, a mapping as options."""
     if isinstance(args, Mapping):
         return [word for name, value in args.items() for word in option(name, value, known)]
     return [fill(str(value), known) for value in args]
@@ -170,7 +169,7 @@ def fill(text: str, known: Mapping[str, str]) -> str:
 def fill_shell(text: str, known: Mapping[str, str]) -> str:
     """Replace every placeholder `${name}` of ours in a shell's lines. `$${name}` becomes `${name}`.
 
-    Other names in braces belong to the shell, and so do names to which the lines themselves assign a value."""
+    Other names in braces belong to the shell, and so do names that the lines themselves assign."""
 
     def value_of(found: re.Match[str]) -> str:
         word = found[2]

@@ -21,9 +21,9 @@ HAD_TO_KILL = "forcefully exiting via"
 
 
 def unwrap(code: int, tail: str) -> tuple[int, str]:
-    """Return exit code and last lines of the program itself, or the given ones if torchrun did not end.
+    """Return exit code and last lines of the program itself, or the given ones if the output has no end of torchrun.
 
-    Of several processes, the first that failed counts. If torchrun was asked to leave (it passes SIGTERM on), its
+    If several processes failed, the first one counts. If torchrun was asked to leave (it passes SIGTERM on), its
     processes have left by themselves (75) or were killed (137)."""
     if code != 1:
         return code, tail

@@ -108,7 +108,7 @@ def _names_one(lines: list[str], index: int) -> bool:
 
 
 def _has_frames_above(lines: list[str], index: int) -> bool:
-    """Return True if the lines right above are those of a traceback: indented, with a frame among them."""
+    """Return True if the lines right above belong to a traceback: indented, with a frame among them."""
     for above in range(index - 1, -1, -1):
         line = _bare(lines[above])
         if FRAME.match(line):

@@ -1,4 +1,4 @@
-"""Restore logs that an earlier attempt has written into `${tensorboard}`, and to which a program appends."""
+"""Restore logs that an earlier attempt wrote into `${tensorboard}`, because programs append to them."""
 
 from pathlib import Path
 

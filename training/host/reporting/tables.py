@@ -54,7 +54,7 @@ def headed(line: str) -> Table | None:
 
 
 def is_row(line: str) -> bool:
-    """Return True if a line has only numbers, of which the first is a whole number."""
+    """Return True if a line has only numbers and begins with a whole number."""
     return line.lstrip(" |")[:1].isdigit() and bool(NUMBERS.fullmatch(line))
 
 

@@ -133,7 +133,7 @@ def corpus() -> dict[str, str]:
 
 
 def review(phrases: Phrases, praising: bool, chance: random.Random) -> str:
-    """Return a few judging sentences, most of which agree, and a neutral one, in random order."""
+    """Return a few judging sentences, which mostly agree, and a neutral one, in random order."""
     count = chance.choice(JUDGING_SENTENCES)
     against = min(sum(chance.random() < AGAINST for _ in range(count)), (count - 1) // 2)
     minds = [not praising] * against + [praising] * (count - against)

@@ -27,7 +27,7 @@ STATUS = {
 }
 
 LIVE = ("pending", "running")
-"""States in which an instance occupies capacity, counts against quotas, and can fail."""
+"""States of an instance that occupies capacity, counts against quotas, and can fail."""
 GONE = ("shutting-down", "terminated")
 
 

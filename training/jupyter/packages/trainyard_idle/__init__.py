@@ -25,8 +25,8 @@ NO_COMMAND = 127
 
 
 def seconds_left(outlook: Mapping[str, Any], now: datetime, *, kept: datetime | None = None) -> int | None:
-    """Return the seconds until patrol may find the host idle, 0 if it may at any time, None if there is no warning.
-    `kept` is when this extension held the host; the agent's file shows that only after its next look."""
+    """Return the seconds until patrol may find the host idle: 0 if it may at any time, None without a warning.
+    `kept` is the time when this extension held the host. The agent's file shows a hold only after the next look."""
     if not outlook.get("ends"):
         return None
     at = datetime.fromisoformat(outlook["at"])
