@@ -86,7 +86,7 @@ def _shrink(known: dict[str, str], results: Sequence[Result]) -> None:
 
 
 def _scores(results: Sequence[Result]) -> list[str]:
-    """A line for each part, service and model."""
+    """Return a line for each part, service and model."""
     groups = sorted({(each.part, each.service, each.model) for each in results})
     lines = [
         "| part | service | model | " + " | ".join(Verdict) + " | score |",

@@ -51,7 +51,7 @@ FILLED = re.compile(
 FUNCTION = re.compile(r"<?lambda_function(_\d)?_name(:\d)?>?")
 """The name of a function, in an input."""
 UNKNOWN = re.compile('"(date|timestamp|datetime)"|<[^<>]+>')
-"""Words that the recordings put in the place of a part of the input."""
+"""Placeholders of the recordings for parts of the input."""
 SECONDS, AT_ONCE = 90.0, 8
 CALLER = Caller("user", "root")
 TRUST = {
@@ -68,7 +68,7 @@ TRUST = {
 
 @dataclass(frozen=True)
 class Case:
-    """A machine that AWS ran, its input, and the history that followed."""
+    """A machine that ran on AWS, its input, and its history."""
 
     name: str
     definition: str
@@ -79,7 +79,7 @@ class Case:
 
     @cached_property
     def script(self) -> list[Answer] | None:
-        """The answers of its functions; None if a state or a call is of a kind that no yard has."""
+        """Return the answers of the functions, or None for a kind of state or call that no yard has."""
         kinds = {state.get("Type") for state in json.loads(self.definition)["States"].values()}
         return answers(self.events) if kinds <= USED else None
 
@@ -90,7 +90,7 @@ class Case:
 
 
 def run(oracle: Oracle, clients: Clients) -> Iterator[Result]:
-    """Run each machine again whose template is found."""
+    """Run each machine with a known template again."""
     iam, role = clients.of("iam"), f"conformance-{uuid.uuid4().hex[:8]}"
     arn = iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]["Arn"]
     invoke = {"Effect": "Allow", "Action": "lambda:*", "Resource": "*"}

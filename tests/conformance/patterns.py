@@ -1,4 +1,4 @@
-"""Event patterns: which events AWS matches, and the words with which it refuses a pattern."""
+"""Event patterns: the events that AWS matches, and its messages for refused patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function that answers as the functions of a recording did, one invocation after the other."""
+"""A function that repeats the answers of a recording's functions, one for each invocation."""
 
 from __future__ import annotations
 

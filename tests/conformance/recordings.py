@@ -1,4 +1,4 @@
-"""The folder of recordings. Only the facts that it shows belong into this project."""
+"""The folder of recordings. Only facts from it may enter this project."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class Recording:
-    """One test that others ran against AWS."""
+    """A recorded test of another project against AWS."""
 
     service: str
     file: Path

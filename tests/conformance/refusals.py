@@ -17,7 +17,7 @@ from tests.conformance.result import Result, Verdict
 from tests.contract.refused import Refused, filled, named_by, table
 
 Answer = tuple[str, int | None, str]
-"""Code, status and words; the code is empty where a call was accepted."""
+"""Code, status and message. The code is empty for an accepted call."""
 CALLER = Caller("user", "root")
 
 
@@ -71,7 +71,7 @@ def _no_event(*_: Any) -> None:
 
 
 def _recorded(oracle: Oracle) -> dict[str, Answer]:
-    """The errors by `file::test#step`."""
+    """Return the recorded errors by `file::test#step`."""
     found: dict[str, Answer] = {}
     root = oracle.folder / "localstack"
     for service in sorted(each.name for each in root.iterdir() if each.is_dir()):

@@ -122,7 +122,7 @@ def verdicts(runs: Runs, instance: str) -> list[dict[str, Any]]:
 
 
 def until_judged(runs: Runs, instances: list[str], word: str) -> None:
-    """Patrol says this of each; else the failure has all that it has said."""
+    """Wait until patrol's verdict on each host has this word. A failure shows all verdicts."""
     try:
         runs.until(
             f"each of {', '.join(instances)} {word}",

@@ -1,4 +1,4 @@
-"""The examples of other frameworks, as their pages in docs/examples say: untouched scripts, on two hosts each."""
+"""The examples of other frameworks in docs/examples: unchanged scripts, on two hosts each."""
 
 import re
 from typing import Any
@@ -12,7 +12,7 @@ from trainyard.client import Run, Yard
 EXAMPLES = ROOT / "examples" / "frameworks"
 NAMES = ["pytorch", "jax"]
 PRINTED_EVERY = 10
-"""Steps from one line of a script to the next."""
+"""Steps between two lines of a script."""
 
 
 def submitted(yard: Yard, name: str, **changes: Any) -> Run:

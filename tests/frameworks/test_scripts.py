@@ -1,4 +1,4 @@
-"""Ten scripts as people publish them (tests/frameworks/scripts): interrupted, they continue where they were."""
+"""Ten published scripts (tests/frameworks/scripts) continue after an interruption."""
 
 import re
 from dataclasses import dataclass, field
@@ -19,8 +19,8 @@ MACHINE = {"instance_types": ["m7i.xlarge", "m6i.xlarge"], "market": "spot"}
 
 @dataclass(frozen=True)
 class Script:
-    """`continues` is what the second attempt prints when it continues, with the number at which it does; `kept` names
-    files that the user must have in the end."""
+    """A script. `continues` is the line of the second attempt with the number where it continues. `kept` names files
+    that the user must have in the end."""
 
     continues: str
     kept: tuple[str, ...]
@@ -80,7 +80,7 @@ def test_interrupted_it_continues_where_it_was_and_every_file_is_there(
 
 
 def job_of(name: str, script: Script, folder: Path) -> Path:
-    """Write a job beside a copy of the script, as a user has it."""
+    """Write a job file beside a copy of the script."""
     copytree(SCRIPTS / name, folder / "src")
     program: dict[str, Any] = {"source": "./src", "module": script.module, "args": script.args}
     if (folder / "src" / "requirements.txt").exists():

@@ -1,4 +1,4 @@
-"""How long a run of another framework may take."""
+"""The time limit of runs of other frameworks."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""This machine as a builder. All tests are skipped on a machine without a GPU."""
+"""This machine as a builder. Without a GPU, all tests are skipped."""
 
 import io
 import sys
@@ -21,7 +21,7 @@ from training.host.paths import Paths
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    """A builder whose host is this machine: its kernel's files and its Python, a disk of its own."""
+    """Yield a builder whose host is this machine, with its kernel's files and its Python, but a separate disk."""
     paths = Paths(tmp_path)
     paths.python.parent.mkdir(parents=True)
     paths.python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')

@@ -1,4 +1,4 @@
-"""Programs as processes on a machine with a GPU, what their ends mean, and what nvidia-smi shows meanwhile."""
+"""Programs as processes on a machine with a GPU, the reasons of their ends, and values of nvidia-smi meanwhile."""
 
 import os
 import statistics
@@ -27,7 +27,7 @@ WORK_PERCENT = 5.0
 """The percentage of GPU use at which patrol's default policy counts a host as busy."""
 SETTLED_SECONDS = 5.0
 
-TOGETHER = {  # with NCCL_HOSTID: two processes on one GPU, which NCCL takes for two hosts
+TOGETHER = {  # with NCCL_HOSTID, NCCL treats two processes on one GPU as two hosts
     "MASTER_ADDR": "127.0.0.1",
     "MASTER_PORT": "29530",
     "WORLD_SIZE": "2",
@@ -56,7 +56,7 @@ def reason_of_end(program: str, **environment: str) -> str:
 
 @contextmanager
 def running(program: str) -> Iterator["subprocess.Popen[str]"]:
-    """Once it has printed its first line; killed at the end."""
+    """Yield a program after its first line of output, and kill it at the end."""
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline()
@@ -66,7 +66,7 @@ def running(program: str) -> Iterator["subprocess.Popen[str]"]:
 
 @contextmanager
 def pair(program: str, folder: Path) -> Iterator[list[tuple[Popen, Path]]]:
-    """Two processes of it with what they print, once they have made steps together; killed at the end."""
+    """Yield two processes of a program, with their output, after their first common step. Kill them at the end."""
     started = []
     for rank in ("0", "1"):
         said = folder / rank
@@ -111,7 +111,7 @@ def shown(seconds: float) -> tuple[list[float], float]:
 
 
 def how_busy(name: str, program: str) -> float:
-    """The median of what nvidia-smi shows of the busiest GPU while it runs, in percent, once it has settled."""
+    """Return the median use of the busiest GPU while a program runs, in percent, after its start."""
     with running(program):
         time.sleep(SETTLED_SECONDS)
         busy, memory = shown(10.0)

@@ -87,7 +87,7 @@ LEAVES = "write()"
 IS_KILLED = "held = write()\ntime.sleep(600)"
 LOOKS = "got = chunks()\nprint(len(got), seen(got))"
 LOOKS_AT_ITS_OWN = "got = write()\ndel got\ngot = chunks()\nprint(len(got), seen(got))"
-"""PyTorch gives a program its own memory again as it left it: what shows that looking finds something."""
+"""A control: PyTorch returns a program's own memory unchanged, so the search finds it."""
 
 TORCH_RANK = """
 import datetime, torch, torch.distributed as dist
@@ -112,7 +112,7 @@ while True:
 
 @pytest.fixture
 def programs(bench: Bench) -> Iterator[account.Account]:
-    """The account that a bake makes; one that is there, on a host of a yard, stays."""
+    """Yield the account that a bake makes. An account that exists, as on a host of a yard, stays."""
     was_there = account.NAME in {entry.pw_name for entry in pwd.getpwall()}
     install.make_account(bench.builder)
     yield account.find()

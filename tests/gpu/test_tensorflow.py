@@ -106,7 +106,7 @@ while True:
 
 @pytest.fixture(autouse=True)
 def baked(bench: Bench) -> None:
-    """As a bake leaves the hosts' Python."""
+    """Prepare Python as a bake does."""
     install.link_cuda_libraries(bench.builder)
 
 
@@ -129,13 +129,13 @@ def test_memory_alone_is_no_work_and_a_small_fit_is() -> None:
 
 
 def test_deterministic_operations_end_with_the_same_weights_each_time() -> None:
-    """Without them, as trainyard.runtime.start() leaves a program with a GPU, nothing is promised."""
+    """By default, trainyard.runtime.start() leaves them off on a GPU, and weights may differ."""
     print(f"without: {fitted('')} and {fitted('')}")
     assert fitted("deterministic=True") == fitted("deterministic=True")
 
 
 def fitted(arguments: str) -> str:
-    """The hash of the weights in the end."""
+    """Return the hash of the final weights."""
     done = ran(CONVOLVES.format(arguments=arguments))
     assert done.returncode == 0, done.stderr
     return done.stdout.split()[-1]

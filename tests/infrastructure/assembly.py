@@ -29,7 +29,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class Permission:
-    """One action on one resource, as a role has it."""
+    """One action on one resource that a role may use."""
 
     action: str
     resource: str
@@ -44,8 +44,7 @@ class Assembly:
 
     @classmethod
     def read(cls, folder: Path) -> "Assembly":
-        """Read the templates. Imports are replaced by what the other stack exports, and ARNs made of names by
-        references."""
+        """Read the templates. References replace imports from other stacks and ARNs made of names."""
         templates = read_templates(folder)
         outputs = [each for template in templates.values() for each in template.get("Outputs", {}).values()]
         exports = {each["Export"]["Name"]: each["Value"] for each in outputs if "Export" in each}

@@ -22,13 +22,13 @@ PREFIXES = {
 NAMED_OTHERWISE = {"lambda:Invoke": "lambda:InvokeFunction"}
 NOT_NEEDED = {
     "bake_plan": {"ssm:GetParameter"},  # the row of a bake names its image
-    "dev_host_conclude": {"ec2:DescribeInstances"},  # asked only by functions that may, after a denial
+    "dev_host_conclude": {"ec2:DescribeInstances"},  # after a denial, if allowed
     "train_await_hosts": {
         "ssm:DescribeInstanceInformation",
         "ssm:SendCommand",
     },  # final reports give no order
 }
-"""Calls in the code of these functions that no path of theirs makes."""
+"""Calls in the code of these functions that they never make."""
 MADE_BY_AWS = {"ec2:CreateTags", "ec2:DeleteSnapshot", "ec2:RunInstances", "ssm:GetParameters"}
 """Permissions that CreateImage, DeregisterImage, CreateFleet and launch templates require of their caller."""
 BY_TOKEN = {"states:SendTaskFailure", "states:SendTaskHeartbeat", "states:SendTaskSuccess"}

@@ -156,7 +156,7 @@ def test_the_layer_knows_the_services_that_functions_call_and_no_other(
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call) and ast.unparse(call.func) in ("client", "listed") and call.args
     }
-    called.remove("service")  # what `listed` was given
+    called.remove("service")  # a variable in `listed`, no name
     known = {repr(path.name) for path in (layer / "botocore/data").iterdir() if path.is_dir()}
     assert known == called
 

@@ -102,7 +102,7 @@ def test_the_key_is_used_through_a_service_and_granted_to_ec2_alone(keyed: Assem
             if not each.action.startswith("kms:"):
                 continue
             equals = each.when["StringEquals"]
-            if each.resource == OTHER_KEY:  # that of another bucket, which is read
+            if each.resource == OTHER_KEY:  # the key of another bucket that the yard reads
                 assert (each.action, equals.keys()) == ("kms:Decrypt", {"kms:ViaService"}), role
                 continue
             assert each.resource == KEY, role

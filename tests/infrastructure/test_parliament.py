@@ -58,7 +58,7 @@ def _completed(text: str, yard: Assembly) -> str:
 def parliament() -> Any:
     """Return parliament as a module, because its command writes a log under one name for all users of the machine."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its own age
+        warnings.simplefilter("ignore")  # parliament's own deprecations
         return importlib.import_module("parliament")
 
 

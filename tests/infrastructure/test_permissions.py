@@ -1,4 +1,4 @@
-"""Permissions. Each test is one sentence of the yard's security; together they are all of it."""
+"""Permissions. Each test is one rule of the yard's security, and together they are all rules."""
 
 import re
 from fnmatch import fnmatch

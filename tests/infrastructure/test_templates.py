@@ -143,7 +143,7 @@ def test_no_update_changes_an_export(which: str, request: pytest.FixtureRequest)
         assert not REPLACING & set(given), (stack, name)
         for key in NEVER_REPLACED[resource["Type"], attribute] & set(AS_DEPLOYED):
             assert given[key] == AS_DEPLOYED[key], (stack, name)
-    assert "Fn::GetStackOutput" not in json.dumps(assembly.templates)  # would go stale without a word
+    assert "Fn::GetStackOutput" not in json.dumps(assembly.templates)  # would become outdated silently
 
 
 @pytest.mark.parametrize("which", ["yard", "private_yard"])

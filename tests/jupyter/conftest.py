@@ -1,4 +1,4 @@
-"""A JupyterLab as hosts have it, in an environment of its own, with what the bake puts there."""
+"""JupyterLab in a separate environment, with the files that a bake adds on hosts."""
 
 import json
 import os
@@ -26,7 +26,7 @@ OURS = ROOT / "training/jupyter"
 
 @dataclass(frozen=True)
 class Lab:
-    """A running server. `outlook` is what the host's agent would write, `held` what the host's command was told."""
+    """A running server. `outlook` is the file of the host's agent, `held` has the arguments of the host's command."""
 
     port: int
     token: str
@@ -53,7 +53,7 @@ class Lab:
         return self.folder / "token"
 
     def ask(self, method: str, path: str, *, signed: bool = True, **said: Any) -> urllib3.BaseHTTPResponse:
-        """With the token, and as JSON what there is to say."""
+        """Send a request with the token and a JSON body."""
         headers = {"Authorization": f"token {self.token}"} if signed else {}
         body, address = json.dumps(said).encode() if said else None, f"{self.address}{path}"
         return urllib3.request(method, address, headers=headers, body=body, timeout=60, retries=False)
@@ -61,7 +61,7 @@ class Lab:
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Python with JupyterLab and our extension."""
+    """Return an environment of Python with JupyterLab and our extension."""
     if not (WHEELS / ".jupyter").exists():
         pytest.skip(MISSING)
     folder = tmp_path_factory.mktemp("jupyter") / "venv"

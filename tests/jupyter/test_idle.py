@@ -1,4 +1,4 @@
-"""The warning in JupyterLab's page, in Chromium; and what its server tells the host's agent of who is there."""
+"""The warning in JupyterLab's page, in Chromium, and the server's answers to the host's agent about use."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ def quiet(lab: Lab) -> None:
 
 
 def say(lab: Lab, minutes: float | None, *, at: datetime | None = None) -> None:
-    """Write the file of the agent, with an end in that many minutes."""
+    """Write the file of the agent, with an end in this many minutes."""
     at = at or datetime.now(UTC)
     ends = None if minutes is None else (at + timedelta(minutes=minutes)).isoformat()
     lab.outlook.write_text(json.dumps({"at": at.isoformat(), "ends": ends, "held": None}))
@@ -125,7 +125,7 @@ def test_notebooks_are_saved_by_themselves(lab: Lab) -> None:
     assert (defaults["autosave"]["default"], defaults["autosaveInterval"]["default"]) == (True, 30)
 
 
-# ------------------------------------------------------------------------------------------ what the agent sees of it
+# --------------------------------------------------------------------------------------- observations of the agent
 def used(lab: Lab, *, later: timedelta = timedelta(0)) -> Use:
     kernels, its_terminals = Server("127.0.0.1", lab.port, lab.token_file).look()
     found = use_of(Seen(kernels, its_terminals), datetime.now(UTC) + later)
@@ -142,7 +142,7 @@ def until_used(lab: Lab, value: int, *, later: timedelta = timedelta(0)) -> Use:
 
 
 def run_cell(lab: Lab, kernel: str, code: str) -> None:
-    """As the page does, which is closed then."""
+    """Run a cell as a page does, then close the connection."""
     header = {"msg_id": "1", "session": "s", "username": "", "msg_type": "execute_request", "version": "5.3"}
     content = {"code": code, "silent": False}
     message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
@@ -173,7 +173,7 @@ def test_a_command_in_a_terminal_of_jupyters_is_use_and_its_prompt_is_not(lab: L
     name = lab.ask("POST", "/api/terminals").json()["name"]
 
     async def type_(line: str, *, until: str) -> None:
-        """At the prompt, as a person does, and wait for what is printed then."""
+        """Type a line at the prompt, and wait for its output."""
         address = f"ws://127.0.0.1:{lab.port}/terminals/websocket/{name}?token={lab.token}"
         said = ""
 

@@ -1,4 +1,4 @@
-"""A program for test_keras: `fit`, watched slowly enough to be interrupted."""
+"""A program for test_keras: `fit`, slow enough to be interrupted."""
 
 import argparse
 import time

@@ -1,4 +1,4 @@
-"""A program for test_strategies: the elastic loop, watched slowly enough to be interrupted."""
+"""A program for test_strategies: the elastic loop, slow enough to be interrupted."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""Real processes of a parameter-server cluster on this machine's loopback, as the host agents would start them."""
+"""Real processes of a parameter-server cluster on this machine's loopback, started the way host agents start them."""
 
 import json
 import os
@@ -23,7 +23,7 @@ class Gang:
         return [self.chief, *self.workers, *self.servers, *self.evaluators]
 
     def codes(self) -> list[int]:
-        """How everybody ended, the chief first."""
+        """Wait for all processes, and return their exit codes, the chief's first."""
         return [one.wait() for one in self.all]
 
 

@@ -2,9 +2,9 @@
 
 import gc
 
-import tensorflow  # noqa: F401 - for whoever is forked
+import tensorflow  # noqa: F401 - for forked programs
 import tf_keras  # noqa: F401
 
 gc.collect()
-gc.freeze()  # a fork that looks for garbage need not look at, and so copy, what was there before it
+gc.freeze()  # a fork's garbage collection must not copy these objects
 gc.set_threshold(50_000, 20, 100)

@@ -25,11 +25,11 @@ class Process:
     forked: ForkServerProcess
 
     def poll(self) -> int | None:
-        """Its exit code, less than 0 for the signal that ended it; None while it lives."""
+        """Return the exit code: None while the process runs, less than 0 after a signal."""
         return self.forked.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code. Raises TimeoutError after `timeout` seconds."""
+        """Wait for the exit code. Raises TimeoutError after `timeout` seconds."""
         self.forked.join(timeout)
         if self.forked.exitcode is None:
             raise TimeoutError(f"process {self.forked.pid} has not ended within {timeout} seconds")
@@ -45,7 +45,7 @@ class Process:
 
 
 def start(command: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path) -> Process:
-    """`python` with these words, `-m MODULE ...` or `FILE ...`, in that folder; what it prints is added to the log."""
+    """Start `python` with these arguments, `-m MODULE ...` or `FILE ...`, in this folder. Append the output to log."""
     forked = FORKS.Process(target=_become, args=(list(command), dict(environment), str(folder), str(log)))
     forked.start()
     return Process(forked)

@@ -1,4 +1,4 @@
-"""Any program as real processes on this machine's loopback, as the host agent would start them."""
+"""Any program as real processes on this machine's loopback, started the way the host agent starts it."""
 
 import json
 import os
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "programs"
 
 
 def write_digits(folder: Path) -> Path:
-    """digits.npz: `images` (1797, 64) from 0 to 1, `labels` (1797,)."""
+    """Write digits.npz with `images` (1797, 64) from 0 to 1, and `labels` (1797,). Return the folder."""
     scans = load_digits()
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(
@@ -94,5 +94,5 @@ def fingerprint(folder: Path, step: int) -> str:
 
 
 def resumed_lines(progress: Path) -> list[dict[str, Any]]:
-    """All lines of a progress file; each must say what was found at the start."""
+    """Return the lines of a progress file. Each names the checkpoint found at the start."""
     return [json.loads(line) for line in progress.read_text().splitlines()]

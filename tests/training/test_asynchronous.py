@@ -1,4 +1,4 @@
-"""The promises of the asynchronous loop, asked of real processes around a real parameter server."""
+"""The promises of the asynchronous loop, tested with real processes and a real parameter server."""
 
 import json
 import signal
@@ -18,7 +18,7 @@ from trainyard.runtime.processes.watch import FIRST_TURN_SECONDS, STALLED_SECOND
 DOWNPOUR = "training.programs.downpour"
 EXAMPLES = 7190
 EPOCHS = 8
-"""How stale the gradients are is a matter of luck, and of other work on the machine: four may come to 0.88."""
+"""The staleness of gradients depends on chance and on other work on the machine. Four epochs may reach only 0.88."""
 ARGS = ["--epochs", str(EPOCHS), "--global-batch-size", "96", "--learning-rate", "0.1"]
 SLOWLY = [*ARGS, "--step-delay", "0.05"]
 
@@ -63,12 +63,12 @@ def test_a_worker_that_fetches_and_pushes_seldom_learns_too(tmp_path: Path, data
     pushes_per_epoch = EXAMPLES // (48 * 4) * 2
     assert metrics["step"] == EPOCHS * pushes_per_epoch
     assert metrics["accuracy"] > 0.85
-    # of the two pushes that follow a fetch, the second comes after the first
+    # after a fetch, the second push is one step staler than the first
     assert metrics["staleness"] >= 0.5
 
 
 def test_each_worker_trains_on_the_files_that_it_alone_has(tmp_path: Path) -> None:
-    """Each process starts in a folder of its own, so that the same path leads to other files."""
+    """Each process starts in its own folder, so that the same path leads to different files."""
     write_tfrecords(tmp_path / "all")
     hosts = {name: tmp_path / "hosts" / name for name in ("chief-0", "worker-0", "worker-1")}
     for host in hosts.values():

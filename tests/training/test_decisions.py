@@ -1,4 +1,4 @@
-"""The pure decisions of the runtime: who this process is, what it takes of a batch, whether a checkpoint fits."""
+"""The pure decisions of the runtime: the role of a process, its share of a batch, and fitting checkpoints."""
 
 import json
 import tempfile
@@ -126,7 +126,7 @@ def test_a_data_entry_that_is_not_there_is_named_with_what_to_do() -> None:
 
 
 def test_no_thread_tunes_a_pipeline_that_has_nothing_to_tune(tmp_path: Path) -> None:
-    """It may miss that its iterator is gone, and the program's end waits for it, up to a minute on a busy host."""
+    """A tuning thread may miss the end of its iterator. This delays the program's end, by a minute on a busy host."""
     with tf.io.TFRecordWriter(str(tmp_path / "one.tfrecord")) as file:
         file.write(b"record")
     share = Share.of_all_data(1, replicas=range(1), of=1)
@@ -138,7 +138,7 @@ def test_no_thread_tunes_a_pipeline_that_has_nothing_to_tune(tmp_path: Path) -> 
 
 
 def test_workers_in_step_know_that_examples_never_end() -> None:
-    """Else TensorFlow has them ask each other before every step who has some left."""
+    """Otherwise TensorFlow makes workers check before every step which of them have examples left."""
     cluster = Cluster(Place.from_tf_config(None), Strategy.SINGLE, tf.distribute.get_strategy())
     batches = distributed(
         cluster,
@@ -155,7 +155,7 @@ def test_workers_in_step_know_that_examples_never_end() -> None:
 def test_autograph_rewrites_what_users_wrote_and_no_order_of_examples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each function that it rewrites is a file of its own, and keeps every start waiting."""
+    """AutoGraph writes a file for each function that it rewrites, which delays every start."""
     written = tmp_path / "written"
     written.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(written))

@@ -1,4 +1,4 @@
-"""The promises of the elastic loop, asked of real processes that train together."""
+"""The promises of the elastic loop, tested with real processes that train together."""
 
 import json
 import math

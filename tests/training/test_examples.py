@@ -1,4 +1,4 @@
-"""The programs of docs/programs.md, run whole; and their models, loaded by a process that knows nothing of them."""
+"""Run the programs of docs/programs.md to their ends, and load their models in a process without their code."""
 
 import json
 import os

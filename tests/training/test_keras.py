@@ -1,4 +1,4 @@
-"""Keras `fit` with Resumable, asked of real processes: interrupted runs end with the weights of whole ones."""
+"""Keras `fit` with Resumable, in real processes: interrupted runs end with the weights of uninterrupted ones."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""The reference programs, run as a host would run them, reach what their pages promise and refuse what is wrong."""
+"""The reference programs, run as on hosts, reach the results that their pages promise and refuse bad input."""
 
 import gzip
 import json
@@ -32,8 +32,8 @@ LAST_LINES = re.compile(
 TRAIN_DIGITS, TEST_DIGITS = 7190, 359
 EPOCHS = 5
 WITH_STALE_GRADIENTS = 0.8
-"""How good a model is at least whose workers each go their own way: the busier the machine, the older the weights
-that a gradient is of (0.88 was seen beside five other processes)."""
+"""The lowest accuracy of a model whose workers do not wait for each other. On a busy machine, gradients come from
+older weights (0.88 was observed beside five other processes)."""
 MNIST_ARGS = {"epochs": str(EPOCHS), "learning-rate": "1.0", "checkpoint-every": "100"}
 
 
@@ -59,7 +59,7 @@ def sentiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def alone(name: str, *args: str, folder: Path, told: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """The exit code and all words of a program that runs by hand, without a cluster."""
+    """Run a program by hand, without a cluster. Return its exit code and output."""
     own = {key: value for key, value in os.environ.items() if not key.startswith("TRAINYARD_")}
     folder.mkdir(parents=True, exist_ok=True)
     environment = own | {"PYTHONPATH": str(PROGRAMS.parents[1])} | dict(told or {})
@@ -157,7 +157,7 @@ def test_replicate_refuses_what_it_cannot_promise(args: list[str], reason: str, 
 def test_mnist_is_learnt_in_step(
     strategy: str, members: dict[str, int], digits: Path, records: Path, tmp_path: Path
 ) -> None:
-    """IDX files, and TFRecords under `mirrored`; an evaluator looks at what several workers save."""
+    """The data are IDX files, or TFRecords under `mirrored`. Several workers have an evaluator."""
     told = {"TRAINYARD_DATA_MNIST": str(digits)}
     if strategy == "mirrored":
         told = {f"TRAINYARD_DATA_{part}": str(records / part.lower()) for part in ("TRAIN", "TEST")}
@@ -198,7 +198,7 @@ def test_mnist_is_learnt_by_workers_at_their_own_pace_while_an_evaluator_looks(
 
 
 def check_words(said: str, *, per_epoch: int) -> float:
-    """The lines are as people know them; answers the accuracy they say."""
+    """Check that the lines have the usual format. Return their accuracy."""
     lines = [tuple(map(int, found)) for found in STEP_LINE.findall(said)]
     assert lines[-1] == (EPOCHS * per_epoch, EPOCHS, per_epoch, per_epoch)
     assert [line[0] for line in lines] == sorted({line[0] for line in lines})
@@ -215,7 +215,7 @@ def check_results(folder: Path, digits: Path, *, accuracy: float, at_least: floa
 
 
 def check_model(folder: Path, digits: Path, *, accuracy: float) -> None:
-    """The signatures agree with each other and are as good on the test digits as the program said."""
+    """Check that the signatures agree with each other, and reach the program's accuracy on the test digits."""
     signatures = tf.saved_model.load(str(folder)).signatures
     assert set(signatures) == {"serving_default", "predict", "classify"}
     test = idx.labelled(digits, idx.TEST)
@@ -241,7 +241,7 @@ def test_mnist_data_are_the_same_every_time_and_no_test_digit_is_learnt_from(
 
 
 def cropped(image: np.ndarray) -> bytes:
-    """The digit without the black around it, so that a shifted one is known again."""
+    """Return the digit without its black border, so that a shifted one is recognized."""
     square = image.reshape(28, 28)
     rows, columns = (np.flatnonzero(square.any(axis=axis)) for axis in (1, 0))
     return bytes(square[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1].tobytes())
@@ -259,7 +259,7 @@ IMAGES, LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
 
 
 def spoilt(folder: Path, how: str) -> None:
-    """Do to a copy of the IDX files what goes wrong with such files."""
+    """Damage a copy of the IDX files in a typical way."""
     images, labels = folder / IMAGES, folder / LABELS
     match how:
         case "missing":

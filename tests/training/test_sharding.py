@@ -1,4 +1,4 @@
-"""Workers that each have files of their own."""
+"""Workers with their own files."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ ARGS = {"epochs": "2", "global-batch-size": "64"}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`0` and `1`: the training shards of each worker; `test` is common."""
+    """Write training shards for the workers `0` and `1`, and common shards `test`."""
     folder = tmp_path_factory.mktemp("shards")
     write_shards(folder)
     deal(folder, {"0": range(1), "1": range(1, 4)})

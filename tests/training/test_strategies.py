@@ -1,4 +1,4 @@
-"""Interruptions of every kind, asked of the elastic loop under each synchronous strategy."""
+"""Interruptions of every kind, with the elastic loop under each synchronous strategy."""
 
 import signal
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ STEPS = 56
 EVERY_4 = {"TRAINYARD_CHECKPOINT_STEPS": "4"}
 SLOWLY = {"delay": "0.1"}
 TOLERANCE = 1e-4
-"""With other numbers of workers sums are rounded in another order: largest difference of a weight, absolute."""
+"""The largest absolute difference of a weight. Other numbers of workers round sums in another order."""
 
 WHOLE: dict[str, tuple[str, dict[str, int]]] = {
     "single": ("single", {}),
@@ -32,7 +32,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Mapping[str, Path]:
-    """Uninterrupted runs, by what `WHOLE` calls them."""
+    """Return the folders of uninterrupted runs, by their names in `WHOLE`."""
     folders = {name: tmp_path_factory.mktemp(name.replace(" ", "-")) for name in WHOLE}
     for name, (strategy, members) in WHOLE.items():
         finish(folders[name], data, strategy, members)
@@ -124,7 +124,7 @@ def ended(folder: Path, data: Path, **args: str) -> int:
 
 
 def largest_difference(one: Path, other: Path) -> float:
-    """Over all numbers of the last checkpoints."""
+    """Return the largest difference of two numbers in the last checkpoints."""
     here, there = (
         tf.train.load_checkpoint(str(folder / "checkpoints" / f"{STEPS:08d}" / "variables"))
         for folder in (one, other)

@@ -1,4 +1,4 @@
-"""TensorFlow really lacks the names that runs are warned of, and the suggested replacements work."""
+"""TensorFlow lacks the names that warnings mention, and the suggested replacements work."""
 
 import importlib.util
 import os

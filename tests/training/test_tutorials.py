@@ -68,7 +68,7 @@ def await_line(folder: Path, text: str) -> None:
 
 
 def test_as_it_is_written_nothing_but_a_half_is_saved(tmp_path: Path) -> None:
-    """The default that hosts change. If TensorFlow changes it, hosts need not."""
+    """Hosts change this default of TensorFlow. If TensorFlow changes it, remove the change from hosts."""
     with cluster(tmp_path, "manager", helped=False) as started:
         assert started["chief"].wait(PATIENCE) != 0
     left = {path.relative_to(tmp_path / "chief").parts[1] for path in tmp_path.glob("chief/checkpoints/*")}

@@ -1,4 +1,4 @@
-"""TensorFlow 1's parameter servers, with what our program adds: deadlines, an orderly end, and resuming."""
+"""TensorFlow 1's parameter servers, with the additions of our program: deadlines, an orderly end, and resuming."""
 
 import json
 import signal
@@ -61,7 +61,7 @@ def test_when_a_parameter_server_goes_the_next_attempt_goes_on_to_the_limit(
     assert f"resumed from step {saved}" in said
     assert json.loads(all_.chief.progress.read_text().splitlines()[-1])["resumed"]["step"] == saved
     metrics = json.loads((tmp_path / "metrics.json").read_text())
-    assert metrics["step"] >= STEPS  # workers may push once more while the last step is made
+    assert metrics["step"] >= STEPS  # workers may push once more during the last step
     assert metrics["accuracy"] > 0.95
     for word in ("Step: ", "Epoch: ", "Batch: ", "Cost: ", "Test-Accuracy: "):
         assert word in said

@@ -1,6 +1,6 @@
-"""TensorFlow's parameter-server tutorial, as it saves: nothing of it knows Trainyard.
+"""TensorFlow's parameter-server tutorial with its own ways to save, without any use of Trainyard.
 
-`python tutorial.py HOW FOLDER [SECONDS]`: HOW is manager, backup or weights; SECONDS go by after each epoch.
+`python tutorial.py HOW FOLDER [SECONDS]`: HOW is manager, backup or weights. SECONDS is the pause after each epoch.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Real worker processes on this machine's loopback, as the host agent would start them."""
+"""Real worker processes on this machine's loopback, started the way the host agent starts them."""
 
 import json
 import os
@@ -24,7 +24,7 @@ class Worker:
         return self.process.wait(timeout=PATIENCE_SECONDS)
 
     def wait_for_step(self, step: int) -> None:
-        """Until this worker has reported that step or a later one."""
+        """Wait until this worker has reported this step or a later one."""
         wait_until(lambda: self.process.poll() is not None or self.step() >= step)
         assert self.process.poll() is None, f"the worker ended early:\n{self.log.read_text()}"
 
@@ -88,5 +88,5 @@ def checkpoint_steps(folder: Path) -> list[int]:
 
 
 def weights(folder: Path, step: int) -> bytes:
-    """The bytes of every variable that a checkpoint holds."""
+    """Return the bytes of all variables in a checkpoint."""
     return (folder / "checkpoints" / f"{step:08d}" / "variables.data-00000-of-00001").read_bytes()

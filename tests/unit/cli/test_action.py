@@ -1,4 +1,4 @@
-"""The GitHub Action: what it reports of a run, and which inputs reach a shell."""
+"""The GitHub Action: its reports about a run, and the inputs that reach a shell."""
 
 import json
 import os
@@ -113,7 +113,7 @@ def test_an_input_that_cannot_be_meant_is_said(given: dict[str, str], words: str
         Inputs.of(given)
 
 
-# --- what a workflow is told
+# --- reports to a workflow
 class Begins(Cloud):
     """A cloud that starts a run of this story for an uploaded job."""
 
@@ -126,7 +126,7 @@ class Begins(Cloud):
         if key == KEY:
             self.stories[RUN] = self.story_of_job
             if self.cancels:
-                self.cancels._receive(15, None)  # as a signal that comes now
+                self.cancels._receive(15, None)  # like a signal that arrives now
 
 
 def story(status: str, outcome: str, reason: str = "", **files: bytes) -> Story:

@@ -43,7 +43,7 @@ def test_hosts_that_hang_together_are_all_replaced(place: Place) -> None:
 
 
 SIGNS = [
-    # sentence, seconds before the look, does the attempt go on
+    # name, seconds before the look, whether the attempt continues
     ("left a moment ago: the bus or the ledger was down", 10, True),
     ("left with the last event that came: the host is lost", 151, False),
     ("left by a clock that is half a minute ahead", 121, False),

@@ -25,7 +25,7 @@ TRAIN, SNAPSHOT = (
 )
 YARD = {"trainyard:yard": "trainyard"}
 KEPT = {**YARD, "trainyard:run": "kept-1", "trainyard:after": "stop", "trainyard:price": "2.000000"}
-"""A host of a run that is over and keeps its hosts."""
+"""A host of an ended run that keeps its hosts."""
 LOST = {**YARD, "trainyard:run": "lost-1", "trainyard:kind": "train", "trainyard:price": "0.500000"}
 """A host of an unknown run."""
 SHELL, FORWARD = "SSM-SessionManagerRunShell", "AWS-StartPortForwardingSession"

@@ -44,7 +44,7 @@ def test_a_host_that_asks_has_credentials_of_its_run_for_an_hour(run: Run) -> No
 
 
 DENIALS = [
-    # sentence, age of the event in seconds, does the run end
+    # name, age of the event in seconds, whether the run ends
     ("the permission vanished a moment ago: Lambda tries again in a minute", 1, False),
     ("it is still missing at that try", 61, True),
 ]

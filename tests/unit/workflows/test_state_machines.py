@@ -291,7 +291,7 @@ def test_every_workflow_is_found() -> None:
 
 
 WRONG = [
-    # sentence, workflow, what is replaced, by what, what the failure names
+    # name, workflow, replaced text, new text, text of the failure
     (
         "an argument of another name",
         "train",

@@ -1,4 +1,4 @@
-"""Keras: BackupAndRestore and CSVLogger, as the API's pages have them."""
+"""Keras: BackupAndRestore and CSVLogger, as on the API's pages."""
 
 import time
 

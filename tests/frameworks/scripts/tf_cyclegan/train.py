@@ -1,4 +1,4 @@
-"""TensorFlow's tutorials of GANs: two networks, and a line at the end of each epoch that only says how long it took."""
+"""TensorFlow's tutorials of GANs: two networks, and a line after each epoch with only its duration."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""PyTorch's ImageNet example in small: --resume, checkpoint.pth.tar, model_best.pth.tar, its meters and its lines."""
+"""A small version of PyTorch's ImageNet example: --resume, checkpoint.pth.tar, model_best.pth.tar, meters and lines."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""PyTorch: a checkpoint is called by its step, and the newest one is the one that was written last."""
+"""PyTorch: checkpoints are named by their step, and the last one written is the newest."""
 
 import glob
 import os
