@@ -1,5 +1,5 @@
 """Permissions of users: four policies for users, groups or permission sets (docs/permissions.md), and the parameter
-by which the client finds the yard."""
+where the client finds the yard."""
 
 from collections.abc import Mapping
 

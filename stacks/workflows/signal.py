@@ -17,8 +17,8 @@ OWN = ("HostSignal", "PersonAsks")
 
 
 class Signal(Construct):
-    """The function and its rules. EC2's events have no tags, so the function looks up every instance, and drops
-    those of others."""
+    """The function and its rules. EC2's events have no tags, so the function looks up every instance, and drops events
+    of other instances than the yard's."""
 
     def __init__(
         self,
