@@ -155,4 +155,4 @@ class ConcludeInput(RunInput):
 @dataclass(frozen=True, kw_only=True)
 class LaunchInput(AttemptInput):
     more: bool = False
-    """True for more hosts beside an attempt that trains; False for an attempt that has not begun."""
+    """True for more hosts while an attempt trains; False for an attempt that has not begun."""

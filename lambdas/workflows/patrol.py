@@ -1,5 +1,5 @@
-"""Patrol: every minute, observe and judge all hosts, act, and record the reasons. It is the second path beside every
-event.
+"""Patrol: every minute, observe and judge all hosts, act, and record the reasons. It is a second path, in addition to
+every event.
 
 The decisions rest on what AWS reports about hosts and executions. A broken ledger keeps no host running: its error is
 raised after all actions."""

@@ -1,7 +1,7 @@
-"""The SSM documents of the yard, a YAML file each: what may run on a host, with which parameters.
+"""The SSM documents of the yard, a YAML file each: the commands that may run on a host, and their parameters.
 
 Documents with steps are commands, which functions send; a document with a `sessionType` is for a user's session. A
-line `#{name}` stands for the lock of that name, which a host cannot get otherwise yet.
+line `#{name}` stands for the lock of that name, which the host does not have yet.
 """
 
 import re

@@ -27,7 +27,7 @@ class YardSettings:
     zones: tuple[str, ...] = ()
     """The Availability Zones of hosts; default: every zone that the account has in the region."""
     vpc: str = ""
-    """The id of an existing VPC, for hosts in `subnets` of it; default: the yard creates one. From the VPC, hosts
+    """The id of an existing VPC with the `subnets` of hosts; default: the yard creates a VPC. From the VPC, hosts
     must reach S3, Systems Manager, EventBridge, CloudWatch, Logs, STS and the package index by TLS."""
     subnets: tuple[str, ...] = ()
     """The ids of subnets of that VPC, in one zone or several."""
@@ -75,8 +75,8 @@ class YardSettings:
     most_runs: int = 20
     """How many training runs may run at once; 0: no limit."""
     data_buckets: tuple[DataBucket, ...] = ()
-    """Other buckets, or folders of them, for `data` and `program.source` of jobs. Runs may read what their job names
-    there, and write nothing."""
+    """Other buckets, or folders of them, for `data` and `program.source` of jobs. Runs may read objects that their job
+    names, and write nothing."""
     most_hosts: int = 64
     """How many hosts training runs and launches may have at once in total; 0: no limit."""
     most_hold_hours: float = 24.0

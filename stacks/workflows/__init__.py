@@ -1,2 +1,1 @@
-"""Workflows, a folder each: the definition, and the construct that owns all its parts. Beside them, shared
-functions."""
+"""Workflows, a folder each with the construct that owns all parts, and functions that workflows share."""

@@ -112,8 +112,8 @@ def no_open_row(run: str) -> Write:
 
 
 def plan_row(run: str, plan: Plan) -> Write:
-    """The plan of a run, which never changes: launch requests name its candidates by their numbers. The write raises
-    AlreadyWrittenError if the run has a plan."""
+    """Return the write of a run's plan, which never changes: launch requests name its candidates by their numbers. The
+    write raises AlreadyWrittenError if the run has a plan."""
     return Write(f"run#{run}", "plan", serialization.to_json(plan), put=True, unless="pk")
 
 

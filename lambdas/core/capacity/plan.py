@@ -88,8 +88,8 @@ class Refusal:
 def parts(
     job: Job, candidates: Sequence[Candidate], remaining: Collection[tuple[str, Gang, str]]
 ) -> tuple[Part, ...]:
-    """Return the parts that the attempt lacks beside its remaining hosts (instance, gang, type), the scarcer main
-    gang first. A gang has one type, so missing hosts match the remaining ones."""
+    """Return the parts that the attempt lacks in addition to its remaining hosts (instance, gang, type), the scarcer
+    main gang first. A gang has one type, so missing hosts match the remaining ones."""
     job, found = fitting(job, candidates[0]), []
     for gang in Gang:
         mine = [(instance, name) for instance, its_gang, name in remaining if its_gang is gang]

@@ -77,7 +77,7 @@ class ObservedHost:
     warm: datetime | None = None
     """The end of its time in the warm pool."""
     imaging: str | None = None
-    """The run that makes an image of it."""
+    """The run that makes an image of the host."""
     dev: str | None = None
     """The name of the dev host."""
     judged_by: str | None = None
@@ -85,7 +85,7 @@ class ObservedHost:
     session: bool = False
     """True if a user has a session on it."""
     forward: bool = False
-    """True if a user forwards a port of it."""
+    """True if a user forwards a port of the host."""
     command: bool = False
     """True while a command runs on it."""
     gpus: int = 1

@@ -218,7 +218,7 @@ def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:
 
 
 def _owner_of_work(run: str, new: Job, yard_bucket: str) -> tuple[str | Fault, Collection[str]]:
-    """Return the run whose checkpoints and outputs the hosts of the new job may read beside their own
+    """Return the run whose checkpoints and outputs the hosts of the new job may read besides their own
     (bucket_access.py), and all runs in question that have outputs."""
     latest, job = (_document(yard_bucket, key) for key in (keys.latest_checkpoint(run), keys.job(run)))
     runs = references.lineage(run, job)

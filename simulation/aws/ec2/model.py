@@ -107,7 +107,7 @@ class Instance:
     turn: int = 0
     """The number of state changes. A transition that was planned before the last change is void."""
     off_at: datetime | None = None
-    """When its power goes or went off."""
+    """When the power goes or went off."""
     reclaimed_at: datetime | None = None
     """The time in the spot interruption notice."""
     intervals: list[Interval] = field(default_factory=list)

@@ -77,7 +77,7 @@ class Outbox:
         self._flow.wake()
 
     def flush(self, seconds: float) -> Steps:
-        """Wait until everything is sent, at most `seconds`."""
+        """Wait up to `seconds` until everything is sent."""
         left = seconds
         while (self._waiting or self._sending) and left > 0:
             yield LOOK_SECONDS

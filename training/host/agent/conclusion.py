@@ -353,7 +353,7 @@ class Conclusion:
         )
 
     def _step(self, written: int | None = None) -> int | None:
-        """Return the highest step that is known: of the checkpoint (if it tells a step), of the reported progress, or
+        """Return the highest step that is known: of the checkpoint (if it has a step), of the reported progress, or
         `written` by the program into metrics.json."""
         last = self._checkpoints.last
         told = (last.step if last.tells_step else None, self._monitor.progress.step, written)

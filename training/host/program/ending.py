@@ -36,7 +36,7 @@ NCCL_LOST_CONNECTION = re.compile(
     r"^(?:\[rank\d+\]: ?)?nccl(?:System|Internal)Error: .*\n.*Last error:\s*\n.*(?:[Ss]ocket|[Cc]onnect|peer)",
     re.MULTILINE,
 )
-"""Errors of NCCL that may also mean a lost peer (github.com/NVIDIA/nccl/issues/795): the lines below them tell."""
+"""Errors of NCCL that may also mean a lost peer (github.com/NVIDIA/nccl/issues/795). The lines below them decide."""
 ABORTS = re.compile(
     r"the JAX distributed service detected fatal errors|Watchdog caught collective operation timeout"
 )
@@ -133,7 +133,7 @@ class End:
     lacked: Room | None = None
     """The room on the file system that was full according to the program's error."""
     starved: bool = False
-    """True if the kernel has killed processes for lack of memory meanwhile, or does not tell."""
+    """True if the kernel has killed processes for lack of memory meanwhile, or does not report this."""
     exited: Exit | None = None
     """The end that the program's Python process has noted."""
     background: tuple[str, ...] = ()

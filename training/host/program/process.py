@@ -300,7 +300,7 @@ def _owner(pid: int) -> int | None:
 
 def killed_for_memory() -> int | None:
     """Return how many processes the kernel has killed for lack of memory, in this agent's control group or else on the
-    machine since its boot; None if the kernel does not tell."""
+    machine since its boot; None if the kernel does not report it."""
     for counters in (_control_group() / "memory.events", KERNEL_COUNTERS):
         try:
             found = re.search(r"^oom_kill (\d+)$", counters.read_text(), re.MULTILINE)

@@ -47,7 +47,7 @@ EPOCH_OVER = pattern(
     r"\[?(?P<epoch>\d+)\]?(?:\s*(?:/|of)\s*(?P<epochs>\d+))?\]?[\s:,-]*(?:is|took|takes|done|finished|completed|in)\s"
     r"[^=]*?\d+(?:\.\d+)?\s*(?:s|secs?|seconds|m|min|minutes)\.?\W*$"
 )
-"""A line that only tells the duration of an epoch, as in TensorFlow's tutorials of GANs."""
+"""A line that only gives the duration of an epoch, as in TensorFlow's tutorials of GANs."""
 YOLO = pattern(
     rf"^\s*(?P<epoch>\d+)/\d+\s+[\d.]+[MG]B?\s[^|%]*?:\s*\d+%\|?[^|\d]*\|?\s*(?P<at>{COUNT})/(?P<of>{COUNT})\s"
 )

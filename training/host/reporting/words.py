@@ -1,4 +1,4 @@
-"""Words next to a printed number, which tell what the number measures."""
+"""Words next to a printed number that name the measured quantity."""
 
 TRAINING = frozenset({"train", "training", "trn", "tr"})
 ASIDE = frozenset(

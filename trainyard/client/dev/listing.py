@@ -29,7 +29,7 @@ class Listed:
     per_month: float | None
     """Dollars a month in this state; None if the price is unknown."""
     images: tuple[str, ...] = ()
-    """Images with older files beside the host or the image."""
+    """Images with older files, besides the host or the image."""
     images_per_month: float = 0.0
     """Dollars a month of all these images."""
 

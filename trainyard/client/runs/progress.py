@@ -12,7 +12,7 @@ from trainyard.values import floats
 Loss = tuple[int, float]
 """A step and its loss."""
 MEASURES = ("accuracy", "steps_per_second")
-"""The measures in samples of metrics.json beside the loss."""
+"""The measures in samples of metrics.json in addition to the loss."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def losses_in(metrics: Mapping[str, Any]) -> Iterator[Loss]:
 
 
 def measures_in(metrics: Mapping[str, Any]) -> dict[str, tuple[Loss, ...]]:
-    """Return (step, value) of each measure beside the loss that metrics.json has."""
+    """Return (step, value) of each measure in metrics.json except the loss."""
     found = {}
     for name in MEASURES:
         samples = [each for each in metrics.get("samples", []) if each.get("step") is not None]

@@ -34,7 +34,7 @@ class RunStatus:
     progress: Progress | None
     losses: tuple[Loss, ...]
     measures: Mapping[str, tuple[Loss, ...]] = field(default_factory=dict)
-    """The curves beside the loss, by the names in MEASURES, as far as the program reports them."""
+    """The curves other than the loss that the program reports, by the names in MEASURES."""
     attempts: tuple[Attempt, ...] = ()
     pools: tuple[Pool, ...] = ()
     asked: tuple[Asked, ...] = ()

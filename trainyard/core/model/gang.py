@@ -37,7 +37,8 @@ def _role_name(role: Role) -> str:
 
 
 def missing(job: Job, gang: Gang, survivors: Iterable[str]) -> tuple[int, int]:
-    """Return how many hosts the gang lacks beside the remaining hosts, and how many of those an attempt needs to begin.
+    """Return how many hosts the gang lacks in addition to the remaining hosts, and how many of those an attempt needs
+    to begin.
 
     Return zeros if the remaining hosts are enough: a job with min and max workers then continues at once.
     """

@@ -24,7 +24,7 @@ LISTED = (
     "kind", "state", "attempt", "execution_arn", "name", "submitter", "labels", "outcome", "error", "reason",
     "ended", "progress", "waiting", "pool", "market", "gang", "price", "dollars", "saved_dollars", "image",
 )  # fmt: skip
-"""The attributes of a run's row in the index, beside all keys."""
+"""The attributes of a run's row in the index, in addition to all keys."""
 ARCHIVE = re.compile(r"archive-(i-[^-]+)-\d{10}")
 
 

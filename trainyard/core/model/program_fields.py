@@ -34,7 +34,7 @@ WORDS = (
     "job_name", "task_index", "worker_hosts", "ps_hosts", "chief_host",
     "rank", "hosts", "master_addr", "master_port",
 )  # fmt: skip
-"""The words that a host replaces as `${word}` in arguments and environment values, beside `${data.NAME}`."""
+"""The words that a host replaces as `${word}` in arguments and environment values, besides `${data.NAME}`."""
 
 
 @dataclass(frozen=True)

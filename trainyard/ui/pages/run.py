@@ -252,7 +252,7 @@ def _curve(losses: Sequence[Loss], sent: dict[str, Any]) -> Iterator[News]:
 
 
 def _measures(measures: Mapping[str, Sequence[Loss]], sent: dict[str, Any]) -> Iterator[News]:
-    """Yield all points of the curves beside the loss, if any is new."""
+    """Yield all points of the curves other than the loss, if any point is new."""
     newest = {name: (len(points), points[-1]) for name, points in measures.items()}
     if newest and sent.get("measures") != newest:
         sent["measures"] = newest

@@ -3,7 +3,7 @@ after a wait.
 
 The warm pool comes first (warm_pool.py), then EC2 (capacity_pools.py). A job whose roles without a GPU have hosts of
 their own is launched in two requests, one gang each; the first gang ends at once if the second is refused. Signal asks
-for more hosts beside an elastic attempt that trains (more_hosts.py).
+for more hosts while an elastic attempt trains (more_hosts.py).
 """
 
 from datetime import datetime

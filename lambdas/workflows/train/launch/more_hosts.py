@@ -1,4 +1,4 @@
-"""Ask EC2 for more hosts beside an attempt that trains. They join the next attempt when they are ready."""
+"""Ask EC2 for more hosts while an attempt trains. They join the next attempt when they are ready."""
 
 from datetime import datetime
 

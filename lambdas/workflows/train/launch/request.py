@@ -33,7 +33,7 @@ class LaunchSettings(YardSettings):
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """A request for the hosts that one attempt lacks, or for `more` hosts beside an attempt that trains."""
+    """A request for the hosts that one attempt lacks, or for `more` hosts while an attempt trains."""
 
     yard: LaunchSettings
     ledger: Ledger

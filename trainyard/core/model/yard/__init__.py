@@ -1,1 +1,1 @@
-"""The yard: its policy, its metrics, and the buckets beside its own."""
+"""The yard: its policy, its metrics, and the other buckets that it may read."""
