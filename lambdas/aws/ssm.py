@@ -75,7 +75,7 @@ def send_to_known(
     try:
         if known:
             send(document, sorted(known), parameters, comment=comment)
-    except StartFailed:  # one of them went meanwhile
+    except StartFailed:  # one of them has ended since
         return tuple(ids)
     return unknown
 

@@ -81,7 +81,7 @@ def _compared(service: str, key: str, recorded: list[Any], ours: list[Any]) -> I
 
 
 def _paths(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """The paths of an item without those inside its lists, which may be empty, and the types that are there."""
+    """Yield path and type of each value of an item, except values inside its lists, which may be empty."""
     if isinstance(value, dict):
         if value.get("__class__") == "datetime":
             yield path, "datetime"

@@ -98,7 +98,7 @@ def test_a_transaction_with_the_same_client_token_is_made_once(cloud: Cloud, tab
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """A cloud with transactions that take a second."""
+    """Yield a cloud with transactions that take a second."""
     state = tmp_path_factory.mktemp("slow")
     settings = state / "settings.yaml"
     settings.write_text("latencies: {transaction: 1}\nrates: null\n")

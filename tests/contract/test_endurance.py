@@ -25,7 +25,7 @@ PIPES = 3
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cloud, User]]:
-    """A cloud under an ordinary login's limit, and its client."""
+    """Yield a cloud under an ordinary login's limit, and its client."""
     folder = tmp_path_factory.mktemp("lasting")
     settings = folder / "settings.yaml"
     settings.write_text(endurance.SETTINGS)

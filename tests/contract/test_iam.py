@@ -78,7 +78,7 @@ TLS: dict[str, Any] = {"Bool": {"aws:SecureTransport": "true"}}
 REGIONAL: dict[str, Any] = {"StringEquals": {"aws:RequestedRegion": REGION}}
 
 MATRIX = [
-    # sentence, statements, service, call, refused action (None: allowed)
+    # name, statements, service, call, refused action (None: allowed)
     (
         "an allowed action on the allowed table",
         [allow("dynamodb:PutItem", TABLE)],
@@ -286,7 +286,7 @@ def test_handing_a_role_to_a_service_needs_pass_role_for_that_service(
 
 @pytest.fixture(scope="module")
 def two_hosts(cloud: Cloud) -> Iterator[dict[str, str]]:
-    """Two tagged instances: {"ours": id, "theirs": id}."""
+    """Yield the ids of two tagged instances: {"ours": id, "theirs": id}."""
     ec2 = cloud.client("ec2")
     image = cloud.client("ssm").get_parameter(
         Name="/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
@@ -407,7 +407,7 @@ def test_a_policy_variable_has_its_value_in_the_request(cloud: Cloud) -> None:
 
 EVERY_SOURCE = sources.only_from("trainyard.host", "trainyard.people/ada")
 SEVERAL: list[tuple[str, dict[str, Any], tuple[str, ...], bool]] = [
-    # sentence, condition, sources of the entries, expected permission
+    # name, condition, sources of the entries, expected permission
     ("one of those that are named", EVERY_SOURCE, ("trainyard.host",), True),
     ("twice the same one", EVERY_SOURCE, ("trainyard.host", "trainyard.host"), True),
     ("a stranger behind one's own", EVERY_SOURCE, ("trainyard.host", "trainyard.patrol"), False),

@@ -22,7 +22,7 @@ NEEDS = Needs(
 
 @pytest.fixture(scope="module")
 def new_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """An account with AWS's default GPU quotas of 0."""
+    """Yield an account with AWS's default GPU quotas of 0."""
     folder = tmp_path_factory.mktemp("account")
     settings = yaml.safe_load(SETTINGS.read_text()) | {
         "quotas": {code: {"applied": None} for code in (SPOT, ON_DEMAND)}

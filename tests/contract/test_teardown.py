@@ -158,7 +158,7 @@ POLICIES = ("viewer", "user", "dev", "operator")
 
 @pytest.fixture
 def granting(cloud: Cloud) -> Iterator[Deployment]:
-    """A yard with policies for users, and two IAM users."""
+    """Yield a yard with policies for users, and create two IAM users."""
     name, iam = f"G{uuid.uuid4().hex[:8]}", cloud.client("iam")
     stacked(
         cloud,

@@ -35,7 +35,7 @@ resource_rates:
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """A cloud that throttles the third request of a kind."""
+    """Yield a cloud that throttles the third request of a kind."""
     state = tmp_path_factory.mktemp("limited")
     (state / "settings.yaml").write_text(RATES)
     running = Cloud(state / "state", free_port(), state / "settings.yaml")

@@ -1,4 +1,4 @@
-"""Programs as processes on a machine with a GPU, the reasons of their ends, and values of nvidia-smi meanwhile."""
+"""Programs as processes on a machine with a GPU, the reasons of their ends, and nvidia-smi's values while they run."""
 
 import os
 import statistics

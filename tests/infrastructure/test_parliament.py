@@ -30,7 +30,7 @@ EXAMPLES = {
 PSEUDO = {"AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT}
 SPLIT = "RESOURCE_MISMATCH"
 """The finding for an action with several kinds of resources in a statement with some of them. Other statements have
-the others."""
+the other kinds."""
 
 NOT_MEANT = {
     "mapRun": "no workflow of the yard has a distributed map",

@@ -237,7 +237,7 @@ def _nobody_beside(job: Job, inputs: PlanInputs, pool: _Pool) -> Reason:
     reasons: dict[Reason, list[str]] = {}
     for name in job.hardware.cpu_instance_types:
         against = _against_beside(job, inputs, pool, instance_type(name))
-        assert against is not None  # else there were one
+        assert against is not None  # otherwise one could be launched
         reasons.setdefault(against, []).append(name)
     codes = {code for code, _ in reasons}
     code = codes.pop() if len(codes) == 1 else "no_cpu_type"

@@ -252,7 +252,7 @@ def _is_for_good(refusal: Refusal, candidates: Sequence[Candidate]) -> bool:
     match refusal.kind:
         case RefusalKind.UNSUPPORTED:
             return True
-        case RefusalKind.QUOTA:  # of one that nobody knows, Plan could not say that it is large enough
+        case RefusalKind.QUOTA:  # Plan could not check an unknown quota
             return _counted(candidates[refusal.candidate], refusal.gang) is None
         case RefusalKind.CAPACITY | RefusalKind.THROTTLED | RefusalKind.ACCESS | RefusalKind.CONFIGURATION:
             return False

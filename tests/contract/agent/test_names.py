@@ -34,7 +34,7 @@ print("yours:", start.__module__, trainyard.__version__)
 
 @pytest.fixture
 def image(yard: Yard) -> Yard:
-    """A host like a baked one: TensorFlow and `trainyard` in its Python, `training` in the agent's folder."""
+    """Return a host like a baked one: TensorFlow and `trainyard` in its Python, `training` in the agent's folder."""
     yard.paths.python.unlink()
     environment = yard.paths.python.parent.parent
     subprocess.run(

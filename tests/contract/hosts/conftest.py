@@ -97,7 +97,7 @@ class Hosts:
         eventually(lambda: self.state(instance_id) == state)
 
     def stop_and_start(self, instance_id: str) -> None:
-        """Stop and start the host, until SSM knows it again."""
+        """Stop and start the host, and wait until SSM lists it again."""
         self.ec2.stop_instances(InstanceIds=[instance_id])
         self.until(instance_id, "stopped")
         self.ec2.start_instances(InstanceIds=[instance_id])
@@ -155,7 +155,7 @@ def hosts(cloud: Cloud, host_profile: str) -> Iterator[Hosts]:
 
 @pytest.fixture(scope="module")
 def shared(cloud: Cloud, host_profile: str) -> Iterator[Hosts]:
-    """Hosts for tests that leave no trace on them."""
+    """Yield hosts for tests that leave no trace on them."""
     made = Hosts(cloud, host_profile)
     yield made
     made.terminate_all()
@@ -163,5 +163,5 @@ def shared(cloud: Cloud, host_profile: str) -> Iterator[Hosts]:
 
 @pytest.fixture(scope="module")
 def pair(shared: Hosts) -> list[str]:
-    """Two hosts that the tests of one module share."""
+    """Launch two hosts that the tests of one module share."""
     return shared.launch(2, tags={"Name": unique("pair")})

@@ -35,7 +35,8 @@ class Contract:
     model: type
     good: Mapping[str, Any]
     read: Callable[[Mapping[str, Any]], object]
-    """Returns the model, or an object with it. For a bad document, returns a text or raises ValueError."""
+    """A function that returns the model, or an object that contains it. For a bad document, it returns a text or raises
+    ValueError."""
 
 
 def read_signal(word: str) -> Callable[[Mapping[str, Any]], object]:

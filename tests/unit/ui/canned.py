@@ -1,7 +1,7 @@
-"""A yard whose AWS answers from memory and counts what it is asked: one run that trains, one that waits, one that
-failed, one that was interrupted, one that was refused; and as many more in the list as are wanted.
+"""A yard whose AWS answers from memory and counts requests.
 
-`python -m tests.unit.ui.canned [RUNS] [POINTS]` serves the page of it, to be looked at.
+One run trains, one waits, one failed, one was interrupted, and one was refused. The list may have any number of
+further runs. `python -m tests.unit.ui.canned [RUNS] [POINTS]` serves the yard's page in a browser.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def test_a_page_is_loaded_again_after_the_computer_has_slept(page: Browser) -> N
 
 
 def test_after_a_lost_connection_each_state_is_the_servers_again(driver: Chrome) -> None:
-    """After a lost connection, the page shows what has happened meanwhile."""
+    """After a lost connection, the page shows the changes since then."""
     shown = cloud(3, 40)
     training = shown.stories[TRAINING]
     listening = listen(0)

@@ -34,7 +34,7 @@ ROWS: dict[str, dict[str, Any]] = {
 def captured_late(
     monkeypatch: pytest.MonkeyPatch, outcome: str, answer: AbstractContextManager[object]
 ) -> Recorded:
-    """The function was delayed, and the run has ended in the meantime."""
+    """Call Capture after the run has ended, as after a delay. Return the account."""
     yard = YardSettings(yard="trainyard", table_name="ledger", bucket_name="b")
     monkeypatch.setattr(environment, "read", lambda _: yard)
     table = {("run#r", sk): {"pk": "run#r", "sk": sk, **row} for sk, row in ROWS.items()}

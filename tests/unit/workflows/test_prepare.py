@@ -61,7 +61,7 @@ def waiting() -> Iterator[Waiting]:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Executions of the bake, in a new account with the yard's bucket."""
+    """Yield the bake's state machine, in a new account with the yard's bucket."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     with mock_aws():

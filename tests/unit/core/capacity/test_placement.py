@@ -309,7 +309,7 @@ def test_how_long_the_loop_waits_between_rounds(hours: int, pools: int, pauses: 
 
 
 FIRST = [
-    # sentence, refusals, the candidate that is asked
+    # name, refusals, next candidate
     ("a market that goes first is asked first", [], 3),
     ("then the others, in the plan's order", [no(3)], 0),
     ("and the next of them", [no(3), no(0)], 1),
@@ -324,7 +324,7 @@ def test_a_market_can_go_first(refusals: list[Refusal], asked: int) -> None:
 
 
 LAST = [
-    # sentence, refusals, the candidate that is asked
+    # name, refusals, next candidate
     ("a pool that goes last is passed over", [], 1),
     ("until no other is left", [no(1), no(2), no(3)], 0),
 ]

@@ -135,7 +135,7 @@ def test_an_archive_that_unpacks_to_too_much_is_the_hosts_to_read() -> None:
 
 IMPORT = "import tensorflow as tf\n"
 REFUSED: list[tuple[str, dict[str, str], dict[str, Any], str]] = [
-    # sentence, files, job, a part of what is said
+    # name, files, job, part of the message
     ("Python 2", {"train.py": "import tensorflow\nprint 'hello'\n"}, {}, "train.py line 2 cannot be compiled: Missing parentheses in call to 'print'"),
     ("a syntax error", {"train.py": "def f(:\n"}, {}, "train.py line 1 cannot be compiled: invalid syntax"),
     ("in what is imported", {"train.py": "from lib import nets", "lib/__init__.py": "", "lib/nets.py": "x = = 1"}, {}, "lib/nets.py line 1"),
@@ -158,7 +158,7 @@ def test_what_cannot_start_is_refused(files: dict[str, str], job: dict[str, Any]
 
 
 WARNED: list[tuple[str, dict[str, str], dict[str, Any], str]] = [
-    # sentence, files, job, a part of what is said
+    # name, files, job, part of the message
     ("in what an imported function imports", {"train.py": "import lib\nlib.go()", "lib.py": "def go():\n  import far", "far.py": "("}, {}, "far.py line 1"),
     ("contrib", {"train.py": IMPORT + "tf.contrib.layers.fully_connected(1, 2)"}, {}, "tf.contrib (line 2): tf.contrib left with TensorFlow 2"),
     ("contrib, imported", {"train.py": "import tensorflow.contrib.slim as slim"}, {}, "train.py uses tf.contrib (line 1)"),
@@ -205,7 +205,7 @@ def test_what_will_probably_fail_is_warned_of(
 
 
 SILENT: list[tuple[str, dict[str, str], dict[str, Any]]] = [
-    # sentence, files, job
+    # name, files, job
     ("TensorFlow 2", {"train.py": IMPORT + "tf.keras.Sequential().fit(1, epochs=2)\ntf.math.log(1.0)"}, {}),
     ("TensorFlow 1 through compat.v1", {"train.py": "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()\ntf.Session()"}, {}),
     ("from tensorflow.compat import v1", {"train.py": "from tensorflow.compat import v1 as tf\ntf.placeholder(1)"}, {}),

@@ -1,4 +1,4 @@
-"""Holds that a host requests for itself: the request on the bus, its answer, and a host that ends meanwhile."""
+"""Holds that a host requests for itself: the request on the bus, its answer, and a host's end during the request."""
 
 import json
 import threading

@@ -95,7 +95,7 @@ class S3:
 
 
 def check_whole(objects: dict[str, bytes]) -> None:
-    """Every checkpoint that latest.json names can be restored."""
+    """Check that every checkpoint that latest.json names can be restored."""
     latest = json.loads(objects.get(LATEST, b"null"))
     for version in [latest, *latest["before"]] if latest else []:
         manifest = json.loads(objects[f"{version['key'][:-1]}.json"])

@@ -430,7 +430,7 @@ def told() -> CloudWatch:
 
 @pytest.fixture
 def watch(told: CloudWatch, jupyter: Any, tmp_path: Path, shell: Shell) -> Watch:
-    """The watch of a host that booted an hour before noon and has one unused terminal."""
+    """Return the watch of a host that booted an hour before noon and has one unused terminal."""
     server, tags = server_at(jupyter.port, tmp_path), Tags(HALF_AN_HOUR, None, None)
     shell.until_it_asks()
     os.utime(f"/dev/pts/{shell.number}", (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
