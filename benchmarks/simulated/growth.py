@@ -1,7 +1,7 @@
 """Growth of the control plane from 100 to 100,000 hosts: a pass of patrol, and a run of two hosts.
 
 Half of the hosts are in runs of ten, whose executions only wait. The others are held by their job and work. None has a
-machine. CPU seconds are those of this machine, for functions and the simulated AWS together.
+machine. CPU seconds on this machine are for functions and the simulated AWS together.
 """
 
 from __future__ import annotations

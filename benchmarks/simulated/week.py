@@ -1,7 +1,7 @@
 """A simulated week of 1,000 training runs a day under AWS's request rates: requests, throttling, functions, dollars.
 
 All runs must end well and all invariants must hold. All runs of the first day are submitted in one second to reach the
-limits; those of the other days come at random times. Every run, host and pass of patrol is simulated in full. Programs
+limits, and later runs come at random times. Every run, host and pass of patrol is simulated in full. Programs
 take 20 s, so few hosts exist at a time except in the rush. growth.py measures the cost of many hosts.
 """
 

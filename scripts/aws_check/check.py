@@ -1,4 +1,4 @@
-"""A check of one assumption about AWS, and the account in which it runs."""
+"""Checks of assumptions about AWS, and the account where they run."""
 
 import time
 from collections.abc import Callable

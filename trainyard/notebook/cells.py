@@ -24,7 +24,7 @@ COMMAND = re.compile(r"^(?P<indent>\s*)(?:%%?[\w.]|!|\?|[,;/]\s*\w)")
 ASSIGNMENT = re.compile(r"^(?P<targets>\s*[^\s=!%#?][^=!%#?]*?)=\s*(?:%\w|!)")
 QUESTION = re.compile(r"^(?P<indent>\s*)%{0,2}[\w*.\[\]'\"]+\?\??\s*(?:#.*)?$")
 AUTOMAGIC = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\s+[^\s=(].*)?")
-"""A cell of one line whose first word IPython may know as a magic: `pip install einops`, `cd data`, `ls`."""
+"""A cell of one line whose first word IPython may read as a magic: `pip install einops`, `cd data`, `ls`."""
 NO_MAGICS = frozenset({*keyword.kwlist, *dir(builtins)})
 
 

@@ -33,11 +33,11 @@ HOST = {
     "price": Decimal(1),
     "launched": serialization.timestamp(NOON),
 }
-"""Return the values of its row in the ledger, in the first attempt."""
+"""The values of a host's row in the ledger, in the first attempt."""
 
 
 class Place:
-    """Run digits-1 in its first attempt on two hosts, chief first, with ledger and bucket."""
+    """The run digits-1 in its first attempt on two hosts, the chief first, with ledger and bucket."""
 
     def __init__(self) -> None:
         table, ec2 = boto3.resource("dynamodb").Table("ledger"), boto3.client("ec2")

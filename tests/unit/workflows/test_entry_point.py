@@ -65,7 +65,7 @@ def event_of(module: str, run: str) -> Any:
 
 
 def called(module: str, event: Any, number: int) -> None:
-    """Functions that need settings fail, because none are set."""
+    """Call the handler. A function that needs settings fails, because the test sets none."""
     context = LambdaContext(aws_request_id=f"request-{number}")
     with contextlib.suppress(Misconfigured):
         handler_of(module)(event, context)

@@ -68,7 +68,7 @@ def test_a_program_that_counts_down_is_shown_as_it_is_now(run: Run) -> None:
 
 
 def test_a_finish_with_a_step_that_is_too_large_ends_the_run_and_its_timeline_says_so(run: Run) -> None:
-    """Checkpoints with names in microseconds: three attempts were lost, each after 150 s of silence."""
+    """Names of checkpoints in microseconds once cost three attempts, each after 150 s of silence."""
     assert run.says("i-a", "progress", step=1_764_000_000_000_000, loss=0.25) == "alive"
     assert (run.row("run")["progress"]["step"], run.row("run")["progress"]["loss"]) == (None, Decimal("0.25"))
     assert run.says("i-a", "finished", step=1_764_000_000_000_000) == "finished"

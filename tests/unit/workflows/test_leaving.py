@@ -146,7 +146,7 @@ def test_a_restart_that_is_slow_to_report_still_says_where_it_went_on(place: Pla
 def test_news_of_a_host_that_has_no_part_in_an_attempt_ends_nothing_in_it(
     place: Place, aws: Aws, word: str, facts: dict[str, Any]
 ) -> None:
-    """Patrol repeats the signal that a host left in the bucket when EC2 took it back."""
+    """Patrol repeats a signal from the bucket. The host left it there when EC2 reclaimed the host."""
     place.row("attempt#0002", {"candidate": {"pool": "p"}, "hosts": [place.chief], "launched": AT})
     place.row("token#0002#train", {"token": "t", "stored": AT})
     place.row("run", {"attempt": 2, "state": "Train"})

@@ -732,7 +732,7 @@ def test_that_they_cannot_be_read_fails_no_pass_and_is_tried_again_in_an_hour(
 
 
 def test_a_host_is_judged_and_billed_by_them(yard: Yard) -> None:
-    """A host that Launch did not price."""
+    """The host has no price from Launch."""
     yard.region, yard.monthly_dollars = "eu-central-1", 1000.0
     yard.looks()
     yard.add("unpriced", tags={**YARD, "trainyard:disk": "100"}, launched=yard.now)

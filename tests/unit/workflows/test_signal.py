@@ -111,7 +111,7 @@ OF_ALICE = {"trainyard:yard": "trainyard", "trainyard:dev": "mine", "trainyard:s
 
 
 def test_a_dev_host_has_credentials_in_its_owners_name(run: Run) -> None:
-    """Long after its launch."""
+    """A dev host may request credentials long after its launch."""
     run.account.hosts["i-dev"] = Host("i-dev", tags=OF_ALICE)
     assert run.says("i-dev", "dev-credentials") == "i-dev has credentials until 2026-11-20T13:00:00+00:00"
     (asked,) = run.account.assumed
@@ -370,7 +370,7 @@ def test_a_host_that_ec2_could_not_start_is_no_loss_that_another_attempt_mends(
 def test_who_stays_in_an_attempt_that_ended_as_it_was_started_is_called_back(
     word: str, told: list[Order], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first waiting host calls it back; a host that has the order is not asked again."""
+    """The first waiting host causes the order. A host that has the order gets no second one."""
     given: list[Order] = []
     monkeypatch.setattr(orders, "give", lambda order, **_: given.append(order))
     last = s3.Tagged(json.dumps({"run": "r", "attempt": 1, "word": word}).encode(), "etag")
