@@ -127,7 +127,7 @@ class PeopleStack(cdk.Stack):
 
     def _start(self, policy: PeoplesPolicy, *words: str) -> None:
         """Allow starting executions. An execution of train that a user starts by hand has no submitter that IAM
-        vouches for."""
+        verifies."""
         permissions.allow(policy, ["states:StartExecution"], [self._machine(word) for word in words])
 
     def _machine(self, word: str) -> str:

@@ -1,5 +1,4 @@
-"""Shared by the other stacks: the bucket and the ledger, which outlive everything else, notifications and dead
-letters."""
+"""Resources for all other stacks: bucket and ledger, which outlive everything else, notifications and dead letters."""
 
 import json
 

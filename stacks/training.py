@@ -1,4 +1,4 @@
-"""From an uploaded job file to a trained model, and images of hosts, and dev hosts."""
+"""Workflows that train a model from an uploaded job file, make images of hosts, and launch dev hosts."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events

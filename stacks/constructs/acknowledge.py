@@ -1,5 +1,4 @@
-"""Accepted findings of checkers, each with its reason: of the AWS Solutions rules at each synth, and of checkov in
-the templates."""
+"""Accepted findings, each with its reason: of the AWS Solutions rules at each synth, and of checkov in templates."""
 
 import aws_cdk as cdk
 from aws_cdk import Acknowledgment, Validations

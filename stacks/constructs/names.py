@@ -21,6 +21,6 @@ def by_name(scope: Construct, service: str, resource: str, name: str = "") -> st
 
 
 def arn_in(scope: Construct, made: Construct, arn: str, *named: str) -> str:
-    """Return `arn` in the stack that made the resource; in another stack the ARN made of its name."""
+    """Return `arn` in the stack that made the resource. In another stack, return the ARN from the resource's name."""
     here, there = cdk.Stack.of(scope), cdk.Stack.of(made)
     return arn if here.node.path == there.node.path else by_name(scope, *named)

@@ -183,8 +183,8 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def installer(uv: str | None = None) -> list[str]:
-    """Return the command of uv, or of pip if uv is not installed or `uv` is "", for the functions' Python instead of
-    the running one."""
+    """Return the command of uv that installs for the functions' Python instead of the running one. Return pip's
+    command if uv is not installed or `uv` is ""."""
     found = (
         shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv") if uv is None else uv
     )

@@ -77,8 +77,8 @@ class Workflow(Construct):
         description: str,
         reason: str,
     ) -> None:
-        """Conclude a run whose execution failed or was stopped. `reason` is the end of the sentence about it: what
-        happened to its hosts and images."""
+        """Conclude a run whose execution failed or was stopped. `reason` ends the sentence of the reason with the
+        outcome for hosts and images."""
         after_execution(
             self,
             "CutShort",

@@ -150,7 +150,7 @@ class YardSettings:
 
     @classmethod
     def of(cls, scope: Construct) -> YardSettings:
-        """Return the settings of the app of `scope`. Raise ValueError with the context key at fault."""
+        """Return the settings in the context of `scope`. Raise ValueError with the context key at fault."""
         return cls.of_context({key: scope.node.try_get_context(key) for key in READERS})
 
     @classmethod

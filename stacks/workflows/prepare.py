@@ -10,8 +10,7 @@ from stacks.settings import YardSettings
 from stacks.workflows.bake import Bake
 
 WAITS_MINUTES = 20
-"""After this time CloudFormation gives up the function, instead of an hour: three attempts of Lambda with their
-pauses."""
+"""The time until CloudFormation stops waiting, instead of an hour: three attempts of Lambda with their pauses."""
 
 
 class Prepare(Construct):

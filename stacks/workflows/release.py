@@ -12,7 +12,7 @@ from stacks.constructs.workflow import Workflow, callers
 
 
 class Release(Construct):
-    """One function for all workflows. A bake releases its builder with it, so it is made with the bake."""
+    """One function for all workflows. The bake's stack makes this function, because a bake is the first to need it."""
 
     def __init__(self, scope: cdk.Stack, factory: FunctionFactory) -> None:
         super().__init__(scope, "Release")

@@ -112,7 +112,7 @@ def delete_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
 
 def list_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
     """Allow lists below these prefixes, and "not found" instead of "denied" for a missing object. IfExists is for
-    that second use, because a GetObject has no prefix. A list without a prefix also passes and returns all keys: use
+    missing objects, because a GetObject has no prefix. A list without a prefix also passes and returns all keys: use
     `list_prefixes` for roles whose credentials come near a program."""
     _list(role, bucket, "StringLikeIfExists", prefixes)
 
@@ -181,7 +181,7 @@ def tagged(yard: str) -> Condition:
 
 
 def to_be_tagged(yard: str, by: str | Sequence[str] = ()) -> Condition:
-    """Return the condition that a new resource gets the yard's tag. `by`: the calls that may write it."""
+    """Return the condition that a new resource gets the yard's tag. `by` has the calls that may write the tag."""
     action = {"ec2:CreateAction": by} if by else {}
     return {"StringEquals": {f"aws:RequestTag/{Tag.YARD}": yard, **action}}
 

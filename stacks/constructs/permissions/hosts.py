@@ -110,7 +110,7 @@ def mark_hosts(role: Holder, yard: str, *keys: str) -> None:
 
 
 def image_hosts(role: Holder, yard: str, *, key: str) -> None:
-    """Allow images of hosts of this yard. Image and snapshots get the yard's tag."""
+    """Allow making images of this yard's hosts. Image and snapshots get the yard's tag."""
     allow(role, ["ec2:CreateImage"], [ec2("instance/*")], tagged(yard), because=BY_TAG)
     made = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
     allow(role, ["ec2:CreateImage"], made, because=TO_BE_MADE)

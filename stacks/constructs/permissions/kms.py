@@ -46,7 +46,7 @@ def use_for_objects(role: Holder, bucket: s3.IBucket, actions: Sequence[str]) ->
 
 
 def use_for_other_objects(role: Holder, key: str) -> None:
-    """Allow reading what the key encrypts in a bucket of others."""
+    """Allow reading objects that the key encrypts in a bucket outside the yard."""
     if key:
         _allow(role, READ, key, _through("s3"))
 
