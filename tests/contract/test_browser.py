@@ -249,7 +249,7 @@ def test_a_name_that_leads_here_reads_and_does_nothing(cloud: Cloud, browser: we
     ):
         kind, status, text = read(browser, there + path, **options)
         assert (kind, status) == ("basic", 403)
-        assert "is not this local cloud's" in text
+        assert "does not belong to this local cloud" in text
     assert browser.execute_async_script(SOCKET, f"ws://{REBOUND}:{cloud.port}/v1/data-channel/x") == "refused"
     assert faults(cloud) == before
 

@@ -47,7 +47,7 @@ def test_a_job_whose_secret_is_not_there_is_refused_with_the_command(runs: Runs)
     run = runs.run(script(runs, "with_secret", program={"secrets": {"HF_TOKEN": "missing"}}))
     assert run.execution.error == "JobRefused"
     assert (
-        "program.secrets.HF_TOKEN: there is no parameter /trainyard/secrets/missing; put the secret there first: "
+        "program.secrets.HF_TOKEN: the parameter /trainyard/secrets/missing does not exist; store the secret first: "
         'read -rs VALUE; printf %s "$VALUE" | aws ssm put-parameter --type SecureString '
         "--name /trainyard/secrets/missing --value file:///dev/stdin"
     ) in run.execution.cause

@@ -110,7 +110,7 @@ def test_whoever_waits_is_told_that_none_come_or_that_it_may_not_see_them(
     yard: Yard, run_credentials: Renewal, said: list[Signal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(renewal, "PATIENCE_SECONDS", 0.2)
-    with pytest.raises(HostTrouble, match="the yard's function signal gives them: look at its log"):
+    with pytest.raises(HostTrouble, match="the yard's function signal issues them: check its log"):
         run_credentials.wait()
     nobody = yard.cloud.acting_as(allow("s3:ListBucket"))
     give(yard, 60)
@@ -140,7 +140,7 @@ def test_a_client_that_is_older_than_the_credentials_takes_the_new_ones(
     ended = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
     yard.paths.credentials.write_text(json.dumps(text | {"Expiration": ended}))
     fresh = credentials.of_the_run(yard.paths, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
-    with pytest.raises(HostTrouble, match="those of the run have ended, and no new ones have come"):
+    with pytest.raises(HostTrouble, match="the run's credentials have expired, and no new ones have arrived"):
         Bucket(fresh, yard.bucket).read("data/a")
 
 

@@ -58,7 +58,7 @@ def test_a_hold_that_nobody_hears_is_no_hold(
 ) -> None:
     monkeypatch.setattr(hold, "PATIENCE_SECONDS", 0.5)
     assert main(["hold", "2h"]) == 1
-    assert "may not be held; look at the log of the yard's function signal" in capsys.readouterr().err
+    assert "may not be held; check the log of the yard's function signal" in capsys.readouterr().err
 
 
 def test_a_role_that_may_not_speak_is_named(

@@ -141,7 +141,7 @@ def check_unused_host(runs: Runs, hosts: dict[str, str], page: Browser) -> None:
     last = act_on(runs, mine)
     assert last["verdict"] == "stop-idle"
     assert "no kernel or terminal of it was in use in the last 2 min" in last["reason"]
-    assert "has a session on it but for a forward of a port" in last["reason"]
+    assert "has no session except a port forward" in last["reason"]
 
 
 def check_kept(runs: Runs, host: str, word: str, use: int) -> None:

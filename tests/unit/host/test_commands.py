@@ -44,12 +44,12 @@ def test_what_the_attempt_fills_in_is_not_known_before_it(paths: Paths) -> None:
     [
         (
             "trochrun",
-            "no such command, neither of program.requirements nor of the image: check its name, or add",
+            "no such command, neither from program.requirements nor from the image: check its name, or add",
         ),
         ("./train.sh", f"which is not in {SOURCE}"),
-        ("./data.sh", r"may not be executed: `chmod \+x` it before it is packed.* as in \[sh, ./data.sh\]"),
-        ("data.sh", r"to run the source's file of that name write \[sh, data.sh\]"),
-        ("train.py", r"to run the source's file of that name write \[python, train.py\]"),
+        ("./data.sh", r"is not executable: `chmod \+x` it before it is packed.* as in \[sh, ./data.sh\]"),
+        ("data.sh", r"to run the source's file of that name, write \[sh, data.sh\]"),
+        ("train.py", r"to run the source's file of that name, write \[python, train.py\]"),
     ],
 )
 def test_a_command_that_is_not_there_is_final_and_says_what_to_do(paths: Paths, name: str, said: str) -> None:

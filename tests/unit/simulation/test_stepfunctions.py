@@ -37,7 +37,7 @@ def task(**settings: Any) -> dict[str, Any]:
 
 def waiting(**settings: Any) -> dict[str, Any]:
     """Return a state machine whose task waits for its task token."""
-    payload = {"token": "{% $states.context.Task.Token %}"}
+    payload = {"task_token": "{% $states.context.Task.Token %}"}
     return task(Resource=CALLBACK, Arguments={"FunctionName": FUNCTION, "Payload": payload}, **settings)
 
 
@@ -89,7 +89,7 @@ class Yard:
         self.world.run(self.world.now + timedelta(seconds=seconds))
 
     def token(self) -> str:
-        return str(self.calls[-1].payload["token"])
+        return str(self.calls[-1].payload["task_token"])
 
 
 @pytest.fixture

@@ -134,7 +134,7 @@ def running(yard: Deployment, name: str) -> DevHost:
         again = f"repeat this in a minute; if it stops: {up_line(name)}"
         raise HostNotConnected(
             f"the dev host {name} ({host.instance}) is {host.state}",
-            "it can be explain_denials while it runs",
+            "it can be reached while it runs",
             up_line(name) if host.state == "stopped" else again,
         )
     return host
