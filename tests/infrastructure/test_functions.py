@@ -154,9 +154,9 @@ def test_the_layer_knows_the_services_that_functions_call_and_no_other(
         ast.unparse(call.args[0])
         for path in asset.rglob("lambdas/**/*.py")
         for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("client", "listed") and call.args
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("client", "list_items") and call.args
     }
-    called.remove("service")  # a variable in `listed`, no name
+    called.remove("service")  # the parameter of `list_items`
     known = {repr(path.name) for path in (layer / "botocore/data").iterdir() if path.is_dir()}
     assert known == called
 
