@@ -103,7 +103,9 @@ def test_who_may_use_one_yard_is_told_of_it_where_he_names_another(cloud: Cloud)
 
 
 def test_a_yard_of_another_release_is_told_with_both_versions(cloud: Cloud) -> None:
-    with pytest.raises(YardOfAnotherVersion, match=rf"Older has version 0.1.7, and this client has version {__version__}"):
+    with pytest.raises(
+        YardOfAnotherVersion, match=rf"Older has version 0.1.7, and this client has version {__version__}"
+    ):
         Yard.find("Older", session(cloud))
 
 

@@ -77,7 +77,10 @@ def test_a_job_starts_from_the_image_that_it_names(runs: Runs, called: str) -> N
     ("image", "message"),
     [
         ("ami-0123456789abcdef0", "hardware.image: the yard has no image"),
-        ("unknown-family", "hardware.image: the yard has no image, run with an image, or image family called 'unknown-family'"),
+        (
+            "unknown-family",
+            "hardware.image: the yard has no image, run with an image, or image family called 'unknown-family'",
+        ),
     ],
 )
 def test_an_image_that_there_is_not_is_refused(runs: Runs, image: str, message: str) -> None:

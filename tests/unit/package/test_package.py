@@ -47,7 +47,9 @@ def facts(wheel: zipfile.ZipFile) -> Message:
 def test_it_holds_every_file_of_the_package_and_no_other(wheel: zipfile.ZipFile) -> None:
     files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "trainyard").rglob("*") if path.is_file()}
     packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    packed -= {name for name in packed if name.startswith("trainyard/sources/")}  # tests/unit/cli/test_clone.py
+    packed -= {
+        name for name in packed if name.startswith("trainyard/sources/")
+    }  # tests/unit/cli/test_clone.py
     assert packed == {name for name in files if "__pycache__" not in name}
     assert "trainyard/py.typed" in packed
 
