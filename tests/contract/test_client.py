@@ -79,7 +79,7 @@ def test_a_yard_is_found_by_its_parameter_alone(cloud: Cloud, name: str) -> None
 
 
 def test_a_yard_that_is_not_there_is_told_from_those_that_are(cloud: Cloud) -> None:
-    there = f"no yard Mine in account \\d+, region {REGION}: there is older, spoilt, told"
+    there = f"no yard Mine in account \\d+, region {REGION}: existing yards: older, spoilt, told"
     with pytest.raises(YardNotFound, match=there):
         Yard.find("Mine", session(cloud))
 
@@ -96,7 +96,7 @@ def test_who_may_use_one_yard_is_told_of_it_where_he_names_another(cloud: Cloud)
     }
     names = {"Effect": "Allow", "Action": "ssm:DescribeParameters", "Resource": "*"}
     who = cloud.acting_as(one, names)
-    with pytest.raises(YardNotFound, match="there is older, spoilt, told"):
+    with pytest.raises(YardNotFound, match="existing yards: older, spoilt, told"):
         Yard.find("Mine", session(cloud, who))
     with pytest.raises(Denied, match="ssm:GetParameter was denied"):
         Yard.find("Older", session(cloud, who))
@@ -110,7 +110,7 @@ def test_a_yard_of_another_release_is_told_with_both_versions(cloud: Cloud) -> N
 
 
 def test_a_parameter_that_says_too_little_is_named(cloud: Cloud) -> None:
-    with pytest.raises(YardIncomplete, match=r"/spoilt/yard does not say .*table"):
+    with pytest.raises(YardIncomplete, match=r"/spoilt/yard is incomplete .*table"):
         Yard.find("Spoilt", session(cloud))
 
 

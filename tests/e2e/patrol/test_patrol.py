@@ -229,7 +229,7 @@ def a_run_that_waits_for_capacity_keeps_its_idle_hosts(runs: Runs) -> None:
 def it_ended_for_lack_of_its_rows(runs: Runs, run: Run, of: str) -> None:
     runs.finish(run)
     assert run.execution.error == "Misconfigured", run.why()
-    assert f"does not know {of.format(run=run.id)}" in run.execution.cause
+    assert f"lacks {of.format(run=run.id)}" in run.execution.cause
     assert f"checkpoints.resume: {run.id}" in run.summary["reason"]
     until_gone(runs, hosts_of(run), 60)
 
