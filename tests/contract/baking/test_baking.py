@@ -111,7 +111,7 @@ def test_every_test_is_run_and_the_failed_ones_are_named(bakery: Bakery, builder
         "tests[1]",
     }
     last = done.stdout.splitlines()[-1]
-    assert "2 of 16 tests failed: tensorflow: TensorFlow is 2.21.0, the recipe asks for >=2.99" in last
+    assert "2 of 16 tests failed: tensorflow: TensorFlow is 2.21.0, but the recipe requires >=2.99" in last
     assert 'tests[1]: "echo too old >&2; exit 4" failed (exit code 4): too old' in last
     assert last.removeprefix("[trainyard] ") in done.stderr
 
