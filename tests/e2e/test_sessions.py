@@ -145,7 +145,7 @@ def forwarding(environment: Mapping[str, str], *given: str) -> Iterator[int]:
     assert process.stdout is not None
     line = process.stdout.readline()
     try:
-        yield int(line.split(" leads to ")[0].rpartition(":")[2])
+        yield int(line.split(" to port ")[0].rpartition(":")[2])
     finally:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE)

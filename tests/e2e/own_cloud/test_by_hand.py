@@ -53,7 +53,7 @@ def test_two_commands_leave_a_yard_whose_image_is_being_baked(account: Cloud) ->
     assert {role["RoleName"] for role in roles} == {"AWSServiceRoleForEC2Spot", "AWSServiceRoleForEC2Fleet"}
     bakes = executions(account)
     (bake,) = bakes
-    assert f"the bake {bake} began" in prepared
+    assert f"started the bake {bake}" in prepared
 
     cdk(account, "deploy", "--all", *NOTHING_ASKED)
     assert executions(account) == bakes, "nothing had changed"
