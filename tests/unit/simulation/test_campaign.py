@@ -17,6 +17,7 @@ from simulation.cases.selection import Clean, Spaces
 from simulation.detection import Detection, Visibility
 from simulation.faults import Fault, FaultPoint, Kind, Visit, find_equivalent
 from simulation.report import page, summary
+from simulation.report.summary import Count
 from simulation.timeline import Decision, Line, Sort
 from simulation.world.world import BEGINNING, Entry
 
@@ -315,3 +316,9 @@ def test_the_page_needs_nothing_else_and_is_safe_from_what_it_shows() -> None:
     assert "<script>alert" not in html
     assert "http://" not in html
     assert "https://" not in html
+
+
+def test_the_table_of_a_campaign_adds_its_rows_up() -> None:
+    rows = [Count("train", "host", 10, 9, 1, 4, 60.0, 1.5), Count("train", "event", 5, 5, 0, 2, 60.0, 1.0)]
+    table = summary.count_table(rows)
+    assert [list(column.cells)[-1] for column in table.columns[2:7]] == ["15", "14", "14", "1", "6"]
