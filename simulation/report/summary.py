@@ -89,8 +89,8 @@ def count_table(rows: Sequence[Count]) -> Table:
         table.add_row(
             name, row.kind, *map(_number, numbers), broken, _number(row.recoveries), f"{row.median:,.0f}"
         )
-    numbers = [(row.worlds, row.injected, row.held, row.broken, row.recoveries) for row in rows]
-    totals = [sum(column) for column in zip(*numbers, strict=True)]
+    columns = [(row.worlds, row.injected, row.held, row.broken, row.recoveries) for row in rows]
+    totals = [sum(column) for column in zip(*columns, strict=True)]
     table.add_section()
     table.add_row("all", "", *map(_number, totals), "", style="bold")
     return table
