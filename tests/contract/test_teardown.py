@@ -215,7 +215,7 @@ def test_a_grant_is_revoked_and_others_policies_stay(cloud: Cloud, granting: Dep
     assert len(people.revoke(granting, f"user/{ada}")) == 2
     assert held_by(cloud, ada) == {"other"}
     assert people.revoke(granting, f"user/{ada}") == []
-    with pytest.raises(NobodyFound, match="there is no user nobody-there"):
+    with pytest.raises(NobodyFound, match="the user nobody-there does not exist"):
         people.revoke(granting, "user/nobody-there")
 
 
