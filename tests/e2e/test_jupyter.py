@@ -255,7 +255,7 @@ def test_a_notebook_on_a_dev_host(runs: Runs, tmp_path: Path) -> None:
             used = taken.getsockname()[1]
             code, _, err = done(erin, "dev", "jupyter", NAME, "--port", str(used))
             assert code == 3
-            assert f"port {used} of this computer cannot be had" in err
+            assert f"port {used} of this computer is not free" in err
             assert "--port 0" in err
         code, _, err = done(erin, "dev", "jupyter", "nobodys")
         assert code == 4

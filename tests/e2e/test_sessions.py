@@ -100,7 +100,7 @@ def people_on_a_host(runs: Runs, notebook: str) -> None:
                 used = taken.getsockname()[1]
                 code, _, err = done(ann, "forward", notebook, f"8123:{used}")
                 assert code == 3
-                assert f"port {used} of this computer cannot be had" in err
+                assert f"port {used} of this computer is not free" in err
         runs.until("no session is left", lambda: not active(runs, notebook))
 
         code, out, err = done(ann, "sessions", notebook, "-o", "json")

@@ -211,7 +211,7 @@ def _unusable(folder: Path, names: Collection[str]) -> Iterator[tuple[str, str]]
         elif any(len(os.fsencode(part)) > MOST_NAME_BYTES for part in parts):
             yield name, f"its name is longer than the {MOST_NAME_BYTES} bytes that a file's may have"
         elif name in (RECORD, *map(str, PurePosixPath(RECORD).parents)) or name.startswith(f"{RECORD}/"):
-            yield name, "its name is that of the record of what was fetched"
+            yield name, "its name is reserved for the record of the download"
         elif name in folders:
             yield name, "other objects need its name for their folder"
         elif not (folder / name).parent.resolve().is_relative_to(root):

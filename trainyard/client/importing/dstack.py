@@ -32,7 +32,7 @@ IGNORED = {
     "backends": "a yard is in AWS",
     "fleets": "hosts of a warm pool are chosen by the job's section `pool`",
     "idle_duration": "patrol ends idle hosts; a run's hosts end with it",
-    "creation_policy": "each run launches hosts, or takes those of a warm pool",
+    "creation_policy": "each run launches hosts, or claims hosts of the warm pool",
     "utilization_policy": "patrol watches every host (policy)",
     "stop_duration": "a program has 120 s to save after SIGTERM",
     "privileged": "programs run without containers",

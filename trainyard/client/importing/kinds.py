@@ -58,7 +58,7 @@ def _document(path: Path, text: str) -> Draft:
     if len(found) > 1:
         names = " and ".join(kind.launcher for kind in found)
         raise NotImportable(
-            f"{path} has the keys of several launchers: {names}", "leave those of one in the file"
+            f"{path} has the keys of several launchers: {names}", "keep the keys of one launcher in the file"
         )
     if not found:
         keys = ", ".join(list(foreign.values)[:8])

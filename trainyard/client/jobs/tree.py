@@ -247,7 +247,7 @@ class _Walk:
         elif any(_holds(each, target) for each in VIRTUAL) or (
             target != above.mounts[0].real and _holds(target, above.mounts[0].real)
         ):
-            what = f"is a link to {shown_path(target)}, the whole of which cannot go along"
+            what = f"is a link to {shown_path(target)}, which cannot be uploaded as a whole"
             self._fault(path, what, f"remove the link, or {self._leave_out(path)}")
         elif _holds(target, here) or target in [each.real for each in above.mounts]:
             self.left_out.append(LeftOut(path, "a link that leads back to a folder that it lies in"))

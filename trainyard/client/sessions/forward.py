@@ -50,7 +50,7 @@ def listen(port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise NotHere(
-            f"port {port} of this computer cannot be had",
+            f"port {port} of this computer is not free",
             str(error.strerror or error),
             "name another one behind a colon, as in 6006:16006, or 6006:0 for any that is free",
         ) from error

@@ -83,7 +83,7 @@ def resume(session: Session, opened: Opened) -> Opened:
     except ClientError as error:
         if error.response["Error"]["Code"] not in NO_SESSION:
             raise
-        raise over(opened, "it was idle for too long, was ended by somebody, or its host is gone") from error
+        raise over(opened, "it was idle for too long, a user ended it, or its host is gone") from error
     if not answer.get("TokenValue"):
         raise over(opened, "it was idle for too long")
     url = answer.get("StreamUrl") or opened.url
