@@ -27,7 +27,7 @@ def newer(folder: Path) -> Path:
             shutil.copy2(source, copy)
     changes = {
         "trainyard/__init__.py": ('__version__ = "', f'__version__ = "{VERSION}"\n_BEFORE = "'),
-        "lambdas/steps/observability.py": ('"""Now.', '"""This very moment.'),
+        "lambdas/steps/observability.py": ('"""', '"""Newer. '),
         "lambdas/workflows/train.asl.json": ('"Comment": "', '"Comment": "Newer. '),
         "stacks/documents/stop.yaml": ("description: ", "description: Newer. "),
     }

@@ -123,12 +123,12 @@ def test_after_a_lost_connection_each_state_is_the_servers_again(driver: Chrome)
         driver.get(f"http://127.0.0.1:{port}/#token={TOKEN}")
         page = Browser(driver, f"http://127.0.0.1:{port}")
         page.open("/")
-        page.until("the run that trains", lambda: page.text(f"#row-{TRAINING} .state").startswith("running"))
+        page.until("the run that trains", lambda: page.text(f"#row-{TRAINING} .state").startswith("Training"))
     page.until("the dimmed page", lambda: opacity(page) < 1)
-    assert page.text(f"#row-{TRAINING} .state").startswith("running")
+    assert page.text(f"#row-{TRAINING} .state").startswith("Training")
     training.row |= {"state": "Release", "outcome": "stopped", "ended": stamp(datetime.now(UTC))}
     with served_here(shown, listen(port)):
-        page.until("how it ended", lambda: page.text(f"#row-{TRAINING} .state").startswith("stopped"))
+        page.until("how it ended", lambda: page.text(f"#row-{TRAINING} .state").startswith("Stopped"))
         page.until("the page as before", lambda: opacity(page) == 1)
         assert page.text("#line") == ""
         assert page.same_page
