@@ -52,6 +52,20 @@ class Record(Kind[Value]):
 
 
 @dataclass(frozen=True)
+class Optional(Record[Value]):
+    """A mapping with the keys of a section, which may be missing as a whole."""
+
+    def read(self, section: Section, key: str, default: Any) -> Any:
+        return self.read_present(section, key, default) if section.has(key) else default
+
+    def read_present(self, section: Section, key: str, default: Any) -> Any:
+        before = len(section.faults)
+        inside = section.section(key, tuple(keys(self.of)))
+        values = self.values(inside)
+        return default if len(section.faults) > before else self.of(**values)
+
+
+@dataclass(frozen=True)
 class Part(Record[Any]):
     """A mapping with some keys of a section. Another file or the yard has the other keys."""
 

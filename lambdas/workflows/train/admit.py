@@ -91,7 +91,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
         return taken
     admission.raise_denied(given)
     source = check.read_input(given.input)
-    misnamed = admitting.misnamed()
+    misnamed = admitting.misnamed() or _find_misnamed_trial(source, run)
     limits = _limits(yard)
     job, warnings = (misnamed, ()) if misnamed else _check(source, yard, limits, given.started)
     if isinstance(source, JobSource) and source.is_to_be_planned:
@@ -144,6 +144,18 @@ def _most_dollars(yard: TrainAdmitSettings, job: Job, known: Known) -> float:
     return promise.most_dollars(job, Prices(yard.aws_region, known.prices))
 
 
+def _find_misnamed_trial(source: JobSource | InputFaults, run: str) -> InputFaults | None:
+    """Return the fault of a trial whose execution has another name. The name lets a study start each trial once."""
+    trial = None if isinstance(source, InputFaults) else source.trial
+    if trial is None or trial.run == run:
+        return None
+    problem = (
+        f"{run} cannot be trial {trial.number} of {trial.study}, whose execution is named {trial.run}; "
+        "nothing was started. Only the turn of a study starts trials: leave the key trial out"
+    )
+    return InputFaults("The execution's name", (Fault("", problem),))
+
+
 def _find_submitter(source: JobSource | InputFaults, job: Job | InputFaults, run: str) -> RunUpdate:
     """Return the submitter, as far as IAM authenticates them, and the job file.
 
@@ -151,6 +163,8 @@ def _find_submitter(source: JobSource | InputFaults, job: Job | InputFaults, run
     once. An execution with another name was started by hand, perhaps not by the owner of the file."""
     if isinstance(source, InputFaults):
         return {"submitter": submitter.UNKNOWN}
+    if source.trial:
+        return {"submitter": source.trial.submitter, "trial": source.trial}
     version = source.version_id or source.etag or ""
     uploaded = tokens.run_id(
         job.name if isinstance(job, Job) else run.rpartition("-")[0],

@@ -11,9 +11,10 @@ from trainyard.core.jobfile import document, other_keys, rules
 from trainyard.core.model.job import Job
 from trainyard.core.model.job_fields import NAME
 from trainyard.protocol import keys
+from trainyard.protocol.trial import Trial
 from trainyard.values.fields import Flag, Text, key
 from trainyard.values.lazy import dataclass
-from trainyard.values.mappings import Anything, Record
+from trainyard.values.mappings import Anything, Optional, Record
 from trainyard.values.validation import InputFaults
 
 PLANNED = r".+\.(?i:plan\.(yaml|yml|json))"
@@ -37,6 +38,11 @@ class JobSource:
     requester: str | None = key(None, Text(UPLOADED, "a text"), "The account that has uploaded it.")
     job: Mapping[str, Any] | None = key(None, Anything(), "The job itself.")
     dry_run: bool = key(False, Flag(), "Whether to plan it, and launch nothing.")
+    trial: Trial | None = key(
+        None,
+        Optional(Trial),
+        "The place of the job in its study. The turn of a study starts such executions.",
+    )
 
     @property
     def name(self) -> str:
@@ -54,6 +60,8 @@ def read_input(execution_input: object) -> JobSource | InputFaults:
     """Read the input of an execution, which has either `job_key` (with `version_id` and `etag`) or `job`."""
     source, section = Record(JobSource).read_document(execution_input)
     section.require_one(("job_key", "job"), '{"job_key": "jobs/x.yaml"} or {"job": {...}}')
+    if source.trial and source.job is None:
+        section.fault("trial", "is allowed only with job: the turn of a study fills the values of a trial in")
     return InputFaults("The execution's input", tuple(section.faults)) if section.faults else source
 
 

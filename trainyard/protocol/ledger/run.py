@@ -9,6 +9,7 @@ from typing import Any
 
 from trainyard.protocol.imaging import Imaging
 from trainyard.protocol.plan import Market
+from trainyard.protocol.trial import Trial
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
@@ -99,6 +100,8 @@ class RunRow:
     """The account that S3 named for the upload."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """The labels of the job."""
+    trial: Trial | None = None
+    """The place of the run in its study; None for a run that belongs to no study."""
     warnings: tuple[str, ...] = ()
     """Probable failures of the program, and failures beside the run, a sentence each."""
     waiting: Waiting | None = None

@@ -19,6 +19,7 @@ from trainyard.core.model.job import Checkpoints, Hosts, Job
 from trainyard.core.model.job_fields import RUN_ID
 from trainyard.core.model.program import PROGRAMS, Data, Result, Sharding
 from trainyard.protocol.cluster import Role, Strategy
+from trainyard.protocol.trial import Trial
 from trainyard.values import serialization
 from trainyard.values.validation import InputFaults
 
@@ -408,6 +409,17 @@ INPUTS: list[tuple[object, object]] = [
     ({"job_key": 5}, "found the number 5"),
     ({"job": "digits"}, 'found "digits"; a mapping'),
     ({"job_kye": "jobs/x.yaml"}, 'did you mean "job_key"?'),
+    (
+        {"job": {}, "trial": {"study": "digits-0a1b2c3d", "number": 12, "submitter": "ada"}},
+        JobSource(job={}, trial=Trial(study="digits-0a1b2c3d", number=12, submitter="ada")),
+    ),
+    ({"job": {}, "trial": {"study": "digits-0a1b2c3d", "submitter": "ada"}}, "trial.number: is missing"),
+    ({"job": {}, "trial": {"study": "Digits", "number": 1001, "submitter": "a b"}}, "from 1 to 1000"),
+    ({"job": {}, "trial": "digits-0a1b2c3d"}, '- trial: found "digits-0a1b2c3d"'),
+    (
+        {"job_key": "jobs/x.yaml", "trial": {"study": "d", "number": 1, "submitter": "ada"}},
+        "trial: is allowed only with job",
+    ),
 ]
 
 

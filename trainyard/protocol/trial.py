@@ -1,0 +1,37 @@
+"""A trial: a training run of a study. Its execution's input names the study, and so does the row of its run."""
+
+import re
+from dataclasses import field
+
+from trainyard.values.fields import Count, Text, required
+from trainyard.values.lazy import dataclass
+
+MOST_TRIALS = 1000
+NAME = re.compile(r"(?P<study>.+)-(?P<number>\d{4})-trial")
+"""The id of a trial's run, which begins with its study."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """The place of a run in its study."""
+
+    study: str = field(
+        metadata=required(Text(r"[a-z][a-z0-9-]{0,63}", "the id of a study"), "The id of the study.")
+    )
+    number: int = field(
+        metadata=required(Count(least=1, most=MOST_TRIALS), "The number of the trial in its study.")
+    )
+    submitter: str = field(
+        metadata=required(Text(r"\S{1,128}", "the name of a user"), "The user who submitted the study.")
+    )
+
+    @property
+    def run(self) -> str:
+        """Return the id of the run, which is the name of its execution."""
+        return f"{self.study}-{self.number:04}-trial"
+
+
+def study_of(run: str) -> str | None:
+    """Return the study in the id of a run, or None for the id of another run."""
+    found = NAME.fullmatch(run)
+    return found["study"] if found else None
