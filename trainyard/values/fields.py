@@ -231,6 +231,8 @@ class Several(Kind[tuple[Value, ...]]):
 
     def read_present(self, section: Section, key: str, default: Any) -> Any:
         items = super().read_present(section, key, default)
+        if items is default:
+            return default
         sound: list[Any] = []
         for index, item in enumerate(items):
             problem = self.each.problem(item)

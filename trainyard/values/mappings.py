@@ -56,13 +56,7 @@ class Optional(Record[Value]):
     """A mapping with the keys of a section, which may be missing as a whole."""
 
     def read(self, section: Section, key: str, default: Any) -> Any:
-        return self.read_present(section, key, default) if section.has(key) else default
-
-    def read_present(self, section: Section, key: str, default: Any) -> Any:
-        before = len(section.faults)
-        inside = section.section(key, tuple(keys(self.of)))
-        values = self.values(inside)
-        return default if len(section.faults) > before else self.of(**values)
+        return Kind.read(self, section, key, default)
 
 
 @dataclass(frozen=True)
@@ -92,6 +86,9 @@ class Short(Record[Value]):
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [keys(self.of)[self.by].kind.schema(), super().schema()]}
+
+    def read(self, section: Section, key: str, default: Any) -> Any:
+        return Kind.read(self, section, key, default)
 
     def read_present(self, section: Section, key: str, default: Any) -> Any:
         if isinstance(section.values.get(key), Mapping):
@@ -169,6 +166,10 @@ def _described(each: Key) -> dict[str, Any]:
         return {"description": each.meaning, **schema}
     types = schema.get("type", ())
     types = [types] if isinstance(types, str) else types
-    nothing = {"enum": [*schema["enum"], None]} if "enum" in schema else {"type": [*types, "null"]}
+    nothing: dict[str, Any] = {"type": [*types, "null"]}
+    if "enum" in schema:
+        nothing = {"enum": [*schema["enum"], None]}
+    elif "anyOf" in schema:
+        nothing = {"anyOf": [*schema["anyOf"], {"type": "null"}]}
     default = {} if each.usual or isinstance(each.kind, Record) else {"default": plain(each.default)}
     return {"description": each.meaning, **schema, **nothing, **default}

@@ -67,6 +67,11 @@ class TrainAdmitSettings(LimitSettings):
     """Other buckets that runs may read, as the setting of the yard names them."""
 
 
+NO_STUDIES = Fault(
+    "study",
+    "a run has no study: this version of Trainyard checks studies and does not run them yet. Remove the section to run "
+    "the job once",
+)
 OF_RUNS = (keys.latest_checkpoint(keys.ANY), keys.job(keys.ANY))
 NEEDS = Needs(
     TrainAdmitSettings,
@@ -198,6 +203,8 @@ def _check(
     parsed = _parse(source, yard.bucket_name)
     if isinstance(parsed, InputFaults):
         return parsed, ()
+    if parsed.study:
+        return InputFaults(source.name, (NO_STUDIES,)), ()
     if faults := _faults_elsewhere(parsed, yard):
         return InputFaults(source.name, faults), ()
     findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))

@@ -59,3 +59,12 @@ def test_a_run_is_its_submitters_unless_it_was_started_by_hand(
 def test_a_run_by_hand_without_a_version_is_no_users(place: Place) -> None:
     place.put(KEY, SOUND)
     assert admitted("by-hand-1") == ("unknown", None)
+
+
+def test_a_job_with_a_study_is_not_run_as_one_run(place: Place) -> None:
+    study = {"maximize": "a", "parameters": {"args.lr": {"range": [0, 1]}}, "limits": {"dollars": 30}}
+    place.put(KEY, SOUND | {"study": study})
+    admitted("slow-1")
+    row = Ledger("ledger").run("slow-1")
+    assert row is not None
+    assert row.outcome == "refused" or row.error == "JobRefused", row

@@ -15,6 +15,7 @@ from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
     from trainyard.client.jobs.source import LocalJob
+    from trainyard.core.model.job import Job
 
 
 @command("trainyard check job.yaml", "trainyard check job.yaml --set args.lr=0.1 -o json")
@@ -75,8 +76,25 @@ def seen(local: LocalJob) -> list[str]:
         f"  {', '.join(hardware.instance_types)}; {hardware.market.replace('_', ' ')}",
         f"  limits: ${job.limits.dollars:g} and {job.limits.hours:g} h",
     ]
+    lines += [f"  {line}" for line in study_of(job)]
     lines += [f"  {line}" for line in (*uploads_of(local, packed=True), *local.notes)]
     return [*lines, *(f"  warning: {warning}" for warning in local.warnings)]
+
+
+def study_of(job: Job) -> list[str]:
+    """Describe the study of a job, in lines. Return none for a job that runs once."""
+    from trainyard.core.jobfile.study_rules import trials_of
+    from trainyard.values.quantities import counted
+
+    study = job.study
+    if study is None:
+        return []
+    trials = f"{counted(trials_of(study), 'trial')}, {study.parallel} at once"
+    best = f"{'highest' if study.is_better_high else 'lowest'} {study.metric}"
+    return [
+        f"study: {trials}, for the {best}; {study.sampler} over {', '.join(study.parameters)}",
+        f"limits of the study: ${study.limits.dollars:g} and {study.limits.hours:g} h",
+    ]
 
 
 def uploads_of(local: LocalJob, *, packed: bool = False) -> list[str]:

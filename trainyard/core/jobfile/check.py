@@ -4,18 +4,19 @@ Separate from model/job.py, which declares the keys, because importing yaml take
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.core.jobfile import document, other_keys, rules
+from trainyard.core.jobfile import document, other_keys, rules, study_rules
 from trainyard.core.model.job import Job
 from trainyard.core.model.job_fields import NAME
+from trainyard.core.model.study import Study
 from trainyard.protocol import keys
 from trainyard.protocol.trial import Trial
 from trainyard.values.fields import Flag, Text, key
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Anything, Optional, Record
-from trainyard.values.validation import InputFaults
+from trainyard.values.validation import Fault, InputFaults, shown
 
 PLANNED = r".+\.(?i:plan\.(yaml|yml|json))"
 UPLOADED = r"\S{1,1024}"
@@ -83,8 +84,23 @@ def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
     if isinstance(found, InputFaults):
         return found
     read, section = found
-    whole = rules.settle(read, rules.Written(section.values, section.faults))
+    written = rules.Written(section.values, section.faults)
+    whole = rules.settle(read, written)
+    study_rules.check_study(whole, written)
+    if whole.study and not section.faults:
+        section.faults.extend(_corner_faults(section.values, whole.study, bucket))
     return InputFaults(source, tuple(section.faults)) if section.faults else whole
+
+
+def _corner_faults(job: Mapping[str, Any], study: Study, bucket: str) -> Iterator[Fault]:
+    """Yield the first fault of each parameter for which a job with one of its outermost or chosen values has faults."""
+    faulty: set[str] = set()
+    for path, value, point in study_rules.corner_points(study):
+        found = check(study_rules.with_values(job, point), source="", bucket=bucket)
+        if isinstance(found, InputFaults) and path not in faulty:
+            faulty.add(path)
+            problem = f"the job refuses {shown(value)}: {found.faults[0].path}: {found.faults[0].problem}"
+            yield Fault(f"{study_rules.PARAMETERS}.{path}", problem)
 
 
 def name_of(text: bytes, *, key: str) -> str:

@@ -24,7 +24,12 @@ OTHER_TOOLS = {
     "source_dir": "program.source, as in ./src",
     "arguments": "program.args",
     "hyperparameters": "program.args",
-    "parameters": "program.args",
+    "parameters": "program.args, or study.parameters for values to search",
+    "search_space": "study.parameters",
+    "objective": "study.maximize or study.minimize",
+    "n_trials": "study.trials",
+    "num_samples": "study.trials",
+    "max_concurrent": "study.parallel",
     "dependencies": "program.requirements, a file as in requirements.txt",
     "packages": "program.requirements, a file as in requirements.txt",
     "pip": "program.requirements, a file as in requirements.txt",
@@ -69,5 +74,9 @@ def locations() -> dict[str, str]:
     sections = {name: each.kind for name, each in keys(Job).items() if isinstance(each.kind, Record)}
     inside = [(key, name) for name, kind in sections.items() for key in keys(kind.of)]
     counts = Counter(key for key, _ in inside)
-    own = {key: f"{name}.{key}" for key, name in inside if counts[key] == 1 and key not in keys(Job)}
+    own = {
+        key: f"{name}.{key}"
+        for key, name in inside
+        if counts[key] == 1 and key not in keys(Job) and key != "parameters"
+    }
     return OTHER_TOOLS | own | {name: name for name in keys(Job)}

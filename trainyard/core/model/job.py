@@ -12,12 +12,13 @@ from typing import Any
 from trainyard.core.model.hardware import Cluster, Hardware
 from trainyard.core.model.job_fields import NAME, RUN_ID
 from trainyard.core.model.program import Data, Origin, Program
+from trainyard.core.model.study import Study
 from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.cluster import Role
 from trainyard.protocol.tags import PREFIX
 from trainyard.values.fields import Choice, Count, Flag, Number, Text, key, required
 from trainyard.values.lazy import dataclass
-from trainyard.values.mappings import Entries, Part, Record, Short
+from trainyard.values.mappings import Entries, Optional, Part, Record, Short
 
 MOST_DATA = 16
 MOST_LABELS = 20
@@ -211,6 +212,9 @@ class Job:
         Part(Policy),
         "When patrol considers a host of this job idle, and what it does then. Applies to hosts that outlive the run "
         "(`after.hosts: stop`).",
+    )
+    study: Study | None = key(
+        None, Optional(Study), "The search for the best parameters: several trials of this job."
     )
     origin: Origin = key(Origin(), Record(Origin), "The commit of the program.")
 
