@@ -64,7 +64,10 @@ def test_a_run_by_hand_without_a_version_is_no_users(place: Place) -> None:
 def test_a_job_with_a_study_is_not_run_as_one_run(place: Place) -> None:
     study = {"maximize": "a", "parameters": {"args.lr": {"range": [0, 1]}}, "limits": {"dollars": 30}}
     place.put(KEY, SOUND | {"study": study})
-    admitted("slow-1")
-    row = Ledger("ledger").run("slow-1")
-    assert row is not None
-    assert row.outcome == "refused" or row.error == "JobRefused", row
+    event = {
+        "run": "slow-1",
+        "execution": "arn",
+        "started": "2026-11-20T12:00:00.000Z",
+        "input": {"job_key": KEY},
+    }
+    assert "a run has no study" in admit.handler(event, CONTEXT)["reason"]
