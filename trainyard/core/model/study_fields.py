@@ -23,7 +23,7 @@ Point = Mapping[str, Scalar]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interval(Kind[tuple[float, float]]):
+class Interval(Kind[Any]):
     """A list of the lowest and the highest value: `[0.1, 0.9]`."""
 
     is_whole: bool = False

@@ -14,6 +14,7 @@ from trainyard.client.jobs.source import as_file
 from trainyard.core.jobfile import check, document, study_rules
 from trainyard.core.model.job import Job
 from trainyard.core.model.study import Rule, Sampler, Study, Unit
+from trainyard.core.model.study_fields import Point
 from trainyard.values import serialization
 from trainyard.values.validation import InputFaults
 
@@ -196,7 +197,7 @@ def test_a_grid_has_every_combination_once(parameters: dict[str, Any], count: in
 
 
 def test_a_trial_is_the_job_with_the_values_and_without_the_study() -> None:
-    point = {"args.lr": 0.01, "environment.MODE": "b"}
+    point: Point = {"args.lr": 0.01, "environment.MODE": "b"}
     document = study_rules.with_values(file() | {"labels": {"team": "x"}}, point)
     trial = job_of(document)
     assert trial.study is None
