@@ -23,7 +23,7 @@ SOURCE = {"source": "s3://BUCKET/programs/x.tar.gz"}
 SERVERS = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
 BAD = [
     # path of the fault, job file, part of the message
-    ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, outputs, limits, after, pool, labels, policy, study, origin; did you mean "name"?'),
+    ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, outputs, limits, after, pool, labels, objective, policy, study, origin; did you mean "name"?'),
     ("1", SMALLEST | {1: 2}, "unknown key"),
     ("pool.keep", changed(pool={"keep": 17}), "found the number 17; a whole number from 0 to 16"),
     ("pool.keep", changed(pool={"keep": 2}), "found 2; the run has 1 host: keep at most 1"),
@@ -79,7 +79,10 @@ BAD = [
     ("program.command", {"name": "x", "program": {"command": "cd src\npython train.py\n"}}, "write `shell: |` and the lines below it"),
     ("program.command", {"name": "x", "program": {"command": "python train.py | tee log"}}, "write `shell: |`"),
     ("program.command", {"name": "x", "program": {"command": "python 'train.py"}}, "write `shell: |`"),
-    ("env", changed(env={"A": "1"}), "unknown key; allowed are name, program, data, cluster, hardware, checkpoints, outputs, limits, after, pool, labels, policy, study, origin; its place in a job file is program.environment"),
+    ("objective.metric", changed(objective={"metric": "val accuracy", "goal": "maximize"}), "1 to 64 letters, digits and _ . / @ : + ( ) -"),
+    ("objective.goal", changed(objective={"metric": "val_loss"}), "is missing; maximize, minimize is required"),
+    ("objective", changed(objective="val_loss"), "a mapping with the keys metric, goal is allowed"),
+    ("env", changed(env={"A": "1"}), "unknown key; allowed are name, program, data, cluster, hardware, checkpoints, outputs, limits, after, pool, labels, objective, policy, study, origin; its place in a job file is program.environment"),
     ("program.env", changed(program={"env": {"A": "1"}}), "its place in a job file is program.environment"),
     ("script", changed(script="train.py"), "program.command, as in [python, train.py]"),
     ("run", changed(run="python train.py"), "program.shell, lines that bash runs"),

@@ -7,11 +7,13 @@ signal without a required value is refused.
 
 import re
 from collections.abc import Mapping
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar, cast, get_args
 
 from trainyard.protocol.cluster import Role
+from trainyard.protocol.objective import MOST_POINTS, MOST_SCALARS, SCALAR, Point
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
@@ -131,6 +133,11 @@ class HowFar:
     resumed: Resumed | None = None
     """The checkpoint that this attempt restored. The last signal contains it too, because it may arrive before the last
     progress."""
+    scalars: Mapping[str, serialization.Measure] = field(default_factory=dict)
+    """The latest values of the program's other metrics, at most 32."""
+    objective: tuple[Point, ...] = ()
+    """The newest values of the metric in the job's `objective`, at most 16, in the order of their steps. A signal
+    repeats values of earlier ones, because a signal may be lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,7 +272,7 @@ def known(model: Signal | Resumed) -> dict[str, Any]:
     return {
         each.key: known(value) if isinstance(value, Resumed) else serialization.to_json(value)
         for each, value in values
-        if value not in (None, ()) or each.required
+        if value not in (None, (), {}) or each.required
     }
 
 
@@ -308,6 +315,10 @@ def _wrong(model: type, found: Mapping[str, Any]) -> dict[str, str]:
     for key, value in found.items():
         if _is_too_large(value):
             wrong[key] = f"{key}: found {value!r:.40}, which is too large"
+    if "scalars" in found and "scalars" not in wrong and (problem := _problem_of_scalars(found["scalars"])):
+        wrong["scalars"] = f"scalars: {problem}"
+    if "objective" in found and "objective" not in wrong and len(found["objective"]) > MOST_POINTS:
+        wrong["objective"] = f"objective: found {len(found['objective'])} values, at most {MOST_POINTS} fit"
     if model is Origin:
         wrong |= {key: f"{key} is missing" for key in ("run", "instance") if found.get(key) == ""}
         if "attempt" not in wrong and found["attempt"] < 1:
@@ -315,15 +326,24 @@ def _wrong(model: type, found: Mapping[str, Any]) -> dict[str, str]:
     return wrong
 
 
+def _problem_of_scalars(scalars: Mapping[str, Any]) -> str | None:
+    if len(scalars) > MOST_SCALARS:
+        return f"found {len(scalars)} metrics, at most {MOST_SCALARS} fit"
+    odd = next((name for name in scalars if not re.fullmatch(SCALAR, name, re.ASCII)), None)
+    return None if odd is None else f"{odd!r:.40} is not the name of a metric"
+
+
 def _is_too_large(value: object) -> bool:
     if isinstance(value, Mapping):
         return any(_is_too_large(each) for each in value.values())
+    if isinstance(value, list | tuple):
+        return any(_is_too_large(each) for each in value)
     return isinstance(value, int | float) and not abs(value) < LARGEST
 
 
 def _fit(key: str, value: Any) -> Any:
     if isinstance(value, str):
         return printable(value, MOST_CHARACTERS.get(key, MOST_OF_ANY_TEXT))
-    if isinstance(value, list):
+    if isinstance(value, list) and key == "but":
         return [printable(each, MOST_OF_ANY_TEXT) for each in value[:MOST_DOUBTS]]
     return value

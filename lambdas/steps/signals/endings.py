@@ -49,7 +49,7 @@ def finished(context: SignalContext, sent: Sent, signal: Finished, now: datetime
     reason = f"{reason}; {signal.left}" if signal.left else reason
     reason = f"{reason}, but {'; '.join(signal.but)}" if signal.but else reason
     entry = context.host_entry(sent, "finished", now, reason=reason, step=step)
-    if step is not None:
+    if step is not None or signal.scalars:
         progress.note(context, sent, signal, now)
     if signal.but:
         context.ledger.write(attempt_row(context.run, context.attempt, {"but": signal.but}))

@@ -51,6 +51,10 @@ def note(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> N
     if signal.step is not None:
         newest = (*newest, ("progress.step", signal.step))  # two signals may have the same millisecond
     progress: RunUpdate = {"progress": facts | {"at": at, "attempt": attempt}}
+    if signal.scalars:
+        progress["scalars"] = signal.scalars
+    if signal.objective:
+        progress["objective"] = max(signal.objective, key=lambda point: point.step)
     reported: AttemptUpdate = {"reported": signal.step} if signal.step is not None else {}
     resumed: AttemptUpdate = {"resumed": signals.known(signal.resumed)} if signal.resumed else {}
     rows = [attempt_row(run, attempt, {**reported, **resumed})] if reported or resumed else []

@@ -43,7 +43,8 @@ def test_what_the_last_version_wrote_is_read(path: Path) -> None:
     written = json.loads(path.read_text())
     found, job = cluster.read(path.read_text()), serialization.read(Job, written["job"])
     assert serialization.to_json(found) == {key: value for key, value in written.items() if key != "job"}
-    assert serialization.to_json(job) == written["job"]
+    read = serialization.to_json(job)
+    assert {key: read[key] for key in written["job"]} == written["job"]
     assert found.chief_trains is job.cluster.chief_trains
     assert len(found.workers) == job.cluster.workers
 

@@ -67,6 +67,8 @@ CASES: list[tuple[str, str, Any, str | None]] = [
     ("a hold for a while", "hold", {"until": "2h"}, "until: found '2h'"),
     ("a hold for ever", "hold", {"until": True}, "until: found True"),
     ("a hold of nobody", "hold", {"until": None, "instance": ""}, "instance is missing"),
+    ("metrics of its own", "progress", {"scalars": {"val_f1": 0.5, "train/lr": "NaN"}}, None),
+    ("its objective", "finished", {"objective": [{"step": 4, "epoch": 1, "value": "-Infinity"}]}, None),
     ("an exit code in words", "failed", {"exit_code": "bad"}, "exit_code: found 'bad'"),
 ]
 
@@ -87,6 +89,30 @@ def test_what_counts_as_a_signal(word: str, change: dict[str, Any], wrong: str |
         (said,) = found.left_out
         assert wrong in said
         assert all(getattr(found.signal, name, getattr(found, name, None)) is None for name in change)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("scalars", {"val loss": 1.0}, "'val loss' is not the name of a metric"),
+        ("scalars", {"x" * 65: 1.0}, "is not the name of a metric"),
+        ("scalars", {f"m{n}": 1.0 for n in range(33)}, "found 33 metrics, at most 32 fit"),
+        ("scalars", {"lr": 1e15}, "which is too large"),
+        ("scalars", {"lr": "low"}, "scalars.lr: found 'low', expected Measure"),
+        ("scalars", [1.0], "scalars: found [1.0]"),
+        ("objective", [{"step": 1, "value": 1.0}] * 17, "found 17 values, at most 16 fit"),
+        ("objective", [{"step": 1, "value": -1e16}], "which is too large"),
+        ("objective", [{"step": 1}], "objective[0].value: is missing"),
+        ("objective", {"step": 1, "value": 1.0}, "objective: found"),
+    ],
+)
+def test_metrics_that_do_not_fit_are_left_out_and_the_rest_of_the_signal_counts(
+    key: str, value: object, said: str
+) -> None:
+    found = decode("progress", GOOD | {"step": 3, key: value})
+    assert isinstance(found, Sent)
+    assert found.signal == Progress(step=3)
+    assert said in found.left_out[0]
 
 
 @pytest.mark.parametrize("step", [10**15, -(10**15), 1_764_000_000_000_000, 10**50])

@@ -67,6 +67,28 @@ def test_a_program_that_counts_down_is_shown_as_it_is_now(run: Run) -> None:
     assert run.row("run")["progress"]["step"] == 3
 
 
+def test_a_late_or_repeated_signal_never_moves_the_objective_back(run: Run) -> None:
+    def says(at: str, step: int, *points: tuple[int, float]) -> None:
+        objective = [{"step": step, "epoch": step // 10, "value": value} for step, value in points]
+        scalars = {"val_f1": points[-1][1] / 2}
+        run.says("i-a", "progress", at=at, step=step, objective=objective, scalars=scalars)
+
+    late = "2026-11-20T12:00:20.000Z", 25, (10, 0.5), (20, 0.75)
+    says("2026-11-20T12:00:30.000Z", 35, (20, 0.75), (30, 0.25))
+    says(*late)
+    says(*late)
+    assert run.row("run")["objective"] == {"step": 30, "epoch": 3, "value": Decimal("0.25")}
+    assert run.row("run")["scalars"] == {"val_f1": Decimal("0.125")}
+
+
+def test_the_objective_of_the_end_counts_without_a_step(run: Run) -> None:
+    assert (
+        run.says("i-a", "finished", scalars={"auc": 0.5}, objective=[{"step": 0, "value": "NaN"}])
+        == "finished"
+    )
+    assert run.row("run")["objective"] == {"step": 0, "epoch": None, "value": "NaN"}
+
+
 def test_a_finish_with_a_step_that_is_too_large_ends_the_run_and_its_timeline_says_so(run: Run) -> None:
     """Names of checkpoints in microseconds once cost three attempts, each after 150 s of silence."""
     assert run.says("i-a", "progress", step=1_764_000_000_000_000, loss=0.25) == "alive"

@@ -15,6 +15,7 @@ from trainyard.core.model.program import Data, Origin, Program
 from trainyard.core.model.study import Study
 from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.cluster import Role
+from trainyard.protocol.objective import Objective
 from trainyard.protocol.tags import PREFIX
 from trainyard.values.fields import Choice, Count, Flag, Number, Text, key, required
 from trainyard.values.lazy import dataclass
@@ -206,6 +207,13 @@ class Job:
             each=Text(LABEL.format("{0,256}"), f'a text of up to 256 {LABELLED}; quote numbers: "1"'),
         ),
         "Labels to find and group runs: in the run's row, its summary and lists.",
+    )
+    objective: Objective | None = key(
+        None,
+        Optional(Objective),
+        "The metric by which runs of the job are compared. The program "
+        "[reports it](programs.md#metrics-of-your-own).",
+        usual="none",
     )
     policy: Mapping[str, Any] = key(
         {},

@@ -8,10 +8,12 @@ from math import ceil
 from typing import Any
 
 from trainyard.protocol.imaging import Imaging
+from trainyard.protocol.objective import Point
 from trainyard.protocol.plan import Market
 from trainyard.protocol.trial import Trial
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
+from trainyard.values.serialization import Measure
 
 
 class Outcome(StrEnum):
@@ -125,6 +127,10 @@ class RunRow:
     progress: Mapping[str, Any] | None = None
     """The last report of the program: `step`, `steps`, `epoch`, `loss`, `accuracy`, `steps_per_second`, `nan_since`,
     with `at` and `attempt`. A loss or accuracy that is not finite is a text: `NaN`, `Infinity`, `-Infinity`."""
+    scalars: Mapping[str, Measure] | None = None
+    """The latest values of the program's other metrics, of the same report as `progress`."""
+    objective: Point | None = None
+    """The latest value of the metric in the job's `objective`, of the same report as `progress`."""
     image_id: str | None = None
     """The AMI that its hosts start from."""
     hold_hours: float | None = None
