@@ -23,14 +23,13 @@ from stacks.documents import Document
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from trainyard import __version__
-from trainyard.core.model import submitter
 from trainyard.protocol import keys, sources
 from trainyard.protocol.tags import Tag
 
 KNOWN_BY = ("aws:username", "aws:userid")
 """The keys of IAM for the names of users and of role sessions."""
-OWN_JOBS = tuple(f"{submitter.FOLDER}${{{key}}}/" for key in KNOWN_BY)
-"""Folders that IAM limits to the caller's own name, so that the yard has proof of the submitter."""
+CALLER = tuple(f"${{{key}}}" for key in KNOWN_BY)
+"""The caller's own name. IAM fills it in, so that the yard has proof of the submitter."""
 
 
 class PeopleStack(cdk.Stack):
@@ -105,15 +104,16 @@ class PeopleStack(cdk.Stack):
 
     def _run(self, policy: PeoplesPolicy) -> None:
         yard = self._settings.yard
-        send_jobs(policy, self._storage.bucket, *OWN_JOBS)
+        send_jobs(policy, self._storage.bucket, *CALLER)
         permissions.keep_secrets(policy, yard)
         self._start(policy, "snapshot")
         stop_at_once(policy, yard, "train", "dev-host", "snapshot")
-        put_events(policy, yard, *(f"{sources.PEOPLE}${{{key}}}" for key in KNOWN_BY))
+        put_events(policy, yard, *(sources.PEOPLE + name for name in CALLER))
 
     def _operate(self, policy: PeoplesPolicy) -> None:
         bucket, yard = self._storage.bucket, self._settings.yard
         permissions.write_objects(policy, bucket, keys.IMAGES)
+        permissions.upload_objects(policy, bucket, keys.DATA, delete=True)
         self._start(policy, "train", "dev-host", "bake", "retire")
         stop_at_once(policy, yard, "bake", "retire")
         end_hosts(policy, yard)

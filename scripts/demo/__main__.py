@@ -149,7 +149,7 @@ def submit(yard: Yard, job: Path) -> Run:
     """Upload the shipped data and submit the job file. Return the run."""
     for data_set, keys in datasets.upload(yard.bucket, job).items():
         say(f"  {data_set.what}: {len(keys)} objects under s3://{yard.bucket.name}/{data_set.prefix}")
-    uploaded = yard.upload(source.read(job, bucket=yard.bucket.name))
+    uploaded = yard.upload(source.read(job, to=yard.destination))
     for key in uploaded.sent:
         say(f"  s3://{yard.bucket.name}/{key}")
     return yard.run(uploaded.run).started()

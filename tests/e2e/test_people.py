@@ -11,8 +11,9 @@ from tests.e2e.runs import Runs
 from tests.support import quick
 from trainyard.client import Yard
 from trainyard.client.errors import Denied, NotPlanned
-from trainyard.client.identity import event_source, jobs_folder
+from trainyard.client.identity import event_source
 from trainyard.client.session import Session
+from trainyard.protocol import keys
 
 POLICIES = {"viewer": ("Viewer",), "user": ("User",), "operator": ("User", "Operator")}
 
@@ -134,6 +135,15 @@ def upload(key: str) -> Callable[[Yard], object]:
     return lambda yard: yard.bucket.put(key, b"{}")
 
 
+def upload_to_own(folder: str) -> Callable[[Yard], object]:
+    """Return an upload to the caller's own part of a folder."""
+    return lambda yard: yard.bucket.put(f"{keys.owned(folder, yard.destination.user)}broken.json", b"{}")
+
+
+def delete(key: str) -> Callable[[Yard], object]:
+    return lambda yard: yard.session.client("s3").delete_object(Bucket=yard.bucket.name, Key=key)
+
+
 def start(workflow: str) -> Callable[[Yard], object]:
     return lambda yard: yard.session.client("stepfunctions").start_execution(
         stateMachineArn=yard.workflows[workflow], input="{}"
@@ -170,15 +180,16 @@ def attach_policy(yard: Yard) -> object:
 
 
 ACTIONS: list[tuple[str, Callable[[Yard], object], set[str]]] = [
-    (
-        "upload a job",
-        lambda yard: upload(f"{jobs_folder(yard.session)}broken.json")(yard),
-        {"user", "operator"},
-    ),
+    ("upload a job", upload_to_own(keys.JOBS), {"user", "operator"}),
     ("upload a job as another user", upload("jobs/by/root/broken.json"), set()),
     ("upload a job without a user", upload("jobs/broken.json"), set()),
-    ("upload a program", upload("programs/one.zip"), {"user", "operator"}),
-    ("upload data", upload("data/one"), {"user", "operator"}),
+    ("upload a program", upload_to_own(keys.PROGRAMS), {"user", "operator"}),
+    ("upload data", upload_to_own(keys.DATA), {"user", "operator"}),
+    ("replace the program of another user", upload("programs/by/root/theirs.tar.gz"), set()),
+    ("delete the program of another user", delete("programs/by/root/theirs.tar.gz"), set()),
+    ("upload a program without a user", upload("programs/one.zip"), set()),
+    ("upload data that all users share", upload("data/one"), {"operator"}),
+    ("delete data that all users share", delete("data/one"), {"operator"}),
     ("upload a recipe", upload("images/broken.json"), {"operator"}),
     ("write the summary of a run", upload("runs/mine/summary.json"), set()),
     ("start a run by hand", start("train"), {"operator"}),

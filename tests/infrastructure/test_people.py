@@ -121,12 +121,13 @@ def test_a_user_may_all_that_a_dev_host_needs_and_a_viewer_nothing(yard: Assembl
 
 
 @pytest.mark.parametrize("who", ["user", "operator"])
-def test_job_files_go_where_iam_vouches_for_who_has_put_them(yard: Assembly, who: str) -> None:
-    put = {
-        each.resource.partition("/")[2] for each in permissions(yard, who) if each.action == "s3:PutObject"
-    }
-    own = {"jobs/by/${aws:username}/*", "jobs/by/${aws:userid}/*"}
-    assert {each for each in put if each.startswith("jobs")} == own
+def test_users_write_only_below_their_own_names(yard: Assembly, who: str) -> None:
+    """Another user's job file, program and data stay as they are. Operators also write shared data and recipes."""
+    calls = {"s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"}
+    written = {each.resource.partition("/")[2] for each in permissions(yard, who) if each.action in calls}
+    names = ("${aws:username}", "${aws:userid}")
+    own = {f"{folder}/by/{name}/*" for folder in ("jobs", "programs", "data") for name in names}
+    assert written == own | ({"images/*", "data/*"} if who == "operator" else set())
     starts = {each.resource for each in permissions(yard, who) if each.action == "states:StartExecution"}
     for workflow in ("TrainWorkflow", "DevHostWorkflow"):
         assert any(workflow in each for each in starts) is (who == "operator"), workflow

@@ -345,14 +345,14 @@ def test_dev_hosts_look_send_jobs_and_stop_runs(yard: Assembly) -> None:
     }
     assert sorted((action, on.rpartition(":execution:")[2]) for action, on in changes) == [
         ("events:PutEvents", "trainyard"),
-        ("s3:AbortMultipartUpload", "data/*"),
-        ("s3:AbortMultipartUpload", "jobs/by/*"),
-        ("s3:AbortMultipartUpload", "programs/*"),
-        ("s3:DeleteObject", "data/*"),
-        ("s3:DeleteObject", "programs/*"),
-        ("s3:PutObject", "data/*"),
-        ("s3:PutObject", "jobs/by/*"),
-        ("s3:PutObject", "programs/*"),
+        ("s3:AbortMultipartUpload", "data/by/*/*"),
+        ("s3:AbortMultipartUpload", "jobs/by/*/*"),
+        ("s3:AbortMultipartUpload", "programs/by/*/*"),
+        ("s3:DeleteObject", "data/by/*/*"),
+        ("s3:DeleteObject", "programs/by/*/*"),
+        ("s3:PutObject", "data/by/*/*"),
+        ("s3:PutObject", "jobs/by/*/*"),
+        ("s3:PutObject", "programs/by/*/*"),
         ("states:StopExecution", "trainyard-train:*"),
     ]
 

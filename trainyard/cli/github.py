@@ -176,7 +176,7 @@ def summary_of(outputs: Mapping[str, str]) -> str:
 
 def train(yard: Yard, inputs: Inputs, hub: GitHub, cancellation: Cancellation) -> ExitCode:
     """Submit the job, follow its run, and report the result. Raises YardError, and Cancelled before a run has begun."""
-    local = source.read(inputs.job, changes=inputs.changes, bucket=yard.bucket.name)
+    local = source.read(inputs.job, changes=inputs.changes, to=yard.destination)
     local.check_known_failures()
     sent, run = yard.send(local), None
     try:

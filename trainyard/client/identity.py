@@ -1,21 +1,16 @@
-"""The identity of the session's credentials, its folder for job files, and its source of events."""
+"""The identity of the session's credentials, and its source of events."""
 
 from __future__ import annotations
 
 import re
 
 from trainyard.client.session import Session
-from trainyard.core.model import dev, submitter
+from trainyard.core.model import dev
 from trainyard.protocol import sources
 
 ROOT = "root"
 """The name of the account's root credentials, which have no IAM name. A local cloud issues such credentials."""
 AN_INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
-
-
-def jobs_folder(session: Session) -> str:
-    """Return the only folder below which the policy for users allows this caller to put job files."""
-    return f"{submitter.FOLDER}{known_as(session)}/"
 
 
 def event_source(session: Session) -> str:

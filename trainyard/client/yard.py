@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ from trainyard.client.bucket import silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import RunFinished, RunGoesOn, RunNotFound
 from trainyard.client.fetching import Tell
-from trainyard.client.identity import jobs_folder
+from trainyard.client.identity import known_as
 from trainyard.client.jobs import source, submission
-from trainyard.client.jobs.source import LocalJob
+from trainyard.client.jobs.source import Destination, LocalJob
 from trainyard.client.jobs.submission import Upload
 from trainyard.client.run import Run
 from trainyard.client.runs import html, listing, plan
@@ -33,6 +34,11 @@ A_PAGE = 1_000
 
 class Yard(Deployment):
     """A deployed yard. `Yard.find()` returns the one that the environment selects."""
+
+    @cached_property
+    def destination(self) -> Destination:
+        """The caller's folders in the yard's bucket. The policy for users allows no others."""
+        return Destination(self.bucket.name, known_as(self.session))
 
     def submit(
         self,
@@ -51,7 +57,7 @@ class Yard(Deployment):
         fault; RunGoesOn if that run has not ended; KnownToFail, unless `force` is given, for a program that fails on
         every run.
         """
-        local = source.read(job, changes=changes(set, name, labels, resume), bucket=self.bucket.name)
+        local = source.read(job, changes=changes(set, name, labels, resume), to=self.destination)
         if not force:
             local.check_known_failures()
         if goes_on_from := local.job.checkpoints.resume:
@@ -102,7 +108,7 @@ class Yard(Deployment):
             self.check_ended(run)
             if not force and written["program"] == program:
                 self.check_unfinished(run)
-        return source.checked(Path(f"{admitted['name']}.json"), document, self.bucket.name)
+        return source.checked(Path(f"{admitted['name']}.json"), document, self.destination)
 
     def check_ended(self, run: str) -> None:
         """Raise RunGoesOn if the run has not ended. The yard refuses an unknown run itself, and waits for the last
@@ -141,7 +147,7 @@ class Yard(Deployment):
     def begin(self, local: LocalJob, sent: tuple[str, ...] = ()) -> Upload:
         """Upload the job to the caller's folder, which starts the run. The job's local files must already be in the
         bucket."""
-        return submission.submit(self.bucket, local, jobs_folder(self.session), sent)
+        return submission.submit(self.bucket, local, keys.owned(keys.JOBS, self.destination.user), sent)
 
     def plan(
         self,
@@ -153,9 +159,11 @@ class Yard(Deployment):
         """Return the plan of a job without launching hosts. Data and programs are uploaded, because the yard inspects
         them. Raise FileUnreadable or JobRefused; NotPlanned with every reason; RunNotStarted or StillRunning without an
         answer in time."""
-        local = source.read(job, changes=changes(set), bucket=self.bucket.name)
+        local = source.read(job, changes=changes(set), to=self.destination)
         sent = self.send(local)
-        uploaded = submission.submit(self.bucket, local, jobs_folder(self.session), sent, plan=True)
+        uploaded = submission.submit(
+            self.bucket, local, keys.owned(keys.JOBS, self.destination.user), sent, plan=True
+        )
         planned = self.run(uploaded.run).started(seconds).wait(seconds)
         return plan.read(local.file.name, planned.execution.output)
 

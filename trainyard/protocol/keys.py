@@ -1,6 +1,7 @@
 """Every key of the yard's bucket, by a function. `ANY` in place of a run or an attempt makes the pattern of a policy.
 
-Users write below JOBS, IMAGES, PROGRAMS and DATA; functions and hosts write below RUNS.
+Users write below their own part of JOBS, PROGRAMS and DATA, operators also below IMAGES and everywhere below DATA;
+functions and hosts write below RUNS.
 """
 
 JOBS, IMAGES, PROGRAMS, DATA, CREDENTIALS, RUNS = (
@@ -12,6 +13,13 @@ JOBS, IMAGES, PROGRAMS, DATA, CREDENTIALS, RUNS = (
     "runs/",
 )
 ANY = "*"
+SENT = (JOBS, PROGRAMS, DATA)
+"""The folders that hold what users submit."""
+
+
+def owned(folder: str, user: str) -> str:
+    """The part of `folder` that only this user may write."""
+    return f"{folder}by/{user}/"
 
 
 def credentials(user: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from trainyard.core.model import dev, submitter
+from trainyard.core.model import dev
 from trainyard.core.model.images.image import Image
 from trainyard.protocol import keys, sources
 from trainyard.protocol.ledger.yard import DevRow
@@ -19,6 +19,8 @@ MOST_CHARACTERS = 4_096
 """The longest request."""
 DEFAULT_TYPES = ("g4dn.xlarge", "g6.xlarge", "g5.xlarge")
 """Types with one small GPU."""
+WRITES = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
+"""Writing calls of S3 that the role behind dev hosts may make in every user's folders."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,16 +95,17 @@ def as_text(given: Mapping[str, Any]) -> str | None:
 
 
 def policy_of_owner(bucket: str, owner: str, partition: str = "aws") -> str:
-    """Return the session policy that limits a dev host to its owner's name. The role behind it may write job files
-    and events for any user."""
-    places = (f"{submitter.FOLDER}{owner}/", keys.PROGRAMS, keys.DATA)
+    """Return the session policy that limits a dev host to its owner's name. The role behind it may write files and
+    events for any user."""
     in_own_name = sources.only_from(f"{sources.PEOPLE}{owner}")
     statements = [
-        {"Effect": "Allow", "NotAction": ["s3:PutObject", "events:PutEvents"], "Resource": "*"},
+        {"Effect": "Allow", "NotAction": [*WRITES, "events:PutEvents"], "Resource": "*"},
         {
             "Effect": "Allow",
-            "Action": "s3:PutObject",
-            "Resource": [f"arn:{partition}:s3:::{bucket}/{place}*" for place in places],
+            "Action": WRITES,
+            "Resource": [
+                f"arn:{partition}:s3:::{bucket}/{keys.owned(folder, owner)}*" for folder in keys.SENT
+            ],
         },
         {"Effect": "Allow", "Action": "events:PutEvents", "Resource": "*", "Condition": in_own_name},
     ]

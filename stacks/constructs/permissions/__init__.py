@@ -101,9 +101,13 @@ def write_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
     _objects(role, bucket, ["s3:PutObject"], prefixes, kms.WRITE)
 
 
-def give_up_uploads(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
-    """Allow aborting uploads. Parts of an unfinished upload are billed until they are deleted."""
-    _objects(role, bucket, ["s3:AbortMultipartUpload"], prefixes, ())
+def upload_objects(role: Holder, bucket: s3.IBucket, *prefixes: str, delete: bool = False) -> None:
+    """Allow writing objects, and aborting uploads: parts of an unfinished upload are billed until they are deleted.
+
+    One statement, because IAM counts the characters of a user's policy.
+    """
+    actions = ["s3:PutObject", "s3:AbortMultipartUpload", *(["s3:DeleteObject"] if delete else [])]
+    _objects(role, bucket, actions, prefixes, kms.WRITE)
 
 
 def delete_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:

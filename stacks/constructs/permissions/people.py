@@ -8,14 +8,12 @@ from stacks.constructs.names import by_name
 from stacks.constructs.permissions import (
     allow,
     anywhere,
-    delete_objects,
-    give_up_uploads,
     list_objects,
     list_runs,
     parameter,
     read_objects,
+    upload_objects,
     use_ledger,
-    write_objects,
 )
 from stacks.constructs.permissions.holder import Holder
 from stacks.settings import YardSettings
@@ -25,8 +23,6 @@ BY_NAME = "Executions, logs and versions exist only later; the name limits them 
 BY_PREFIX = "DescribeAlarms by a prefix is allowed on all alarms or on none."
 ALL_RUNS = ("train", "dev-host", "snapshot", "bake", "retire")
 READ = (keys.RUNS, keys.JOBS, keys.IMAGES, keys.PROGRAMS, keys.DATA)
-SENT = (keys.PROGRAMS, keys.DATA)
-"""Folders for what a job file needs."""
 
 
 def look(who: Holder, settings: YardSettings, bucket: s3.IBucket, table: dynamodb.ITable) -> None:
@@ -69,11 +65,11 @@ def look(who: Holder, settings: YardSettings, bucket: s3.IBucket, table: dynamod
     allow(who, ["cloudwatch:GetDashboard"], [board], because=BY_NAME)
 
 
-def send_jobs(who: Holder, bucket: s3.IBucket, *jobs: str) -> None:
-    """Allow job files below `jobs`, which start runs, and the files that they need."""
-    write_objects(who, bucket, *jobs, *SENT)
-    give_up_uploads(who, bucket, *jobs, *SENT)
-    delete_objects(who, bucket, *SENT)
+def send_jobs(who: Holder, bucket: s3.IBucket, *users: str) -> None:
+    """Allow job files in the folders of these users, which start runs, and the files that they need."""
+    jobs, programs, data = ([keys.owned(folder, user) for user in users] for folder in keys.SENT)
+    upload_objects(who, bucket, *jobs)
+    upload_objects(who, bucket, *programs, *data, delete=True)
 
 
 def put_events(who: Holder, yard: str, *names: str) -> None:

@@ -9,8 +9,7 @@ from stacks.constructs.hosts import only_from
 from stacks.constructs.permissions.holder import NarrowedRole
 from stacks.constructs.permissions.people import look, put_events, send_jobs, stop_at_once
 from stacks.settings import YardSettings
-from trainyard.core.model import submitter
-from trainyard.protocol import sources
+from trainyard.protocol import keys, sources
 
 
 class DevHostRole(NarrowedRole):
@@ -30,7 +29,7 @@ class DevHostRole(NarrowedRole):
         description = "Permissions of dev hosts in their owners' names"
         super().__init__(scope, "DevHostRole", description=description, taken_by=taken_by)
         look(self, settings, bucket, table)
-        send_jobs(self, bucket, submitter.FOLDER)
+        send_jobs(self, bucket, keys.ANY)
         put_events(self, settings.yard, f"{sources.PEOPLE}*")
         stop_at_once(self, settings.yard, "train")
         only_from(self, s3_vpc, bucket)

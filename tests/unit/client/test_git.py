@@ -51,7 +51,7 @@ def test_a_repository_is_cloned_at_a_ref(
     local = read(tmp_path, f"git+file://{repository}{ref}")
     (package,) = local.packages
     assert (package.root / "train.py").read_text() == text
-    assert package.key.startswith("programs/src-")
+    assert package.key.startswith("programs/by/YOU/src-")
     assert local.document["origin"]["commit"] == commit(repository, at)
     assert local.job.origin.ref == (ref[1:] or None)
     assert not local.job.origin.dirty
@@ -67,7 +67,7 @@ def test_a_commit_is_cloned_by_any_of_its_ids(tmp_path: Path, repository: Path) 
 def test_a_subdirectory_is_the_program(tmp_path: Path, repository: Path) -> None:
     (package,) = read(tmp_path, f"git+file://{repository}#subdirectory=deep").packages
     assert [file.path for file in package.files] == ["train.py"]
-    assert package.key.startswith("programs/deep-")
+    assert package.key.startswith("programs/by/YOU/deep-")
 
 
 def test_two_clones_make_the_same_bytes(tmp_path: Path, repository: Path) -> None:

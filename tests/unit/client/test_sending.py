@@ -172,10 +172,8 @@ def test_what_is_not_there_any_more_to_be_copied_is_sent(bucket: Bucket, job: Lo
     "listed",
     [b"[]", b"nonsense", b'{"folder": "runs/x/", "files": {}}', b'{"folder": "data/data-0/", "files": 3}'],
 )
-def test_a_list_that_anybody_else_has_written_is_no_fault(
-    bucket: Bucket, job: LocalJob, listed: bytes
-) -> None:
-    _Slow.objects["/yard/programs/folders/data.json"] = listed
+def test_an_invalid_list_is_ignored(bucket: Bucket, job: LocalJob, listed: bytes) -> None:
+    _Slow.objects["/yard/programs/by/YOU/folders/data.json"] = listed
     assert len(submission.send(bucket, job)) == FILES
 
 

@@ -43,13 +43,13 @@ def keys(job: Path) -> dict[str, str]:
 
 
 def test_folders_beside_the_job_file_become_places_in_the_bucket(job: Path) -> None:
-    local = source.read(job, bucket="yard")
+    local = source.read(job, to=source.Destination("yard", "ada"))
     program, data = (package.key for package in local.packages)
     assert (local.job.program.source, local.job.data["train"].source) == (
         f"s3://yard/{program}",
         f"s3://yard/{data}",
     )
-    assert program.startswith("programs/src-")
+    assert program.startswith("programs/by/ada/src-")
     assert program.endswith(".tar.gz")
     assert [file.path for file in packages(job)["data"].files] == ["a.csv", "sub/b.csv"]
     assert local.document["program"]["source"] == f"s3://BUCKET/{program}"

@@ -117,7 +117,11 @@ def test_a_dev_host_has_credentials_in_its_owners_name(run: Run) -> None:
     (asked,) = run.account.assumed
     assert (asked["RoleArn"], asked["RoleSessionName"]) == (DEV_ROLE, "i-dev")
     put, events = json.loads(asked["Policy"])["Statement"][1:]
-    assert (put["Action"], put["Resource"][0]) == ("s3:PutObject", "arn:aws:s3:::bucket/jobs/by/alice/*")
+    assert set(put["Action"]) == {"s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"}
+    assert put["Resource"] == [
+        f"arn:aws:s3:::bucket/{each}/by/alice/*" for each in ("jobs", "programs", "data")
+    ]
+    assert {*put["Action"]} < {*json.loads(asked["Policy"])["Statement"][0]["NotAction"]}
     alice = {"events:source": ["trainyard.people/alice"]}
     assert events["Condition"] == {"StringEquals": alice, "ForAllValues:StringEquals": alice}
     assert "credentials/AROAHOST:i-dev.json" in run.account.objects

@@ -54,14 +54,13 @@ def submit(
     from trainyard.cli import following, runs
     from trainyard.cli.output import terminal
     from trainyard.client.jobs.source import read
-    from trainyard.client.yard import changes as asked
+    from trainyard.client.yard import changes as changed_keys
 
     set_ = wanted(job, changes, parameter, source, type)
     yard = options.find()
     resumed = runs.find(yard, resume).id if resume else None
-    local = read(
-        job, changes=asked(set_, name, dict(pairs(label, "--label")), resumed), bucket=yard.bucket.name
-    )
+    asked = changed_keys(set_, name, dict(pairs(label, "--label")), resumed)
+    local = read(job, changes=asked, to=yard.destination)
     if not force:
         local.check_known_failures()
     if from_run := local.job.checkpoints.resume:

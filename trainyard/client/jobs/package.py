@@ -23,6 +23,7 @@ from trainyard.core.jobfile import program_archive
 from trainyard.core.jobfile.package_lists import OTHER_LISTS
 from trainyard.core.jobfile.program_archive import Archive
 from trainyard.core.jobfile.references import MOST_SOURCE_BYTES
+from trainyard.protocol import keys
 from trainyard.values.quantities import sized
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz")
@@ -59,8 +60,8 @@ class Package:
 
     @property
     def stem(self) -> str:
-        """Return the folder's name without the hash of its content. Packages with one stem are versions of a folder."""
-        return self.key.partition("/")[2].rpartition("-")[0]
+        """Return the key without the hash of the content. Packages with one stem are versions of a folder."""
+        return self.key.rpartition("-")[0]
 
     @property
     def root(self) -> Path:
@@ -140,8 +141,11 @@ class Package:
         return Archive(frozenset(names), found)
 
 
-def of(found: Tree, kind: str, name: str, holder: object = None) -> tuple[Package | None, tuple[str, ...]]:
-    """Return the package of these files, named by their content, or None and the faults of unreadable files."""
+def of(
+    found: Tree, kind: str, name: str, user: str, holder: object = None
+) -> tuple[Package | None, tuple[str, ...]]:
+    """Return the package of these files in the user's folder, named by their content, or None and the faults of
+    unreadable files."""
     heads: dict[str, bytes] = {}
     contents: dict[str, str] = {}
     lines: list[str] = []
@@ -172,7 +176,8 @@ def of(found: Tree, kind: str, name: str, holder: object = None) -> tuple[Packag
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
     made = [each for each in ARCHIVES if kind == "programs" and name.endswith(each)]
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-") or kind
-    return Package(f"{kind}/{stem}-{digest[:16]}{[*made, ENDS[kind]][0]}", found, heads, holder, contents), ()
+    key = f"{keys.owned(f'{kind}/', user)}{stem}-{digest[:16]}{[*made, ENDS[kind]][0]}"
+    return Package(key, found, heads, holder, contents), ()
 
 
 def estimate_too_large(found: Tree) -> str | None:

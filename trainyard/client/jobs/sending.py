@@ -41,7 +41,7 @@ def send_folder(bucket: Bucket, package: Package, tell: Tell) -> list[str]:
 
 
 def _parsed(text: bytes | None) -> object:
-    """Parse the list. Return None for invalid JSON, because any user may write there."""
+    """Parse the list. Return None for invalid JSON."""
     try:
         return json.loads(text or b"null")
     except ValueError:
@@ -49,14 +49,15 @@ def _parsed(text: bytes | None) -> object:
 
 
 def _list_of(package: Package) -> str:
-    return f"{keys.PROGRAMS}folders/{package.stem}.json"
+    folder, _, name = package.stem.removeprefix(keys.DATA).rpartition("/")
+    return f"{keys.PROGRAMS}{folder}/folders/{name}.json"
 
 
 def _copies(bucket: Bucket, package: Package, missing: Mapping[str, File]) -> dict[str, str]:
     """Return the keys of equal files in the newest other version of the folder, by the keys of the missing files."""
     match _parsed(bucket.read(_list_of(package))):
         case {"folder": str(folder), "files": dict(files)} if re.fullmatch(
-            rf"{keys.DATA}{package.stem}-\w+/", folder
+            rf"{re.escape(package.stem)}-\w+/", folder
         ):
             held = {str(content): folder + path for path, content in files.items()}
         case _:

@@ -44,6 +44,14 @@ SHORT = {"args": "program.args"}
 
 
 @dataclass(frozen=True)
+class Destination:
+    """The bucket and the user who uploads. The defaults stand for any bucket and any user."""
+
+    bucket: str = PLACEHOLDER
+    user: str = "YOU"
+
+
+@dataclass(frozen=True)
 class LocalJob:
     """A job file without faults."""
 
@@ -72,33 +80,34 @@ def read(
     file: Path | str,
     *,
     changes: Mapping[str, Any] | None = None,
-    bucket: str | None = None,
+    to: Destination = Destination(),
 ) -> LocalJob:
-    """Read a job file, or a notebook as a job, with changes by dotted key (None removes a key), for the yard with this
-    bucket or for any yard. Raise FileUnreadable, or JobRefused with every fault."""
+    """Read a job file, or a notebook as a job, with changes by dotted key (None removes a key).
+
+    Raise FileUnreadable, or JobRefused with every fault."""
     path, asked = Path(file), changes or {}
     if path.suffix == notebooks.ENDING:
-        return _of_notebook(path, asked, bucket)
+        return _of_notebook(path, asked, to)
     found = document.parse(content_of(path), source=path.name, what="a job file")
     if isinstance(found, InputFaults):
         raise FileBroken(found.faults, path)
-    return checked(path, changed(path, found, asked), bucket)
+    return checked(path, changed(path, found, asked), to)
 
 
-def _of_notebook(path: Path, changes: Mapping[str, Any], bucket: str | None) -> LocalJob:
+def _of_notebook(path: Path, changes: Mapping[str, Any], to: Destination) -> LocalJob:
     """Return the job of a notebook. Raise the errors of `read`."""
     made = notebooks.job_of(path, content_of(path), changes)
     if isinstance(made, InputFaults):
         raise refused(path, made.faults)
-    local = checked(path, changed(path, made.document, changes), bucket)
+    local = checked(path, changed(path, made.document, changes), to)
     return replace(local, warnings=(*local.warnings, *made.warnings))
 
 
-def checked(path: Path, given: object, bucket: str | None) -> LocalJob:
+def checked(path: Path, given: object, to: Destination) -> LocalJob:
     """Return the job of a document. Raise JobRefused."""
-    placed = _Placed(path.parent)
+    placed = _Placed(path.parent, to.user)
     document = placed.place(given)
-    job = check.check(document, source=path.name, bucket=bucket or PLACEHOLDER)
+    job = check.check(document, source=path.name, bucket=to.bucket)
     if isinstance(job, InputFaults):
         raise refused(path, (*placed.faults, *job.faults))
     faults, warnings = placed.faults, left_out_flags(job)
@@ -201,8 +210,8 @@ def _put(given: object, above: list[str], last: str, value: Any) -> bool:
 class _Placed:
     """A document with keys of the bucket instead of local folders, and the faults of these folders."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, user: str) -> None:
+        self._folder, self._user = folder, user
         self.packages: list[Package] = []
         self.faults: list[Fault] = []
         self.diffs: dict[str, bytes] = {}
@@ -244,7 +253,7 @@ class _Placed:
         made = None
         if not problems:
             name = git.name_of(said) if cloned else source.resolve().name
-            made, changed = package.of(found, kind, name, cloned)
+            made, changed = package.of(found, kind, name, self._user, cloned)
             problems = [*changed]
         for problem in problems:
             self._fault(path, problem)
@@ -257,7 +266,7 @@ class _Placed:
         origin = git.origin_of(found.tree.root, holder) if found else None
         if origin is None:
             return
-        diff_key = _diff_key(origin)
+        diff_key = _diff_key(origin, self._user)
         if diff_key:
             self.diffs[diff_key] = origin.diff
         given["origin"] = origin.as_document(diff_key)
@@ -298,10 +307,11 @@ def _all_left_out(found: Tree) -> str:
     return f" that goes along ({reasons})" if reasons else ""
 
 
-def _diff_key(origin: Origin) -> str | None:
+def _diff_key(origin: Origin, user: str) -> str | None:
     if not origin.diff:
         return None
-    return f"{keys.PROGRAMS}diffs/{origin.commit[:12]}-{hashlib.sha256(origin.diff).hexdigest()[:16]}.diff"
+    name = f"{origin.commit[:12]}-{hashlib.sha256(origin.diff).hexdigest()[:16]}.diff"
+    return f"{keys.owned(keys.PROGRAMS, user)}diffs/{name}"
 
 
 def _here(given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str, str]]:
@@ -320,7 +330,9 @@ def _here(given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str, str
 
 def packed(folder: Path) -> bytes:
     """Return a folder as a source archive."""
-    made, _ = package.of(tree.of_folder(folder, folder.name, is_program=True), "programs", folder.name)
+    made, _ = package.of(
+        tree.of_folder(folder, folder.name, is_program=True), "programs", folder.name, Destination.user
+    )
     assert made
     return package.content_of(made)
 

@@ -9,10 +9,9 @@ import re
 
 from trainyard.protocol import keys
 
-FOLDER = f"{keys.JOBS}by/"
 UNKNOWN = "unknown"
 """The submitter of a job file in another folder, or of a job in an execution's input, which IAM does not verify."""
-VOUCHED = re.compile(FOLDER + r"([A-Za-z0-9_+=,.@:-]{1,128})/.+")
+VOUCHED = re.compile(keys.owned(keys.JOBS, r"([A-Za-z0-9_+=,.@:-]{1,128})") + ".+")
 """The key of a job file in a user's folder. IAM's names of users and sessions have only these characters."""
 NO_TAG = re.compile(r"[^A-Za-z0-9 +=._:/@-]")
 """Characters that tags of EC2 allow and tags of other services do not."""
