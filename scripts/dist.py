@@ -28,11 +28,26 @@ trainyard image bake
 trainyard init --example digits
 trainyard submit job.yaml
 trainyard get @last
+find digits-*/model -name saved_model.pb | grep .
+trainyard ui --no-browser >page.txt & page=$!
+python look.py page.txt digits
+kill $page; wait $page || true
 trainyard dev up mine --market on_demand
 trainyard dev shell mine -- id
 trainyard dev down mine --yes
 trainyard hosts
 """
+LOOK = """
+import re, sys, time, urllib.request
+
+while not (found := re.search(r"(http://\\S+/)#token=(\\S+)", open(sys.argv[1]).read())):
+    time.sleep(0.5)
+request = urllib.request.Request(found[1], headers={"X-Trainyard-Token": found[2]})
+page = urllib.request.urlopen(request).read().decode()
+assert sys.argv[2] in page and "Finished" in page, page
+print(f"the page {found[1]} shows the run")
+"""
+"""A program that waits for the address of the page in a file, and requires the page to show a finished run by name."""
 PASSED_ON = ("PIP_", "UV_", "npm_", "HTTP", "http", "SSL_", "NODE_EXTRA")
 """Beginnings of the variables that say how packages are fetched."""
 
@@ -74,6 +89,7 @@ def use(wheel: Path) -> int:
         environment = kept | {"HOME": name, "PATH": f"{home}/env/bin:/usr/bin:/bin"}
         subprocess.run([sys.executable, "-m", "venv", home / "env"], check=True)
         subprocess.run([home / "env/bin/pip", "install", "--quiet", wheel], check=True, env=environment)
+        (home / "look.py").write_text(LOOK)
         shell = ["bash", "-exc", f"trap 'trainyard local down --forget' EXIT\n{STORY}"]
         return subprocess.run(shell, cwd=home, env=environment, check=False).returncode
 

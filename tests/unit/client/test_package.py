@@ -4,6 +4,7 @@
 import io
 import os
 import shutil
+import sys
 import tarfile
 import time
 from collections.abc import Callable
@@ -182,7 +183,7 @@ WARNED: list[tuple[str, dict[str, str | bytes], str, str]] = [
     ("a list that nothing names", {"requirements.txt": "x\n"}, "[python, train.py]", "requirements: requirements.txt below program"),
     ("what git ignores and the program names", {".gitignore": "data/\n", "data/a.csv": "1", "train.py": "open('data/a.csv')"}, "[python, train.py]", "echo '!/data/' >> src/.trainyardignore"),
     ("what git ignores and the program writes", {".gitignore": "outputs/\n", "outputs/a.csv": "1", "train.py": "open('outputs/a.csv')"}, "[python, train.py]", ""),
-    ("text of a newer Python", {"train.py": "type X = int\n"}, "[python, train.py]", "may be valid for Python 3.12"),
+    ("text of a newer Python", {"train.py": "type X = int\n"}, "[python, train.py]", "may be valid for Python 3.12" if sys.version_info < (3, 12) else ""),
 ]  # fmt: skip
 
 
