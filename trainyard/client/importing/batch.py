@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import AS_WRITTEN, Draft
-from trainyard.client.importing.foreign import Foreign
+from trainyard.client.importing.foreign import Foreign, Keys
 from trainyard.core.model.gpus import Wanted
 
 LAUNCHER = "AWS Batch"
@@ -68,10 +68,10 @@ def unwrapped(foreign: Foreign) -> Foreign:
     return Foreign(found[0], below)
 
 
-def recognizes(foreign: Foreign) -> bool:
-    """Return True for a job definition."""
-    own = {"containerProperties", "nodeProperties", "ecsProperties", "eksProperties", "jobDefinitionName"}
-    return bool(own & unwrapped(foreign).mapping().keys())
+def recognizes(foreign: Foreign) -> Keys | None:
+    """Return the path of the first key of a job definition, or None."""
+    own = ("jobDefinitionName", "containerProperties", "nodeProperties", "ecsProperties", "eksProperties")
+    return unwrapped(foreign).first(*own)
 
 
 def convert(foreign: Foreign, stem: str) -> Draft:
@@ -152,9 +152,10 @@ def _command(draft: Draft, container: tuple[str | int, ...], parameters: Mapping
         and words[1].startswith("-")
         and "c" in words[1]
     ):
-        draft.shell(f"{AS_WRITTEN}\n{words[2]}")
+        draft.shell(AS_WRITTEN)
+        draft.shell(words[2], *container, "command", 2)
     else:
-        draft.put(words, "program", "command")
+        draft.command(words, *container, "command")
 
 
 def _filled(word: str, parameters: Mapping[str, Any]) -> str:

@@ -8,8 +8,8 @@ import shlex
 from typing import Any
 
 from trainyard.client.errors import NotImportable
-from trainyard.client.importing.draft import Draft
-from trainyard.client.importing.foreign import Foreign
+from trainyard.client.importing.draft import ENDS_EARLY, Draft
+from trainyard.client.importing.foreign import Foreign, Keys
 
 LAUNCHER = "Azure Batch AI"
 TOOLKITS = (
@@ -41,9 +41,10 @@ IGNORED = {
 VARIABLE = re.compile(r"\$\{?AZ_BATCHAI_(\w+?)\}?(?![\w])")
 
 
-def recognizes(foreign: Foreign) -> bool:
-    """Return True for a job of Batch AI."""
-    return any(foreign.look(*at, kit) is not None for at in ((), ("properties",)) for kit in TOOLKITS)
+def recognizes(foreign: Foreign) -> Keys | None:
+    """Return the path of the toolkit's settings in a job of Batch AI, or None."""
+    paths = ((*at, kit) for at in ((), ("properties",)) for kit in TOOLKITS)
+    return next((path for path in paths if foreign.look(*path) is not None), None)
 
 
 def convert(foreign: Foreign, stem: str) -> Draft:
@@ -163,13 +164,14 @@ def _command(
     given = VARIABLE.sub(filled, words)
     if not script:
         lines = re.sub(r"\$\{data\.(\w+)\}", lambda data: f"$TRAINYARD_DATA_{data[1].upper()}", given)
-        draft.shell(lines.replace("${model}", "$TRAINYARD_MODEL"))
+        draft.shell(lines.replace("${model}", "$TRAINYARD_MODEL"), *path, "commandLine")
+        draft.origin.note(*path, "commandLine", reason=ENDS_EARLY)
         return
     split = shlex.split(given)
     servers = bool(draft.origin.look(*path, "parameterServerCommandLineArgs"))
     if servers:
         split = [re.sub(r"^(--?job_name)=.*", r"\1=${job_name}", word) for word in split]
-    draft.put(["python", script, *split], "program", "command")
+    draft.command(["python", script, *split], *path)
     for key in ("workerCommandLineArgs", "parameterServerCommandLineArgs"):
         if (own := draft.origin.take(*path, key)) and own != words and not _differs_by_role(str(own), words):
             draft.origin.note(

@@ -1,7 +1,8 @@
 """A job file under construction: its sections, its shell lines, and the rules of the job file's keys."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import yaml
 
 from trainyard.client.importing.foreign import Foreign, Note
+from trainyard.client.importing.secrets import have_secret, is_secretive, without_secrets
 from trainyard.command_line import command_line
 from trainyard.core.model.gpus import Wanted, choose, known
 from trainyard.core.model.hardware import MOST_HOSTS
 from trainyard.core.model.job import MOST_DATA, MOST_LABELS, Limits
-from trainyard.core.model.program_fields import MOST_ARG_CHARACTERS, OUR_PREFIXES, OURS, SECRETIVE
+from trainyard.core.model.program_fields import MOST_ARG_CHARACTERS, OUR_PREFIXES, OURS
 from trainyard.core.model.secret_store import store_secret
 from trainyard.protocol.tags import PREFIX
 
@@ -24,10 +26,12 @@ WIDTH = 100
 SECTIONS = ("name", "program", "data", "cluster", "hardware", "checkpoints", "outputs", "limits", "labels")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|BUCKET")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 ENDS_EARLY = "the lines end at the first command that fails (bash -eo pipefail); `|| true` lets one fail"
 AS_WRITTEN = "set +e +o pipefail"
 """The first shell line for a launcher that does not stop at a failed command."""
+HAVE_CREDENTIALS = "hosts have credentials and a region of their own; the variable is left out"
 HOST_LINES = """"$(tr , '\\n' <<<"$HOSTS")\""""
 """The addresses of all hosts for bash, one a line."""
 HAS_VALUE_ELSEWHERE = re.compile(r"\$\{?\w+\}?|\$\(.*\)|<[^<>]+>|\s*")
@@ -71,29 +75,37 @@ class Draft:
         note = self.origin.note
         text = _as_text(value)
         if name.startswith("AWS_"):
-            note(*path, reason="hosts have credentials and a region of their own; the variable is left out")
-        elif _is_secretive(name):
+            note(*path, reason=HAVE_CREDENTIALS)
+        elif is_secretive(name):
             self.secret(name, *path)
         elif text is None or HAS_VALUE_ELSEWHERE.fullmatch(text):
             note(*path, reason=f"the file has no value for {name}; add it to program.environment")
-        elif self.lines or name in OURS or name.startswith(OUR_PREFIXES) or not VARIABLE.fullmatch(name):
-            if SHELL_NAME.fullmatch(name):
-                self.exports[name] = _quoted(text)
-            else:
-                note(*path, reason="no environment variable can have this name")
-        elif len(text) > MOST_ARG_CHARACTERS or CONTROLS.search(text) or "\n" in text:
+        elif not SHELL_NAME.fullmatch(name):
+            note(*path, reason="no environment variable can have this name")
+        elif self.lines:
             self.exports[name] = _quoted(text)
+        elif (
+            name in OURS
+            or name.startswith(OUR_PREFIXES)
+            or not VARIABLE.fullmatch(name)
+            or len(text) > MOST_ARG_CHARACTERS
+            or CONTROLS.search(text)
+            or "\n" in text
+        ):
+            note(*path, reason="this variable cannot be set by program.environment; set it in the program")
         else:
             self.put(text.replace("${", "$${"), "program", "environment", name)
 
     def secret(self, name: str, *path: str | int) -> None:
         """Give the program a variable whose value is a secret of the yard. The value itself is never copied."""
+        self.origin.note(*path, reason=self._keep_secret(name))
+
+    def _keep_secret(self, name: str) -> str:
+        """Add a secret of the yard, and return the note that tells how to store its value."""
         secret = re.sub(r"[^a-z0-9.-]+", "-", name.lower()).strip("-")[:40]
         self.put(secret, "program", "secrets", name.upper())
-        self.origin.note(
-            *path,
-            reason="the value of a secret is not copied; store it, typed unseen: "
-            + store_secret(f"/trainyard/secrets/{secret}"),
+        return "the value of a secret is not copied; store it, typed unseen: " + store_secret(
+            f"/trainyard/secrets/{secret}"
         )
 
     def provide(self, variables: Mapping[str, str]) -> None:
@@ -105,9 +117,27 @@ class Draft:
                 if value == HOST_LINES:
                     self.put("${hosts}", "program", "environment", "HOSTS")
 
-    def shell(self, text: str) -> None:
-        """Add lines for bash, without control characters and trailing spaces."""
-        self.lines += [CONTROLS.sub("", line).rstrip() for line in text.replace("\r\n", "\n").split("\n")]
+    def shell(self, text: str, *path: str | int) -> None:
+        """Add lines for bash, without control characters, trailing spaces and secrets. `path` is their place in the
+        other launcher's file."""
+        lines = text.replace("\r\n", "\n").split("\n")
+        for line, number in zip(lines, self.origin.text_lines(path), strict=False):
+            self.lines.append(without_secrets(CONTROLS.sub("", line).rstrip(), self._report_secret(number)))
+
+    def _report_secret(self, line: int | None) -> Callable[[str], None]:
+        def report(name: str) -> None:
+            reason = HAVE_CREDENTIALS if name.startswith("AWS_") else self._keep_secret(name)
+            self.origin.notes.append(Note(line, name, reason))
+
+        return report
+
+    def command(self, words: Sequence[str], *path: str | int) -> None:
+        """Set the program's command. A command with a secret becomes a line for bash, which reads the secret from a
+        variable."""
+        if have_secret(words):
+            self.shell(shlex.join(words), *path)
+        else:
+            self.put(list(words), "program", "command")
 
     def replace(self, old: str, new: str) -> int:
         """Replace each whole occurrence of a path or variable in the shell lines. Return the number of replacements."""
@@ -124,9 +154,14 @@ class Draft:
         if len(self.job.get("data", {})) >= MOST_DATA:
             self.origin.note(*path, reason=f"a job has at most {MOST_DATA} data entries; {uri} is left out")
             return None
+        if HAS_VALUE_ELSEWHERE.fullmatch(uri):
+            self.origin.note(
+                *path, reason=f"the file has no value for {uri}; add the folder to `data` as {entry}"
+            )
+            return None
         if uri.startswith("s3://"):
             bucket, _, key = uri.removeprefix("s3://").partition("/")
-            if not key.strip("/") or re.search(r"[${}<>*]", uri):
+            if not key.strip("/") or not BUCKET.fullmatch(bucket) or re.search(r"[${}<>*]", uri):
                 self.origin.note(
                     *path,
                     reason=f"{uri} is not a folder in a bucket; copy what the program reads to "
@@ -154,6 +189,17 @@ class Draft:
             return None
         self.put(f"{_here(uri).rstrip('/')}/", "data", entry)
         return entry
+
+    def file(self, name: str, target: str, *path: str | int) -> None:
+        """Send one file with the program's source, and replace `target` in the shell lines by its path there."""
+        self.job.setdefault("program", {}).setdefault("source", "./")
+        self.exports["SOURCE_FOLDER"] = "$PWD"
+        used = self.replace(target, f"$SOURCE_FOLDER/{PurePosixPath(name).name}")
+        self.origin.note(
+            *path,
+            reason=f"data are folders; put {PurePosixPath(name).name} into {self.job['program']['source']}, which is "
+            f"sent along ({times(used)} in the commands)",
+        )
 
     def source(self, folder: Any, *path: str | int) -> None:
         """Send a folder with the job as the program's source. Folders are relative to the job file."""
@@ -238,17 +284,6 @@ class Draft:
         exports = [f"export {name}={value}" for name, value in self.exports.items()]
         if self.lines:
             program["shell"] = "\n".join([*exports, *self.lines]) + "\n"
-            if AS_WRITTEN not in self.lines:
-                self.origin.notes.append(Note(None, "program.shell", ENDS_EARLY))
-        elif exports:
-            for name in self.exports:
-                self.origin.notes.append(
-                    Note(
-                        None,
-                        name,
-                        "this variable cannot be set by program.environment; set it in the program",
-                    )
-                )
         for path in self.origin.unread():
             self.origin.note(*path, reason=f"the job file has no counterpart of this item of {self.launcher}")
 
@@ -299,8 +334,13 @@ def _number(value: float) -> float:
     return int(value) if value == int(value) else round(value, 4)
 
 
-def _is_secretive(name: str) -> bool:
-    return name.upper().rpartition("_")[2] in SECRETIVE or name.upper().endswith(("APIKEY", "_PAT"))
+def times(count: int) -> str:
+    return "replaced once" if count == 1 else f"replaced {count} times"
+
+
+def is_file(path: str) -> bool:
+    """Return True for a local path that names a file by its form: it has an extension, and no slash at its end."""
+    return "://" not in path and bool(PurePosixPath(path).suffix) and not path.endswith("/")
 
 
 def _as_text(value: Any) -> str | None:

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from trainyard.client.errors import NotImportable
-from trainyard.client.importing.draft import HOST_LINES, Draft
-from trainyard.client.importing.foreign import Foreign, Note
+from trainyard.client.importing.draft import ENDS_EARLY, HOST_LINES, Draft, is_file
+from trainyard.client.importing.foreign import Foreign, Keys, Note
 from trainyard.command_line import command_line
 from trainyard.core.model.gpus import Wanted
 
@@ -47,9 +48,9 @@ IGNORED = {
 }
 
 
-def recognizes(foreign: Foreign) -> bool:
-    """Return True for a configuration of dstack, by its `type`."""
-    return foreign.mapping().get("type") in TYPES
+def recognizes(foreign: Foreign) -> Keys | None:
+    """Return the path of the `type` of a dstack configuration, or None."""
+    return ("type",) if foreign.look("type") in TYPES else None
 
 
 def convert(foreign: Foreign, stem: str) -> Draft:
@@ -72,8 +73,9 @@ def convert(foreign: Foreign, stem: str) -> Draft:
         )
     if folder := foreign.take("working_dir"):
         draft.shell(f"cd {folder}")
-    for each in commands:
-        draft.shell(RUN_ARGUMENTS.sub('"$@"', str(each)))
+    for number, each in enumerate(commands):
+        draft.shell(RUN_ARGUMENTS.sub('"$@"', str(each)), "commands", number)
+    foreign.note("commands", reason=ENDS_EARLY)
     _variables(draft)
     draft.provide(VARIABLES)
     _files(draft)
@@ -95,12 +97,16 @@ def convert(foreign: Foreign, stem: str) -> Draft:
 
 def _variables(draft: Draft) -> None:
     given = draft.origin.take("env") or {}
-    items = given.items() if isinstance(given, dict) else (str(each).partition("=")[::2] for each in given)
-    for name, value in items:
+    items = list[tuple[str | int, str, Any]]()
+    if isinstance(given, dict):
+        items = [(name, name, value) for name, value in given.items()]
+    else:
+        items = [(number, *str(each).partition("=")[::2]) for number, each in enumerate(given)]
+    for place, name, value in items:
         if SECRET.search(str(value)):
-            draft.secret(name, "env")
+            draft.secret(name, "env", place)
         else:
-            draft.variable(name, value or None, "env")
+            draft.variable(name, value or None, "env", place)
 
 
 def _files(draft: Draft) -> None:
@@ -120,9 +126,10 @@ def _files(draft: Draft) -> None:
     files = foreign.take("files") or []
     if files and "source" not in draft.job.get("program", {}):
         first = files[0] if isinstance(files[0], str) else files[0].get("local_path", ".")
-        draft.source(first.partition(":")[0], "files")
-        if len(files) > 1:
-            foreign.note("files", reason=f"a job has one source folder; {first} is taken")
+        folder = first.partition(":")[0]
+        draft.source(PurePosixPath(folder).parent if is_file(folder) else folder, "files")
+        for number, each in enumerate(files[1:], start=1):
+            foreign.note("files", number, reason=f"a job has one source folder; put {each} into it")
     if "source" not in draft.job.get("program", {}):
         draft.put("./", "program", "source")
         foreign.notes.append(

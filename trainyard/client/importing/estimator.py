@@ -10,7 +10,7 @@ from typing import Any
 
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import Draft
-from trainyard.client.importing.foreign import Foreign, literal
+from trainyard.client.importing.foreign import Foreign, Keys, literal
 from trainyard.client.importing.sagemaker import LAUNCHER, add_arguments, add_channel, add_hosts, add_program
 from trainyard.values.quantities import counted
 
@@ -96,7 +96,7 @@ def _add_call(
     call: ast.Call,
     constants: Mapping[str, Any],
     values: dict[str, Any],
-    lines: dict[tuple[str | int, ...], int],
+    lines: dict[Keys, int],
 ) -> None:
     """Add the values that later calls pass to the estimator: hyperparameters, and the inputs of `fit` or `train`."""
     match _called(call):
@@ -107,7 +107,7 @@ def _add_call(
             named = (each.value for each in call.keywords if each.arg in ("inputs", "input_data_config"))
             for each in (*call.args[:1], *named):
                 values["inputs"] = _value(each, constants)
-                lines["inputs",] = each.lineno
+                lines.update(_lines(("inputs",), each))
 
 
 def _called(call: ast.Call) -> str:
@@ -125,9 +125,6 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, Any]]:
                 yield node.targets[0].id, literal(node.value)
             except (ValueError, TypeError):
                 continue
-
-
-UNKNOWN = "?"
 
 
 def _value(node: ast.expr, constants: Mapping[str, Any]) -> Any:
@@ -159,12 +156,23 @@ def _value(node: ast.expr, constants: Mapping[str, Any]) -> Any:
         return UNKNOWN + ast.unparse(node)
 
 
-def _keywords(
-    call: ast.Call, constants: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[tuple[str | int, ...], int]]:
+def _keywords(call: ast.Call, constants: Mapping[str, Any]) -> tuple[dict[str, Any], dict[Keys, int]]:
     named = [(_name(each.arg), each.value) for each in call.keywords if each.arg]
     values = {name: _value(each, constants) for name, each in named}
-    return values, {(name,): each.lineno for name, each in named}
+    return values, {path: line for name, each in named for path, line in _lines((name,), each)}
+
+
+def _lines(path: Keys, node: ast.expr) -> Iterator[tuple[Keys, int]]:
+    """Yield the paths and lines of a value and of everything in it."""
+    yield path, node.lineno
+    match node:
+        case ast.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant):
+                    yield from _lines((*path, str(key.value)), value)
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            for number, item in enumerate(items):
+                yield from _lines((*path, number), item)
 
 
 def _name(keyword: str) -> str:
@@ -172,7 +180,7 @@ def _name(keyword: str) -> str:
     return OLD_NAMES.get(keyword, keyword.removeprefix("train_"))
 
 
-def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+def _leaves(value: Any, path: Keys = ()) -> Iterator[tuple[Keys, Any]]:
     if isinstance(value, dict):
         for key, each in value.items():
             yield from _leaves(each, (*path, key))

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ TEMPLATE = re.compile(r"\{%.*?%\}|(?<!\$)\{\{.*?\}\}", re.DOTALL)
 """Templates of Jinja and Go, but not dstack's `${{ secrets.NAME }}`."""
 
 Keys = tuple[str | int, ...]
+TEXT = ""
+"""The last part of a path in `Foreign.lines` that names the first line below `KEY: |`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,10 @@ class Foreign:
                     return None
         return found
 
+    def first(self, *names: str) -> Keys | None:
+        """Return the path of the first of these keys that the file has, or None."""
+        return next(((name,) for name in names if self.look(name) is not None), None)
+
     def mapping(self, *path: str | int) -> Mapping[str, Any]:
         """Return the mapping at `path` without marking it as read. Return an empty mapping if the file has none
         there."""
@@ -82,8 +89,17 @@ class Foreign:
             self.note(*path, reason=reason)
 
     def note(self, *path: str | int, reason: str) -> None:
-        """Report a note about the value at `path`."""
-        self.notes.append(Note(self.lines.get(path), shown(path), reason))
+        """Report a note about the value at `path`, with its line."""
+        self.notes.append(Note(self.line(path), shown(path), reason))
+
+    def line(self, path: Keys) -> int | None:
+        """Return the line of a value, or the line of the innermost value around it that has one."""
+        outer = (path[:end] for end in range(len(path), 0, -1))
+        return next((self.lines[each] for each in outer if each in self.lines), None)
+
+    def text_lines(self, path: Keys) -> Iterator[int | None]:
+        """Yield the line number of each line of a text. A text that is not a block (`KEY: |`) has one line."""
+        return count(self.lines[*path, TEXT]) if (*path, TEXT) in self.lines else repeat(self.line(path))
 
     def unread(self) -> Iterator[Keys]:
         """Yield the paths of the outermost values that no importer has read."""
@@ -122,7 +138,7 @@ def content_of(path: Path) -> str:
         raise NotImportable(
             f"{path} is not UTF-8 text (byte {error.start + 1})", "name the job's file"
         ) from error
-    if found := TEMPLATE.search(text):
+    if path.suffix != ".py" and (found := TEMPLATE.search(text)):
         line = text.count("\n", 0, found.start()) + 1
         raise NotImportable(
             f"{path} is a template: line {line} holds {found[0][:40]!r}",
@@ -140,17 +156,27 @@ def of_yaml(text: str, name: str) -> Foreign:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" (line {mark.line + 1})" if mark else ""
-        raise NotImportable(
-            f"{name} is not YAML: {error.problem or error.context}{where}", "correct it"
-        ) from error
+        problem = error.problem or error.context or ""
+        if tag := re.search(r"constructor for the tag '(.+)'", problem):
+            raise NotImportable(
+                f"{name} has the tag {tag[1]}, which only the other launcher can read{where}",
+                "write the value in its place",
+            ) from error
+        raise NotImportable(f"{name} is not YAML: {problem}{where}", "correct it") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise NotImportable(f"{name} is not YAML: {error}", "correct it") from error
-    if len(found) != 1:
+    header = found[0][1] if len(found) == 2 else None
+    if isinstance(header, dict) and header.keys() == {"name"}:  # the name of a pipeline with one task
+        (_, (node, value)) = found
+        value = {**header, **value} if isinstance(value, dict) else value
+    elif len(found) == 1:
+        node, value = found[0]
+    else:
+        where = ", ".join(str(node.start_mark.line + 1) for node, _ in found)
         raise NotImportable(
-            f"{name} has {counted(len(found), 'document')}, and a job file describes one job",
+            f"{name} has {counted(len(found), 'document')} (lines {where}), and a job file describes one job",
             "write each document into a file of its own, and import each",
         )
-    node, value = found[0]
     return Foreign(_plain(value), dict(_lines((), node)))
 
 
@@ -181,6 +207,8 @@ def _plain(value: Any) -> Any:
 
 def _lines(path: Keys, node: yaml.Node) -> Iterator[tuple[Keys, int]]:
     match node:
+        case yaml.ScalarNode(style="|"):
+            yield (*path, TEXT), node.start_mark.line + 2
         case yaml.MappingNode():
             for key, value in node.value:
                 yield (*path, key.value), key.start_mark.line + 1

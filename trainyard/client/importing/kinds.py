@@ -7,15 +7,16 @@ from typing import NamedTuple
 from trainyard.client.errors import JobRefused, NotImportable
 from trainyard.client.importing import batch, batch_ai, dstack, estimator, sagemaker, skypilot, slurm
 from trainyard.client.importing.draft import Draft
-from trainyard.client.importing.foreign import Foreign, content_of, of_json, of_yaml
+from trainyard.client.importing.foreign import Foreign, Keys, content_of, of_json, of_yaml, shown
 from trainyard.client.jobs.source import read
 
 
 class Kind(NamedTuple):
-    """One kind of file in YAML or JSON. `convert` takes the file and a name for the job."""
+    """One kind of file in YAML or JSON. `recognizes` returns the path of a key that only this launcher has, or None.
+    `convert` takes the file and a name for the job."""
 
     launcher: str
-    recognizes: Callable[[Foreign], bool]
+    recognizes: Callable[[Foreign], Keys | None]
     convert: Callable[[Foreign, str], Draft]
 
 
@@ -54,16 +55,21 @@ def _document(path: Path, text: str) -> Draft:
     foreign = of_json(text, path.name) if is_json else of_yaml(text, path.name)
     if not isinstance(foreign.values, dict):
         raise NotImportable(f"{path} is not a mapping", f"name {KNOWN}")
-    found = [kind for kind in KINDS if kind.recognizes(foreign)]
-    if len(found) > 1:
-        names = " and ".join(kind.launcher for kind in found)
+    marks = [(kind, mark) for kind in KINDS if (mark := kind.recognizes(foreign))]
+    if len(marks) > 1:
+        names = " and ".join(f"{kind.launcher} ({_where(foreign, mark)})" for kind, mark in marks)
         raise NotImportable(
             f"{path} has the keys of several launchers: {names}", "keep the keys of one launcher in the file"
         )
-    if not found:
-        keys = ", ".join(list(foreign.values)[:8])
+    if not marks:
+        keys = ", ".join(_where(foreign, (key,)) for key in list(foreign.values)[:8])
         raise NotImportable(f"{path} is of no known kind; it has the keys {keys}", f"name {KNOWN}")
-    return found[0].convert(batch.unwrapped(foreign), path.stem)
+    return marks[0][0].convert(batch.unwrapped(foreign), path.stem)
+
+
+def _where(foreign: Foreign, path: Keys) -> str:
+    line = foreign.line(path)
+    return f"{shown(path)} in line {line}" if line else shown(path)
 
 
 def write(text: str, target: Path, *, force: bool) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import Draft
-from trainyard.client.importing.foreign import Foreign
+from trainyard.client.importing.foreign import Foreign, Keys
+from trainyard.client.importing.secrets import is_secretive
 
 LAUNCHER = "SageMaker"
 REQUEST = {
@@ -32,9 +33,9 @@ REQUEST = {
 }
 
 
-def recognizes(foreign: Foreign) -> bool:
-    """Return True for a CreateTrainingJob request."""
-    return bool({"AlgorithmSpecification", "TrainingJobName"} & foreign.mapping().keys())
+def recognizes(foreign: Foreign) -> Keys | None:
+    """Return the path of the first key of a CreateTrainingJob request, or None."""
+    return foreign.first("TrainingJobName", "AlgorithmSpecification")
 
 
 def convert(foreign: Foreign, stem: str) -> Draft:
@@ -86,7 +87,7 @@ def _request_program(draft: Draft) -> None:
     if entry:
         add_program(draft, str(entry), own.get("sagemaker_submit_directory"))
     elif command:
-        draft.put(command, "program", "command")
+        draft.command(command, at)
         draft.put("./", "program", "source")
     else:
         raise NotImportable(
@@ -161,6 +162,8 @@ def add_arguments(draft: Draft, given: Mapping[str, Any], *path: str) -> None:
             value = json.dumps(value)
         if value is None:
             draft.origin.note(*path, name, reason="it has no value")
+        elif is_secretive(name):
+            draft.secret(name.replace("-", "_"), *path, name)
         else:
             draft.put(value, "program", "args", name)
             if isinstance(value, str) and value.startswith("/opt/ml/"):

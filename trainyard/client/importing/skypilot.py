@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainyard.client.errors import NotImportable
-from trainyard.client.importing.draft import AS_WRITTEN, HOST_LINES, Draft
-from trainyard.client.importing.foreign import Foreign
+from trainyard.client.importing.draft import AS_WRITTEN, HOST_LINES, Draft, is_file, times
+from trainyard.client.importing.foreign import Foreign, Keys
 from trainyard.core.model.gpus import Wanted
 
 LAUNCHER = "SkyPilot"
@@ -23,11 +23,9 @@ SERVING = ("service", "pool")
 PLACES = ("cloud", "region", "zone", "infra")
 
 
-def recognizes(foreign: Foreign) -> bool:
-    """Return True for a task: it has `run` or `setup`, and unlike dstack's files no `type`."""
-    keys = foreign.mapping().keys()
-    own = {"num_nodes", "file_mounts", "workdir", "setup", "envs", "resources"}
-    return "type" not in keys and ("run" in keys or "setup" in keys) and bool(own & keys or "run" in keys)
+def recognizes(foreign: Foreign) -> Keys | None:
+    """Return the path of a task's `run` or `setup`, or None. Tasks of dstack have neither."""
+    return foreign.first("run", "setup")
 
 
 def convert(foreign: Foreign, stem: str) -> Draft:
@@ -60,8 +58,10 @@ def _program(draft: Draft) -> None:
         raise NotImportable("the task has no `run`", "add the commands that train")
     draft.shell(AS_WRITTEN)
     if setup and run:  # SkyPilot runs each in a shell of its own
-        draft.shell(f"(\n{str(setup).rstrip()}\n) || exit")
-    draft.shell(str(run or setup))
+        draft.shell("(")
+        draft.shell(str(setup).rstrip(), "setup")
+        draft.shell(") || exit")
+    draft.shell(str(run or setup), "run" if run else "setup")
     if not run:
         foreign.note("setup", reason="the task has no `run`: the program of this job ends with the setup")
     workdir = foreign.take("workdir")
@@ -116,27 +116,26 @@ def _mount(draft: Draft, target: str, mount: Any, path: tuple[str, ...]) -> None
         draft.origin.note(
             *path,
             reason="a bucket that the program writes to becomes the folder $TRAINYARD_CHECKPOINTS, which is kept in "
-            f"the yard's bucket and restored after an interruption ({_times(used)} in the commands)",
+            f"the yard's bucket and restored after an interruption ({times(used)} in the commands)",
         )
         return
     sources = source if isinstance(source, list) else [source]
     if len(sources) > 1:
         draft.origin.note(*path, reason=f"several sources in one folder; only {sources[0]} is taken")
+    if is_file(str(sources[0])):
+        draft.file(str(sources[0]), target, *path)
+        return
     entry = draft.data(str(sources[0]), target.rstrip("/").rpartition("/")[2] or "data", *path)
     if entry:
         used = draft.replace(target, f"$TRAINYARD_DATA_{entry.upper()}")
         draft.origin.note(
-            *path, reason=f"lies in $TRAINYARD_DATA_{entry.upper()} ({_times(used)} in the commands)"
+            *path, reason=f"lies in $TRAINYARD_DATA_{entry.upper()} ({times(used)} in the commands)"
         )
 
 
 def _looks_written(target: str, source: Any) -> bool:
     words = re.compile(r"check ?point|ckpt|output|result|model|log|artifact|save", re.IGNORECASE)
     return bool(words.search(target)) or (isinstance(source, str) and bool(words.search(source)))
-
-
-def _times(count: int) -> str:
-    return "replaced once" if count == 1 else f"replaced {count} times"
 
 
 def _resources(draft: Draft) -> None:

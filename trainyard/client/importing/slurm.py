@@ -2,11 +2,11 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import AS_WRITTEN, HOST_LINES, Draft
-from trainyard.client.importing.foreign import Foreign, Note
+from trainyard.client.importing.foreign import Foreign, Keys, Note
 from trainyard.core.model.gpus import Wanted
 
 LAUNCHER = "Slurm"
@@ -107,6 +107,17 @@ SRUN_FLAGS = frozenset(
 """The options of srun that have no value."""
 SITE = re.compile(r"^\s*(?:module|ml|spack)\s+\S")
 """Commands that set up the software of a cluster."""
+ENVIRONMENT = re.compile(
+    r"\s*(?:source|\.)\s+\S*activate|\s*(?:conda|mamba|micromamba)\s+activate|\s*source\s+\S*\.bashrc"
+)
+"""Commands that activate an environment of a cluster."""
+INCLUDE = re.compile(r"\s*(?:source|\.)\s+([\w.-]\S*)")
+"""Commands that read another script from a relative path."""
+SRUN = re.compile(r"(?:^|[;&|(]\s*|\s)srun\s")
+OPTIONS = re.compile(r"^\s*(?:export\s+)?(\w+)=[\"'(]*\s*-", re.MULTILINE)
+"""An assignment of options to a variable."""
+OTHER = re.compile(r"#(?:PBS|BSUB|COBALT|\$)\s+-")
+"""The options of other schedulers."""
 VARIABLES = {
     "SLURM_PROCID": "$RANK",
     "SLURM_NTASKS": "$WORLD_SIZE",
@@ -137,15 +148,16 @@ SCONTROL = (
 
 def of_script(text: str) -> Foreign:
     """Read the options of a batch script by their long names, and its lines under `script`."""
-    values, lines, script = dict[str, str | bool](), dict[tuple[str | int, ...], int](), list[str]()
+    values, lines, script = dict[str, str | bool](), dict[Keys, int](), list[str]()
     for number, line in enumerate(text.splitlines(), start=1):
         if found := DIRECTIVE.match(line):
             for name, value in _options(found[1]):
                 values[name] = value
                 lines[name,] = number
         else:
+            lines["script", len(script)] = number
             script.append(line)
-    return Foreign({**values, "script": "\n".join(script)}, lines)
+    return Foreign({**values, "script": script}, lines)
 
 
 def recognizes_text(text: str) -> bool:
@@ -245,19 +257,23 @@ def _gpus(draft: Draft, nodes: int) -> None:
 
 def _script(draft: Draft, nodes: int) -> None:
     foreign = draft.origin
-    text = str(foreign.take("script"))
-    lines = _joined(text.splitlines())
-    if not any(line.strip() and not line.lstrip().startswith("#") for line in lines):
+    lines = _joined(foreign.take("script"))
+    if not any(line.strip() and not line.lstrip().startswith("#") for _, line in lines):
         raise NotImportable("the script runs nothing", "name the script with the commands")
-    draft.shell("\n".join(_changed(lines, foreign)))
-    if any(line.startswith("#!") for line in lines[:1]):
-        draft.lines = draft.lines[1:]
-    draft.lines.insert(0, AS_WRITTEN)
+    if lines[0][1].startswith("#!"):
+        lines = lines[1:]
+    text = "\n".join(line for _, line in lines)
     if re.search(r"\bscontrol\s+show\s+hostnames?\b", text):
-        draft.lines.insert(0, SCONTROL)
+        draft.shell(SCONTROL)
+    draft.shell(AS_WRITTEN)
+    options = frozenset(OPTIONS.findall(text))
+    for number, line in lines:
+        draft.shell(_changed(line, number, foreign, options), "script", number)
     draft.provide(VARIABLES)
-    for name in sorted(set(re.findall(r"SLURM_\w+", text)) - set(VARIABLES)):
-        foreign.notes.append(Note(None, name, "the script reads this variable, which hosts do not have"))
+    unset = set(re.findall(r"SLURM_\w+", text)) - set(VARIABLES)
+    for name in sorted(unset):
+        number = next(number for number, line in lines if name in line)
+        _report(foreign, number, name, "the script reads this variable, which hosts do not have")
     if nodes > 1:
         foreign.note(
             "nodes",
@@ -266,62 +282,66 @@ def _script(draft: Draft, nodes: int) -> None:
         )
 
 
-def _joined(lines: Sequence[str]) -> list[str]:
-    """Return the lines, and join each line that ends in a backslash to the next line."""
-    joined, held = list[str](), ""
-    for line in lines:
+def _joined(lines: Sequence[str]) -> list[tuple[int, str]]:
+    """Return the lines with their numbers, and join each line that ends in a backslash to the next line."""
+    joined, held, start = list[tuple[int, str]](), "", 0
+    for number, line in enumerate(lines):
+        start = start if held else number
         held += line
         if held.endswith("\\") and not held.lstrip().startswith("#"):
             held = held[:-1] + " "
             continue
-        joined.append(held)
+        joined.append((start, held))
         held = ""
-    return [*joined, *([held] if held else [])]
+    return [*joined, *([(start, held)] if held else [])]
 
 
-def _changed(lines: Sequence[str], foreign: Foreign) -> list[str]:
-    """Return the lines without Slurm's commands. Report each line that changes."""
-    changed = []
-    for line in lines:
-        new = line
-        if SITE.match(line):
-            new = f": # {line.strip()}"
-            foreign.notes.append(
-                Note(
-                    None,
-                    line.strip(),
-                    "software of the cluster; the yard's image has CUDA and TensorFlow of its own",
-                )
-            )
-        elif re.search(r"(?:^|[;&|(]\s*|\s)srun\s", line) and not line.lstrip().startswith("#"):
-            new = _without_srun(line)
-            foreign.notes.append(
-                Note(None, "srun", f"`{' '.join(line.split())[:60]}` runs without srun on each host")
-            )
-        elif re.match(r"\s*(?:source|\.)\s+\S*activate|\s*conda\s+activate|\s*source\s+\S*\.bashrc", line):
-            foreign.notes.append(
-                Note(
-                    None,
-                    line.strip(),
-                    "an environment of the cluster; packages belong into program.requirements",
-                )
-            )
-            new = f": # {line.strip()}"
-        changed.append(new)
-    return changed
+def _report(foreign: Foreign, number: int, item: str, reason: str) -> None:
+    """Report an item of the script's line `number`, counted from 0 without the options of sbatch."""
+    foreign.notes.append(Note(foreign.line(("script", number)), item, reason))
 
 
-def _without_srun(line: str) -> str:
+def _changed(line: str, number: int, foreign: Foreign, options: Container[str]) -> str:
+    """Return the line without Slurm's commands. Report a line that changes. `options` has the names of variables that
+    hold options."""
+    text = line.strip()
+    if OTHER.match(line):
+        _report(foreign, number, text, "an option of another scheduler; the job file has no counterpart")
+    elif SITE.match(line):
+        reason = "software of the cluster; the yard's image has CUDA and TensorFlow of its own"
+        _report(foreign, number, text, reason)
+        return f": # {text}"
+    elif ENVIRONMENT.match(line):
+        reason = "an environment of the cluster; packages belong into program.requirements"
+        _report(foreign, number, text, reason)
+        return f": # {text}"
+    elif found := INCLUDE.match(line):
+        reason = f"hosts get {found[1]} only if it is in the folder of the job file, which is sent along"
+        _report(foreign, number, text, reason)
+    elif SRUN.search(line) and not text.startswith("#"):
+        shown = " ".join(line.split())[:60]
+        _report(foreign, number, "srun", f"`{shown}` runs without srun on each host")
+        return _without_srun(line, options)
+    return line
+
+
+def _without_srun(line: str, options: Container[str]) -> str:
     """Return the line without `srun` and its options."""
     before, rest = re.split(r"\bsrun\s+", line, maxsplit=1)
     words = list[str](re.findall(r"""\s*(?:"(?:[^"\\]|\\.)*"|'[^']*'|\\.|[^\s"'])+""", rest))
-    while words and _is_option(words[0]):
+    while words and _is_option(words[0], options):
         option = words.pop(0).strip()
-        takes_value = "=" not in option and option not in SRUN_FLAGS and not re.fullmatch(r"-\w\S+", option)
-        if takes_value and words and not _is_option(words[0]) and len(words) > 1:
+        takes_value = (
+            option.startswith("-")
+            and "=" not in option
+            and option not in SRUN_FLAGS
+            and not re.fullmatch(r"-\w\S+", option)
+        )
+        if takes_value and words and not _is_option(words[0], options) and len(words) > 1:
             words.pop(0)
     return before + "".join(words).lstrip()
 
 
-def _is_option(word: str) -> bool:
-    return word.strip().startswith("-")
+def _is_option(word: str, options: Container[str]) -> bool:
+    variable = re.fullmatch(r"\"?\$\{?(\w+)(?:\[@\])?\}?\"?", word.strip())
+    return word.strip().startswith("-") or bool(variable and variable[1] in options)
