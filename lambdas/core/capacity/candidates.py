@@ -1,55 +1,39 @@
-"""Candidates: the capacity pools for a gang, in their order, and what excludes every other pool.
+"""Candidates: the capacity pools for a gang, in their order.
 
-The gang of roles without a GPU is launched beside the main gang: same zone, same market, a CPU type. Only
-`make_plan` decides what makes a capacity pool unusable.
+The gang of roles without a GPU is launched beside the main gang: same zone, same market, a CPU type.
+`exclusion.py` decides what makes a capacity pool unusable.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.core.capacity import compatibility, cost, initialization
-from lambdas.core.capacity.image_choice import ImageReference, choose_image, disk_gib
+from lambdas.core.capacity import cost, initialization
+from lambdas.core.capacity.exclusion import (
+    PlanInputs,
+    Pool,
+    Reason,
+    check_price,
+    find_beside,
+    find_price,
+    find_reasons,
+    hourly_dollars,
+    types_of,
+)
+from lambdas.core.capacity.image_choice import choose_image, disk_gib
 from lambdas.core.capacity.plan import TAKES, fitting, in_words, requests
-from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.errors import Refused
-from trainyard.core.model.gang import size
 from trainyard.core.model.hardware import Hardware, Preference
-from trainyard.core.model.instance_types import InstanceType, instance_type, quota, raise_quota_command
+from trainyard.core.model.instance_types import instance_type, quota
 from trainyard.core.model.job import Job
-from trainyard.protocol.cluster import Gang
-from trainyard.protocol.plan import Candidate, Excluded, Market, Plan, Priced
+from trainyard.protocol.plan import Candidate, Excluded, Market, Plan
 from trainyard.protocol.storage import Storage
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted
 
-Reason = tuple[str, str]
-"""A reason that excludes a capacity pool: a code for programs, a sentence for users."""
 WITH_GPUS_FIRST: Reason = ("no_gpu", "It has no GPU, and a type with one is available.")
 BY_SIZE = ("no_quota", "too_expensive")
 """Reasons that fewer workers may avoid."""
-NOT_OFFERED: Reason = ("not_offered", "EC2 does not offer the type in that zone.")
-
-
-@dataclass(frozen=True)
-class PlanInputs:
-    """Everything that the plan depends on."""
-
-    region: str
-    subnets: Mapping[str, str]
-    """The yard's subnets, by zone."""
-    offered: frozenset[tuple[str, str]]
-    """Pairs of type and zone that EC2 offers."""
-    spot_prices: Mapping[tuple[str, str], float]
-    """Current dollars an hour, by type and zone."""
-    prices: Prices
-    """All other prices."""
-    quotas: Mapping[str, float]
-    """vCPU limits by quota code, whatever is in use now."""
-    image: ImageReference
-    initialization_rate: int = 0
-    """The largest rate that the yard requests for a disk, in MiB/s."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +78,6 @@ def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
     )
 
 
-def types_of(job: Job) -> tuple[str, ...]:
-    """Return every instance type that hosts of the job may have."""
-    return (*job.hardware.instance_types, *(job.hardware.cpu_instance_types if job.cpu_gang else ()))
-
-
 def quota_codes(job: Job) -> tuple[str, ...]:
     """Return the quota codes that `make_plan` needs for this job, sorted."""
     quotas = [
@@ -120,7 +99,7 @@ def _sort_out(job: Job, inputs: PlanInputs) -> tuple[tuple[Candidate, ...], tupl
         of_market: list[tuple[float, int, str, Candidate]] = []
         for rank, name in enumerate(job.hardware.instance_types):
             for zone in zones:
-                pool = _Pool(instance_type(name), zone, market)
+                pool = Pool(instance_type(name), zone, market)
                 sized, against = _fitting(job, inputs, pool)
                 if against:
                     reason = " ".join(text for _, text in against)
@@ -129,7 +108,7 @@ def _sort_out(job: Job, inputs: PlanInputs) -> tuple[tuple[Candidate, ...], tupl
                     candidate = _candidate(sized, inputs, pool, inputs.subnets[zone])
                     if sized is not job:
                         candidate = replace(candidate, workers=sized.cluster.most_workers)
-                    dollars = _dollars(sized, candidate.price, candidate.beside) / sized.gang
+                    dollars = hourly_dollars(sized, candidate.price, candidate.beside) / sized.gang
                     of_market.append((dollars, rank, zone, candidate))
         candidates += [candidate for *_, candidate in sorted(of_market, key=lambda row: row[:3])]
     with_gpus = [candidate for candidate in candidates if instance_type(candidate.type).gpus]
@@ -139,28 +118,21 @@ def _sort_out(job: Job, inputs: PlanInputs) -> tuple[tuple[Candidate, ...], tupl
     return tuple(with_gpus or candidates), tuple(excluded)
 
 
-def _fitting(job: Job, inputs: PlanInputs, pool: "_Pool") -> tuple[Job, list[Reason]]:
+def _fitting(job: Job, inputs: PlanInputs, pool: Pool) -> tuple[Job, list[Reason]]:
     """Return the job with as many workers as fit, and the reasons that exclude the pool even with the fewest."""
-    against, sized = _against(job, inputs, pool), job
+    against, sized = find_reasons(job, inputs, pool), job
     for workers in range(job.cluster.most_workers - 1, job.cluster.least_workers - 1, -1):
         if not against or any(code not in BY_SIZE for code, _ in against):
             break
         sized = job.with_workers(workers)
-        against = _against(sized, inputs, pool)
+        against = find_reasons(sized, inputs, pool)
     return sized, against
 
 
-@dataclass(frozen=True)
-class _Pool:
-    kind: InstanceType
-    zone: str
-    market: Market
-
-
-def _candidate(job: Job, inputs: PlanInputs, pool: _Pool, subnet: str) -> Candidate:
-    price = _price(inputs, pool, pool.kind)
+def _candidate(job: Job, inputs: PlanInputs, pool: Pool, subnet: str) -> Candidate:
+    price = find_price(inputs, pool, pool.kind)
     assert price is not None  # a pool without a price is excluded
-    beside = _beside(job, inputs, pool)
+    beside = find_beside(job, inputs, pool)
     return Candidate(
         type=pool.kind.name,
         zone=pool.zone,
@@ -169,7 +141,7 @@ def _candidate(job: Job, inputs: PlanInputs, pool: _Pool, subnet: str) -> Candid
         price=price,
         on_demand_price=inputs.prices.on_demand(pool.kind.name),
         beside=tuple(
-            each for each in beside if not _too_expensive(job, inputs, _dollars(job, price, (each,)))
+            each for each in beside if not check_price(job, inputs, hourly_dollars(job, price, (each,)))
         ),
     )
 
@@ -181,127 +153,10 @@ def _with_rate(job: Job, inputs: PlanInputs, candidate: Candidate, disk_gib: int
         hosts=job.gang,
         gib=disk_gib,
         gib_month=inputs.prices.gib_month(Storage.DISK),
-        dollars_per_hour=_dollars(job, candidate.price, candidate.beside),
+        dollars_per_hour=hourly_dollars(job, candidate.price, candidate.beside),
         limit=job.limits.dollars,
     )
     return replace(candidate, initialization_rate=rate)
-
-
-def _beside(job: Job, inputs: PlanInputs, pool: _Pool) -> tuple[Priced, ...]:
-    """Return the CPU types that zone, market and quotas allow beside this pool's hosts, cheapest first; at equal
-    price in the job's order."""
-    found = []
-    for name in job.hardware.cpu_instance_types if job.cpu_gang else ():
-        kind = instance_type(name)
-        price = _price(inputs, pool, kind)
-        if price is not None and not _against_beside(job, inputs, pool, kind):
-            found.append(Priced(name, price, inputs.prices.on_demand(name)))
-    return tuple(sorted(found, key=lambda each: each.price))
-
-
-def _price(inputs: PlanInputs, pool: _Pool, kind: InstanceType) -> float | None:
-    match pool.market:
-        case Market.SPOT:
-            return inputs.spot_prices.get((kind.name, pool.zone))
-        case Market.ON_DEMAND:
-            return inputs.prices.on_demand(kind.name)
-    assert_never(pool.market)
-
-
-def _dollars(job: Job, price: float, beside: Sequence[Priced]) -> float:
-    """Return the dollars an hour of both gangs, the second one of the first type."""
-    return size(job, Gang.MAIN) * price + (size(job, Gang.CPU) * beside[0].price if beside else 0.0)
-
-
-def _against(job: Job, inputs: PlanInputs, pool: _Pool) -> list[Reason]:
-    """Return every reason that excludes a pool. Reasons name no zone, so that equal ones can be grouped."""
-    incompatible = _incompatible(inputs, pool.kind)
-    if pool.zone not in inputs.subnets:
-        return [*incompatible, ("no_subnet", "The yard has no subnet in that zone.")]
-    if (pool.kind.name, pool.zone) not in inputs.offered:
-        return [*incompatible, NOT_OFFERED]
-    price, beside = _price(inputs, pool, pool.kind), _beside(job, inputs, pool)
-    found = [
-        *incompatible,
-        _no_price(inputs, pool, pool.kind),
-        _no_quota(inputs, pool.market, [(size(job, Gang.MAIN), pool.kind)]),
-        None if beside or not job.cpu_gang else _nobody_beside(job, inputs, pool),
-        None if price is None else _too_expensive(job, inputs, _dollars(job, price, beside)),
-    ]
-    return [each for each in found if each]
-
-
-def _nobody_beside(job: Job, inputs: PlanInputs, pool: _Pool) -> Reason:
-    """Return why no CPU type can be launched beside this pool's hosts."""
-    listed = "hardware.cpu_instance_types"
-    reasons: dict[Reason, list[str]] = {}
-    for name in job.hardware.cpu_instance_types:
-        against = _against_beside(job, inputs, pool, instance_type(name))
-        assert against is not None  # otherwise one could be launched
-        reasons.setdefault(against, []).append(name)
-    codes = {code for code, _ in reasons}
-    code = codes.pop() if len(codes) == 1 else "no_cpu_type"
-    if code == "not_offered":
-        return code, f"No CPU type of {listed} is offered in that zone."
-    reasons_of_types = " ".join(f"{', '.join(names)}: {text}" for (_, text), names in reasons.items())
-    return code, f"No CPU type of {listed} can be launched beside it. {reasons_of_types}"
-
-
-def _against_beside(job: Job, inputs: PlanInputs, pool: _Pool, kind: InstanceType) -> Reason | None:
-    incompatible = _incompatible(inputs, kind)
-    if incompatible:
-        return incompatible[0]
-    if (kind.name, pool.zone) not in inputs.offered:
-        return NOT_OFFERED
-    hosts = [(size(job, Gang.MAIN), pool.kind), (size(job, Gang.CPU), kind)]
-    return _no_price(inputs, pool, kind) or _no_quota(inputs, pool.market, hosts)
-
-
-def _incompatible(inputs: PlanInputs, kind: InstanceType) -> list[Reason]:
-    """Return why the image does not work on the type. An unknown image excludes no type."""
-    image = inputs.image.image
-    reason = compatibility.find_conflicts(kind, compatibility.software_of(image)) if image else None
-    return [("incompatible", reason)] if reason else []
-
-
-def _no_price(inputs: PlanInputs, pool: _Pool, kind: InstanceType) -> Reason | None:
-    if _price(inputs, pool, kind) is not None:
-        return None
-    match pool.market:
-        case Market.SPOT:
-            return "no_spot_price", "EC2 has no spot price for the type there, so it sells none."
-        case Market.ON_DEMAND:
-            sentence = "The on-demand price of the type is unknown, so the job's limits could not be kept."
-            return "no_price", sentence
-    assert_never(pool.market)
-
-
-def _no_quota(inputs: PlanInputs, market: Market, hosts: Sequence[tuple[int, InstanceType]]) -> Reason | None:
-    """Return the reason if the quota of the last of these (count, type) is too small for it and those before it in
-    the same quota."""
-    counted = quota(hosts[-1][1], market)
-    if counted is None or counted.code not in inputs.quotas:
-        return None  # unknown is not zero: EC2 itself will say
-    sharing = [(count, kind) for count, kind in hosts if quota(kind, market) == counted]
-    need = sum(count * kind.vcpus for count, kind in sharing)
-    limit = inputs.quotas[counted.code]
-    if need <= limit:
-        return None  # others may use it now: Launch waits for its share
-    who = " and ".join(f"{count} x {kind.name}" for count, kind in sharing)
-    return "no_quota", (
-        f'{who} need {need} vCPUs; the account\'s quota "{counted.name}" ({counted.code}) is '
-        f"{limit:g}. Raise it: {raise_quota_command(counted.code, need, inputs.region)}"
-    )
-
-
-def _too_expensive(job: Job, inputs: PlanInputs, dollars: float) -> Reason | None:
-    cap = job.hardware.max_dollars_per_hour
-    if cap is None or dollars <= cap:
-        return None
-    return "too_expensive", (
-        f"{counted(job.gang, 'host')} there: ${dollars:.3f} an hour{inputs.prices.caveat(types_of(job))}; "
-        f"hardware.max_dollars_per_hour is ${cap:g}."
-    )
 
 
 def _elsewhere(hardware: Hardware, inputs: PlanInputs) -> str | None:
@@ -357,7 +212,7 @@ def _why(
         image_gib, first.initialization_rate, inputs.prices.gib_month(Storage.DISK)
     )
     fetched = f", and ${once:.3f} once for disks at {first.initialization_rate} MiB/s" if once else ""
-    hourly = _dollars(fitting(job, first), first.price, first.beside)
+    hourly = hourly_dollars(fitting(job, first), first.price, first.beside)
     return (
         f"{len(candidates)} of {len(candidates) + len(excluded)} capacity pools can hold the gang of {_sizes(job)}: "
         f"{_order(job.hardware, candidates)}{first.pool}{beside}, ${hourly:.3f} an hour for the gang"
@@ -395,9 +250,9 @@ def _fewer(job: Job, inputs: PlanInputs, candidates: tuple[Candidate, ...]) -> s
     groups: dict[str, list[str]] = {}
     for candidate in candidates:
         if candidate.workers is not None:
-            pool = _Pool(instance_type(candidate.type), candidate.zone, candidate.market)
+            pool = Pool(instance_type(candidate.type), candidate.zone, candidate.market)
             more = job.with_workers(candidate.workers + 1)
-            why = " ".join(text for _, text in _against(more, inputs, pool))
+            why = " ".join(text for _, text in find_reasons(more, inputs, pool))
             groups.setdefault(
                 f"{candidate.workers} of {job.cluster.most_workers} workers fit: {why}", []
             ).append(candidate.pool)

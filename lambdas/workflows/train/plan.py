@@ -11,7 +11,7 @@ from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.rows import event_row, plan_row, run_row
 from lambdas.aws.ec2 import images, instances, offerings
 from lambdas.core.capacity import candidates
-from lambdas.core.capacity.candidates import PlanInputs
+from lambdas.core.capacity.exclusion import PlanInputs, types_of
 from lambdas.core.capacity.image_choice import ImageReference, ImageSource
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.run import warm_pool
@@ -167,7 +167,7 @@ def _read_inputs(
     now: datetime,
     submitter: str | None = None,
 ) -> PlanInputs:
-    types = candidates.types_of(job)
+    types = types_of(job)
     codes = candidates.quota_codes(job)
     limits = {code: offerings.vcpu_quota(code) for code in codes}
     return PlanInputs(

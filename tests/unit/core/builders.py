@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lambdas.core.capacity.candidates import PlanInputs
+from lambdas.core.capacity.exclusion import PlanInputs
 from lambdas.core.capacity.image_choice import ImageReference, ImageSource
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.run.conclusion.summary import EndedRun
