@@ -16,7 +16,8 @@ from localcloud.services.ssm.commands import Commands, iso
 from localcloud.services.ssm.document import SsmError
 from localcloud.services.ssm.document_actions import DocumentActions
 from localcloud.services.ssm.documents import Documents
-from localcloud.services.ssm.sessions import PREFIX, Caller, Session, Sessions
+from localcloud.services.ssm.session import Caller, Session
+from localcloud.services.ssm.sessions import PREFIX, Sessions
 
 HOST_FILTERS = {
     "InstanceIds": "InstanceId",

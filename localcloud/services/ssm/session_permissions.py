@@ -13,7 +13,8 @@ from localcloud.base.upgrades import Refusal, Upgrade
 from localcloud.services.iam import enforcement
 from localcloud.services.iam.checks import Check
 from localcloud.services.iam.requests import Request
-from localcloud.services.ssm.sessions import CHANNEL_ACTIONS, Caller, Session, Sessions
+from localcloud.services.ssm.session import Caller, Session
+from localcloud.services.ssm.sessions import CHANNEL_ACTIONS, Sessions
 
 OPEN = "ssmmessages:OpenDataChannel"
 SERVICE = "ssmmessages"

@@ -15,105 +15,36 @@ import string
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from localcloud.base.background import in_background
 from localcloud.base.upgrades import Refusal, Upgrade
-from localcloud.machine.hypervisor import Execution, HostNotRunningError, Hypervisor
+from localcloud.machine.hypervisor import HostNotRunningError, Hypervisor
 from localcloud.services.ssm.agent import VERSION, Agents
 from localcloud.services.ssm.document import Document, SsmError, Values
 from localcloud.services.ssm.documents import Documents
+from localcloud.services.ssm.session import Caller, Line, Session, received
 
 log = logging.getLogger(__name__)
 
 PREFIX = "/v1/data-channel/"
 PREFERENCES = "SSM-SessionManagerRunShell"
-IDLE_MINUTES, DAY_MINUTES = 20, 1440
+IDLE_MINUTES = 20
 LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 10.0
 """Seconds for a session to end before its process is killed. A frozen host never answers."""
 SUFFIX = string.digits + string.ascii_lowercase
 LETTERS = 26
-OVER = ("Terminated", "Failed")
 MOST_KEPT = 1000
-IDLE = "Your session has been terminated for the following reasons: it was idle for too long"
-TOO_LONG = "Your session has been terminated for the following reasons: it has reached its maximum duration"
 LOGS = ("s3BucketName", "cloudWatchLogGroupName", "kmsKeyId")
 """Preferences that the local cloud does not support."""
 CHANNEL_ACTIONS = tuple(
     f"ssmmessages:{verb}{kind}Channel" for verb in ("Create", "Open") for kind in ("Control", "Data")
 )
 """Actions that an agent needs for sessions, besides its registration."""
-
-
-@dataclass(frozen=True)
-class Caller:
-    """The caller of a request, and the endpoint's name that it used."""
-
-    arn: str
-    user_id: str
-    host: str
-
-    @property
-    def name(self) -> str:
-        """Return the prefix of session ids: the name of the user or of the role session."""
-        return self.arn.rpartition(":")[2].rpartition("/")[2]
-
-
-@dataclass(frozen=True)
-class Session:
-    """A session's current state. Changes create a new value."""
-
-    id: str
-    target: str
-    document: str
-    owner: str
-    user_id: str
-    reason: str
-    started: float
-    active: float
-    idle_seconds: float
-    longest_seconds: float | None
-    longest_minutes: str
-    token: str
-    status: str = "Connecting"
-    ending: str = ""
-    asked_to_end: float | None = None
-    ended: float | None = None
-
-    @property
-    def is_over(self) -> bool:
-        return self.status in OVER
-
-    def tags(self) -> dict[str, str]:
-        """Return the tags of Session Manager, which policies name."""
-        return {"aws:ssmmessages:session-id": self.user_id, "aws:ssmmessages:target-id": self.target}
-
-    def overdue(self, now: float) -> str | None:
-        """Return why the session must end now, or None."""
-        if self.longest_seconds is not None and now - self.started > self.longest_seconds:
-            return TOO_LONG
-        return IDLE if now - self.active > self.idle_seconds else None
-
-
-@dataclass
-class Line:
-    """The connection to a session's process."""
-
-    control: socket.socket
-    execution: Execution
-    held: bool = False
-
-    def say(self, files: Iterable[int] = (), **order: Any) -> bool:
-        """Send an order. Return False if the process is gone, or frozen for too long."""
-        try:
-            socket.send_fds(self.control, [json.dumps(order).encode()], list(files), socket.MSG_DONTWAIT)
-        except OSError:
-            return False
-        return True
 
 
 class Sessions:
@@ -313,7 +244,7 @@ class Sessions:
     def _follow(self, session_id: str, line: Line) -> None:
         """Handle messages of the session's process until its end."""
         status, why = "Failed", "the session's process has vanished"
-        while data := _received(line.control):
+        while data := received(line.control):
             event = json.loads(data)
             with self._lock:
                 session = self._sessions[session_id]
@@ -392,10 +323,3 @@ def _run_as(preferences: Mapping[str, Any]) -> str:
 
 def _token() -> str:
     return secrets.token_urlsafe(192)
-
-
-def _received(control: socket.socket) -> bytes:
-    try:
-        return control.recv(1 << 16)
-    except OSError:
-        return b""
