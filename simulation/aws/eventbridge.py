@@ -24,9 +24,9 @@ from simulation.aws.endpoint.api import (
     Request,
     ServiceError,
 )
+from simulation.aws.input_transformers import Event, make_input
 from simulation.world.world import World
 
-Event = Mapping[str, Any]
 Matcher = Callable[[Event], bool]
 DEFAULT_BUS = "default"
 DELIVERY_SECONDS = (0.05, 0.5)
@@ -39,7 +39,6 @@ RETRIED = frozenset(
 once."""
 LONGEST_PAUSE = 600.0
 SECONDS = {"minute": 60, "hour": 3600, "day": 86_400}
-VARIABLE = re.compile(r"<([^<>]+)>")
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,9 @@ class EventBridge:
         self._deliver, self._start = deliver, start
         self._buses = {DEFAULT_BUS, *buses, *(rule.bus for rule in self.rules)}
         self._inputs = {
-            (rule.arn, target.id): _input(target) for rule in self.rules for target in rule.targets
+            (rule.arn, target.id): make_input(target.input, target.template, target.paths)
+            for rule in self.rules
+            for target in rule.targets
         }
         self._matchers: dict[tuple[str, str], list[tuple[Rule, Matcher]]] = {}
         for rule in self.rules:
@@ -340,62 +341,6 @@ def compile_matcher(pattern: Mapping[str, Any]) -> Matcher:
     except InvalidPatternError as reason:
         refusal = f"Event pattern is not valid. Reason: {reason}"
         raise ServiceError("InvalidEventPatternException", refusal) from reason
-
-
-def _input(target: Target) -> Callable[[Event], Any]:
-    """Return a function from an event to the target's input. Raises ServiceError for an unsupported transformer."""
-    if target.input is not None:
-        constant = target.input
-        return lambda _: json.loads(constant)
-    if target.template is None:
-        return lambda event: event
-    return _transformer(target.template, target.paths)
-
-
-def _transformer(template: str, paths: Mapping[str, str]) -> Callable[[Event], Any]:
-    """Compile an InputTransformer. A variable in quotes becomes part of the string; other variables become JSON."""
-    parts = VARIABLE.split(template)
-    steps = {name: _parse_path(path) for name, path in paths.items()}
-    names = parts[1::2]
-    unknown = sorted(set(names) - set(steps))
-    if unknown:
-        raise ServiceError("NotSimulated", f"an input template has the variables {unknown}")
-    texts = parts[0::2]
-    quoted = [
-        "".join(texts[: number + 1]).replace('\\"', "").count('"') % 2 == 1 for number in range(len(names))
-    ]
-
-    def transform(event: Event) -> Any:
-        pieces = [texts[0]]
-        for name, in_quotes, text in zip(names, quoted, texts[1:], strict=True):
-            pieces += [_format(_value_at(event, steps[name]), in_quotes=in_quotes), text]
-        try:
-            return json.loads("".join(pieces))
-        except ValueError as error:
-            raise ServiceError("INVALID_JSON", f"the input is not JSON: {error}") from error
-
-    return transform
-
-
-def _parse_path(path: str) -> list[str]:
-    if not re.fullmatch(r"\$(\.[\w-]+)*", path):
-        raise ServiceError("NotSimulated", f"an input path {path!r}")
-    return path.split(".")[1:]
-
-
-def _value_at(event: Any, steps: Sequence[str]) -> Any:
-    """Return the value at the path; None if it is missing."""
-    for step in steps:
-        event = event.get(step) if isinstance(event, Mapping) else None
-    return event
-
-
-def _format(value: Any, *, in_quotes: bool) -> str:
-    if value is None:
-        return ""
-    if not in_quotes:
-        return json.dumps(value)
-    return json.dumps(value if isinstance(value, str) else json.dumps(value))[1:-1]
 
 
 def _merge_values(values: list[str]) -> str | list[str]:

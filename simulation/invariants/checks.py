@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lambdas.aws.dynamodb.serialization import unpack
@@ -44,8 +43,6 @@ FIXED: Mapping[str, tuple[str, ...]] = {
 }
 """Attributes that never change once they are written."""
 DELETES = (PersonFault.DELETES_ROWS, RequestFault.ROWS_DELETED)
-WIPE_TIME = timedelta(minutes=10)
-"""The time that patrol has to terminate a host after its time in the warm pool: the wipe and two passes."""
 
 
 def find_regressions(key: Key, before: Item, after: Item) -> Iterator[str]:
@@ -166,14 +163,3 @@ def check_notifications(yard: Yard) -> Iterator[str]:
 
 def _reports_an_end(subject: str) -> bool:
     return subject.startswith("Trainyard: ")
-
-
-def too_long_in_pool(row: Mapping[str, Any], minutes: float, now: datetime) -> str | None:
-    """Return a description if a host was in the warm pool for longer than its job allows."""
-    if "pooled" not in row:
-        return None
-    pooled = datetime.fromisoformat(row["pooled"])
-    cooled = datetime.fromisoformat(row["cooled"]) if "cooled" in row else now
-    if cooled - pooled <= timedelta(minutes=minutes) + WIPE_TIME:
-        return None
-    return f"{row['sk']} was in the warm pool for {cooled - pooled}, but its job keeps hosts for {minutes:g} minutes"

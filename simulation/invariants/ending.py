@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from lambdas.core.patrol.verdict import Earlier
 from simulation.aws.ec2 import Instance
-from simulation.aws.ec2.ground_truth import bill
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.faults import (
     PERSON,
@@ -23,8 +22,7 @@ from simulation.faults import (
     PoolFault,
     RequestFault,
 )
-from simulation.hosts.agent.agent import NOT_WIPED
-from simulation.invariants import checks
+from simulation.invariants import bills, checks
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.verdicts import Action, Cause, Word
@@ -82,9 +80,6 @@ HARMLESS = frozenset(
 UNKNOWN = frozenset({BootFault.NEVER_REGISTERS, BootFault.REGISTERS_LATE})
 """A training host does not need Systems Manager. Builders and other single hosts do."""
 
-BILL_SECONDS, BILL_SHARE = 90.0, 0.03
-"""How far a host's bill may differ from EC2's, because patrol checks once a minute."""
-
 
 class Ending:
     """Checks of one yard at its end. `breaks` is called for each broken invariant."""
@@ -102,7 +97,8 @@ class Ending:
             self._check_run(execution)
         self._orphans()
         self._stuck()
-        self._pool()
+        for invariant, wrong in bills.check_pool(self.yard, self.scenario):
+            self.breaks(invariant, wrong)
         self._warnings()
         for wrong in checks.check_notifications(self.yard):
             self.breaks(Invariant.ONE_END, wrong)
@@ -149,7 +145,8 @@ class Ending:
             self._gangs(run)
             self._stops(execution, summary)
             self._steps(run, summary)
-            self._bill(run, summary)
+            if wrong := bills.check_bill(self.yard, self.scenario, run, summary):
+                self.breaks(Invariant.TRUE_LEDGER, wrong)
         self._budgets(execution, summary)
 
     def _refused(self, execution: Execution, summary: Mapping[str, Any]) -> None:
@@ -295,20 +292,6 @@ class Ending:
                     f"{run} resumed at step {step}, but the confirmed checkpoints are {sorted(confirmed)}",
                 )
 
-    def _bill(self, run: str, summary: Mapping[str, Any]) -> None:
-        """Check that the hours of the summary are EC2's, unless the rows were deleted."""
-        if any(fault.what in (PersonFault.DELETES_ROWS, RequestFault.ROWS_DELETED) for fault in self.faults):
-            return
-        if self.scenario.name in ("pool", "rivals"):
-            return  # hosts have several runs: _pool checks all of them
-        seconds, hosts = self.yard.hours(run)
-        billed = float(summary["cost"]["hours"]) * 3600
-        if abs(billed - seconds) > max(BILL_SECONDS * max(hosts, 1), BILL_SHARE * seconds):
-            self.breaks(
-                Invariant.TRUE_LEDGER,
-                f"{run} is billed for {billed:.0f} s of hosts, but EC2 has {seconds:.0f} s of {hosts} hosts",
-            )
-
     def _budgets(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         budget = MOST_TRANSITIONS.get(self.scenario.name)
         if budget is None:
@@ -365,45 +348,12 @@ class Ending:
             and any(instance.id in notification.text for notification in self.yard.notifications.published)
         )
 
-    def _pool(self) -> None:
-        """Check that hosts are wiped between two runs, and that the bills of all runs add up to EC2's, with the
-        time in the warm pool."""
-        for entry in self.yard.world.trace:
-            if entry.what == NOT_WIPED:
-                self.breaks(Invariant.WHOLE_GANG, f"{entry.who} {entry.what}")
-        rows = self.yard.host_rows()
-        for row in rows if self.scenario.pool_minutes else ():
-            minutes = self.scenario.pool_minutes or 0
-            if too_long := checks.too_long_in_pool(row, minutes, self.yard.world.now):
-                self.breaks(Invariant.TRUE_LEDGER, too_long)
-        if not any("taken" in row or "pooled" in row for row in rows):
-            return
-        if any(fault.what in (PersonFault.DELETES_ROWS, RequestFault.ROWS_DELETED) for fault in self.faults):
-            return
-        now, instances = self.yard.world.now, list(self.yard.ec2.ever.values())
-        billed = sum(
-            _seconds(row, "launched", "ended", now) + _seconds(row, "pooled", "cooled", now) for row in rows
-        )
-        seconds = bill(instances, now, gib_month=0.0).hours * 3600
-        if abs(billed - seconds) > max(BILL_SECONDS * max(len(rows), 1), BILL_SHARE * seconds):
-            self.breaks(
-                Invariant.TRUE_LEDGER,
-                f"all runs are billed for {billed:.0f} s of hosts, but EC2 has {seconds:.0f} s",
-            )
-
     def _stuck(self) -> None:
         for execution in self.yard.stepfunctions.stuck():
             self.breaks(
                 Invariant.NEVER_STUCK,
                 f"{execution.label} waits in {execution.at}, and nothing can end the wait",
             )
-
-
-def _seconds(row: Mapping[str, Any], begin: str, end: str, now: datetime) -> float:
-    if begin not in row:
-        return 0.0
-    until = datetime.fromisoformat(row[end]) if end in row else now
-    return (until - datetime.fromisoformat(row[begin])).total_seconds()
 
 
 def _is_survived(fault: Fault) -> bool:
