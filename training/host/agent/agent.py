@@ -109,7 +109,6 @@ class Agent:
             run=tags.run,
             request=signals.Credentials(),
         )
-        self._renewal = Repeat("credentials", lambda _: self._credentials.turn(), every=renewal.LOOK_SECONDS)
         self._standing = StandingOrder(
             self._bucket,
             mailbox,
@@ -119,9 +118,6 @@ class Agent:
             sender=tags.sender,
             phase=lambda: self._state.phase,
         )
-        self._order_polling = Repeat(
-            "orders", lambda _: self._poll_order(), every=standing_order.LOOK_SECONDS
-        )
 
     def work(self) -> None:
         """Fetch, then run attempts until only the end of the host remains to be waited for."""
@@ -130,8 +126,8 @@ class Agent:
         if self._state.phase == "new":
             clear_leftovers(self._paths, self._account)
             self._change(phase="fetching")
-        self._renewal.start()
-        self._order_polling.start()
+        Repeat("credentials", lambda _: self._credentials.turn(), every=renewal.LOOK_SECONDS).start()
+        Repeat("orders", lambda _: self._poll_order(), every=standing_order.LOOK_SECONDS).start()
         self._disk.hold()
         while self._state.phase != "done":
             try:
