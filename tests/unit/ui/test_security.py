@@ -20,6 +20,7 @@ PATHS = (
     f"/runs/{TRAINING}/stop",
     f"/runs/{TRAINING}/left/model",
     "/images/bake",
+    "/static/charts.js",
     "/static/page.js",
     "/static/vendor/htmx-4.0.1.min.js",
     "/no/such/page",

@@ -1,4 +1,4 @@
-// What the page does by itself: filter, keys, ages, curve, log, dialogs. Everything it shows comes from the server;
+// What the page does by itself: filter, keys, ages, log, dialogs (charts.js draws the charts). Everything it shows comes from the server;
 // htmx swaps the parts that have changed, and gives the rest here as events.
 
 const $ = (selector, within = document) => within.querySelector(selector);
@@ -176,143 +176,6 @@ document.addEventListener("click", (event) => {
   }
 });
 
-// --- the curve
-const box = $("#curve");
-const points = { steps: [], losses: [] };
-const looks = { log: false, smooth: false };
-const WEIGHT = 0.9;
-const FEW_POINTS = 60; // each of them has a mark; a longer curve is a line
-let plot = null;
-
-function smoothed(values) {
-  let mean = null;
-  let weight = 0;
-  return values.map((value) => {
-    if (value === null) return null;
-    mean = WEIGHT * (mean ?? 0) + (1 - WEIGHT) * value;
-    weight = WEIGHT * weight + (1 - WEIGHT);
-    return mean / weight;
-  });
-}
-
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const curveData = () => [points.steps, points.losses, looks.smooth ? smoothed(points.losses) : points.losses.map(() => null)];
-const curveWidth = () => Math.max(box.clientWidth, 100);
-
-const number = (value) => (value == null ? "–" : value.toPrecision(4));
-
-function axes() {
-  const axis = { stroke: colour("--dim"), grid: { stroke: colour("--soft"), width: 1 }, ticks: { stroke: colour("--edge") } };
-  return [{ ...axis, size: 34 }, { ...axis, size: 58 }];
-}
-
-function draw() {
-  plot?.destroy();
-  box.replaceChildren();
-  plot = new uPlot(
-    {
-      width: curveWidth(),
-      height: 240,
-      scales: { x: { time: false }, y: { distr: looks.log ? 3 : 1 } },
-      axes: axes(),
-      series: [
-        { label: "step" },
-        { label: "loss", stroke: colour("--accent"), width: looks.smooth ? 0.75 : 1.6, alpha: looks.smooth ? 0.5 : 1, points: { show: points.steps.length <= FEW_POINTS }, value: (_, value) => number(value) },
-        { label: "smooth", show: looks.smooth, stroke: colour("--ink"), width: 1.8, points: { show: false }, value: (_, value) => number(value) },
-      ],
-      cursor: { drag: { x: true, y: false } },
-    },
-    curveData(),
-    box,
-  );
-}
-
-function onCurve({ whole, steps, losses }) {
-  if (whole) {
-    points.steps = steps;
-    points.losses = losses;
-  } else {
-    points.steps.push(...steps);
-    points.losses.push(...losses);
-  }
-  box.dataset.points = points.steps.length;
-  if (plot && points.steps.length > FEW_POINTS + steps.length) plot.setData(curveData());
-  else draw();
-}
-
-// --- all other charts: measures beside the loss, how busy hosts are, and the losses of compared runs
-const several = new Map(); // by element: its charts, and how they are drawn
-const COLOURS = ["--accent", "--link", "--warn", "--bad", "--good", "--start"];
-const clock = (seconds) => (seconds == null ? "–" : new Date(seconds * 1000).toISOString().slice(11, 16)); // UTC
-const dayAndClock = (seconds) => new Date(seconds * 1000).toISOString().slice(5, 16).replace("T", " ");
-const timeAxis = ([x, y]) => [{ ...x, space: 90, values: (_, times) => times.map(times.at(-1) - times[0] > 86400 ? dayAndClock : clock) }, y];
-
-function drawSeveral(element, charts, { time = false, height = 130 } = {}) {
-  for (const each of several.get(element)?.plots ?? []) each.destroy();
-  element.replaceChildren();
-  const width = Math.max(element.clientWidth, 100);
-  const plots = charts.map(({ title, tables, labels }) => {
-    if (title) {
-      const heading = document.createElement("h3");
-      heading.textContent = title;
-      element.append(heading);
-    }
-    const series = labels.map((label, at) => ({ label, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: tables.length > 1, points: { show: tables[0][0].length <= FEW_POINTS }, value: (_, value) => number(value) }));
-    const options = {
-      width,
-      height,
-      scales: { x: { time }, ...(time && { y: { range: (_, low, high) => [0, high * 1.05 || 1] } }) },
-      axes: time ? timeAxis(axes()) : axes(),
-      series: [time ? { label: "UTC", value: (_, at) => clock(at) } : { label: "step" }, ...series],
-      cursor: { drag: { x: true, y: false } },
-    };
-    return new uPlot(options, tables.length > 1 ? uPlot.join(tables) : tables[0], element);
-  });
-  several.set(element, { plots, again: () => drawSeveral(element, charts, { time, height }) });
-  element.dataset.charts = plots.length;
-}
-
-const TITLES = { accuracy: "Accuracy", steps_per_second: "Steps a second" };
-
-function onMeasures(measures) {
-  const drawn = Object.entries(measures).map(([name, { steps, values }]) => ({ title: TITLES[name], labels: [TITLES[name].toLowerCase()], tables: [[steps, values]] }));
-  drawSeveral($("#measures"), drawn);
-}
-
-function onUsage({ charts }) {
-  const drawn = charts.map(({ title, x, series }) => ({ title, labels: series.map((each) => each.label), tables: [[x, ...series.map((each) => each.y)]] }));
-  drawSeveral($("#usage"), drawn, { time: true });
-}
-
-function onCompared({ curves }) {
-  if (!curves.length) return;
-  drawSeveral($("#compared"), [{ labels: curves.map((each) => each.label), tables: curves.map((each) => [each.steps, each.values]) }], { height: 240 });
-}
-
-new ResizeObserver(() => {
-  for (const [element, { plots }] of several) {
-    for (const each of plots) each.setSize({ width: Math.max(element.clientWidth, 100), height: each.height });
-  }
-}).observe(document.body);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  for (const { again } of [...several.values()]) again();
-});
-
-if (box) {
-  for (const input of $$("[data-curve]")) {
-    input.addEventListener("change", () => {
-      looks[input.dataset.curve] = input.checked;
-      if (points.steps.length) draw();
-    });
-  }
-  new ResizeObserver(() => {
-    plot?.setSize({ width: curveWidth(), height: 240 });
-  }).observe(box);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    if (plot) draw();
-  });
-}
-
 // --- the log
 const log = $("#log");
 const MOST_LINES = 5000;
@@ -374,11 +237,7 @@ if (log) {
 }
 
 // --- what comes from the server
-const live = $("#live");
-const NEWS = { curve: onCurve, measures: onMeasures, usage: onUsage, compared: onCompared, log: onLog };
-for (const [name, take] of Object.entries(NEWS)) {
-  live?.addEventListener(name, (event) => take(JSON.parse(event.detail.data)));
-}
+$("#live")?.addEventListener("log", (event) => onLog(JSON.parse(event.detail.data)));
 
 function onLine(text) {
   write($("#line"), text);
