@@ -20,6 +20,7 @@ from unittest import mock
 
 from lambdas.workflows import patrol
 from tests.support.recorded import CONTEXT, Host, Recorded, answering
+from trainyard.protocol.tags import Tag
 
 SIZES = (100, 1_000, 10_000)
 PASSES_A_DAY = 1440
@@ -130,16 +131,16 @@ def _hosts(size: int, *, share: float) -> dict[str, Host]:
     for n in range(size):
         name = f"i-{n:017x}"
         tags = {
-            "trainyard:yard": "trainyard",
-            "trainyard:run": f"run-{n // 20}" if n % 2 else f"over-{n // 20}",
-            "trainyard:kind": "train",
-            "trainyard:attempt": "1",
-            "trainyard:gang": "1",
-            "trainyard:after": "stop",
-            "trainyard:price": "1.006000",
-            "trainyard:lease": "2026-11-21T12:00:00.000Z",
-            "trainyard:bucket": "trainyard-storage-bucket-0123456789",
-            "trainyard:bus": "trainyard",
+            Tag.YARD: "trainyard",
+            Tag.RUN: f"run-{n // 20}" if n % 2 else f"over-{n // 20}",
+            Tag.KIND: "train",
+            Tag.ATTEMPT: "1",
+            Tag.GANG: "1",
+            Tag.AFTER: "stop",
+            Tag.PRICE: "1.006000",
+            Tag.LEASE: "2026-11-21T12:00:00.000Z",
+            Tag.BUCKET: "trainyard-storage-bucket-0123456789",
+            Tag.BUS: "trainyard",
             "Name": "a host of the bench",
         }
         made[name] = Host(name, tags=tags, share=lambda _: share)

@@ -33,6 +33,7 @@ from simulation.scenarios import job
 from simulation.template import YardTemplate
 from simulation.world.world import World
 from simulation.yard import GPU_METRIC, Yard
+from trainyard.protocol.tags import Tag
 
 SIZES = (100, 1_000, 10_000, 100_000)
 GANG = 10
@@ -211,15 +212,15 @@ def _launch(yard: Yard, subnet: str, run: str) -> None:
     """Launch a gang with the tags of the Launch state."""
     template = next(each for each in yard.template.launch_templates.values() if "UserData" not in each.data)
     tags = {
-        "trainyard:yard": yard.name,
-        "trainyard:run": run,
-        "trainyard:kind": "train",
-        "trainyard:attempt": "1",
-        "trainyard:gang": "1",
-        "trainyard:after": "stop",
-        "trainyard:price": "1.006000",
-        "trainyard:lease": LATER,
-        "trainyard:bucket": yard.bucket,
+        Tag.YARD: yard.name,
+        Tag.RUN: run,
+        Tag.KIND: "train",
+        Tag.ATTEMPT: "1",
+        Tag.GANG: "1",
+        Tag.AFTER: "stop",
+        Tag.PRICE: "1.006000",
+        Tag.LEASE: LATER,
+        Tag.BUCKET: yard.bucket,
         "Name": "a host of the bench",
     }
     shown = [{"Key": key, "Value": value} for key, value in tags.items()]

@@ -26,6 +26,7 @@ from trainyard.cli.output.terminal import Phases, console, failed, quote, say
 from trainyard.client import Run, Yard, YardError
 from trainyard.client.errors import NotHere, RunFailed
 from trainyard.client.jobs import source
+from trainyard.protocol import keys
 
 BUILD = ROOT / "build" / "demo"
 SHIPPED_JOB = ROOT / "examples" / "digits.yaml"
@@ -106,7 +107,7 @@ def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
         raise NotHere(
             f"the model's accuracy is {accuracy:.4f}, below {LEAST_ACCURACY}",
             "the program has changed, or its training",
-            f"look at s3://{yard.bucket.name}/runs/{run.id}/metrics.json (KEEP=1 leaves the cloud up)",
+            f"look at s3://{yard.bucket.name}/{keys.metrics(run.id)} (KEEP=1 leaves the cloud up)",
         )
 
 
@@ -147,8 +148,8 @@ def bake(yard: Yard) -> None:
 
 def submit(yard: Yard, job: Path) -> Run:
     """Upload the shipped data and submit the job file. Return the run."""
-    for data_set, keys in datasets.upload(yard.bucket, job).items():
-        say(f"  {data_set.what}: {len(keys)} objects under s3://{yard.bucket.name}/{data_set.prefix}")
+    for data_set, uploads in datasets.upload(yard.bucket, job).items():
+        say(f"  {data_set.what}: {len(uploads)} objects under s3://{yard.bucket.name}/{data_set.prefix}")
     uploaded = yard.upload(source.read(job, to=yard.destination))
     for key in uploaded.sent:
         say(f"  s3://{yard.bucket.name}/{key}")

@@ -13,7 +13,17 @@ from trainyard.protocol.tags import PREFIX, Tag
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTOCOL = ROOT / "trainyard/protocol"
-FOLDERS = ("trainyard", "lambdas", "training", "stacks", "localcloud", "simulation")
+FOLDERS = (
+    "trainyard",
+    "lambdas",
+    "training",
+    "stacks",
+    "localcloud",
+    "simulation",
+    "benchmarks",
+    "scripts",
+    "examples",
+)
 LITERAL = re.compile(rf"{PREFIX}(?! )|(?<!\w){keys.RUNS}")
 """A tag or a key of a run. `trainyard: ` is the beginning of a sentence."""
 PAGE = ROOT / "trainyard/ui/app.py"
