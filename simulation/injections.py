@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from localcloud.services.ec2.capacity.allocation import Refusal
-from simulation.aws.eventbridge import Event, Rule, Target
+from simulation.aws.eventbridge import Rule, Target
 from simulation.aws.functions import Invocation, LambdaFailure
+from simulation.aws.input_transformers import Event
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.faults import (
     BOOTS,
