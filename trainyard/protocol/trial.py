@@ -5,6 +5,7 @@ from dataclasses import field
 
 from trainyard.values.fields import Count, Text, required
 from trainyard.values.lazy import dataclass
+from trainyard.values.serialization import Measure
 
 MOST_TRIALS = 1000
 NAME = re.compile(r"(?P<study>.+)-(?P<number>\d{4})-trial")
@@ -35,3 +36,18 @@ def study_of(run: str) -> str | None:
     """Return the study in the id of a run, or None for the id of another run."""
     found = NAME.fullmatch(run)
     return found["study"] if found else None
+
+
+STUDY = "the study"
+"""The user of a stop that a study asks for, in the row of its trial's run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruned:
+    """The comparison at a rung that stopped a trial."""
+
+    rung: int
+    """The rung: an epoch or a step."""
+    value: Measure
+    """The value of the objective at the rung."""
+    reason: str

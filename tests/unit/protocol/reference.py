@@ -108,6 +108,10 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("ledger.md", "intent"): lambda: lists("ledger/launch_request", "LaunchRequestRow", "CandidateRefusal"),
     ("ledger.md", "attempt"): lambda: lists("ledger/attempt", "AttemptRow", "Ending", "TokenRow", "WaitRow"),
     ("ledger.md", "host"): lambda: lists("ledger/host", "BilledHost", "HostRow"),
+    ("ledger.md", "study"): lambda: lists(
+        "ledger/study", "StudyRow", "TrialRow", "TrialState", "DrawnBy", "RungRow"
+    ),
+    ("ledger.md", "trial"): lambda: lists("trial", "Trial", "Pruned"),
     ("ledger.md", "timeline"): lambda: lists("timeline", "Entry", "Source"),
     ("ledger.md", "yard"): lambda: lists(
         "ledger/yard", "Money", "PriceList", "VerdictRow", "VerdictRows", "DevImaging", "DevRow"

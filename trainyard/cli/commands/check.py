@@ -90,9 +90,9 @@ def study_of(job: Job) -> list[str]:
     if study is None:
         return []
     trials = f"{counted(trials_of(study), 'trial')}, {study.parallel} at once"
-    best = f"{'highest' if study.is_better_high else 'lowest'} {study.metric}"
+    best = f"{study.objective.goal} {study.objective.metric}"
     return [
-        f"study: {trials}, for the {best}; {study.sampler} over {', '.join(study.parameters)}",
+        f"study: {trials}; {best} by {study.sampler} over {', '.join(study.parameters)}",
         f"limits of the study: ${study.limits.dollars:g} and {study.limits.hours:g} h",
     ]
 

@@ -76,7 +76,7 @@ def trials_of(study: Study) -> int:
 
 
 def with_values(job: Mapping[str, Any], point: Point) -> dict[str, Any]:
-    """Return the document of a trial: the job with the values of a point and without the section `study`."""
+    """Return the document of a job with the values of a point and without the section `study`."""
     trial = {key: value for key, value in job.items() if key != "study"}
     program = dict(trial.get("program") or {})
     for path, value in point.items():
@@ -102,7 +102,7 @@ def _is_faulty(path: str, written: Written) -> bool:
 def _check_metric(study: Study, written: Written) -> None:
     if study.maximize and study.minimize:
         written.fault("study.minimize", "cannot be combined with study.maximize; a study has one metric")
-    if not study.metric and not any(
+    if not (study.maximize or study.minimize) and not any(
         fault.path in ("study.maximize", "study.minimize") for fault in written.faults
     ):
         written.fault(
@@ -276,6 +276,11 @@ def _check_together(job: Job, study: Study, written: Written) -> None:
     for path in study.parameters:
         if path.startswith("environment.") and path.removeprefix("environment.") in job.program.secrets:
             written.fault(f"{PARAMETERS}.{path}", "names a secret, whose value a study cannot draw")
+    if job.objective:
+        problem = (
+            "is not allowed with a study: maximize or minimize of the study is the objective of its trials"
+        )
+        written.fault("objective", problem)
     if job.checkpoints.resume:
         written.fault(
             "checkpoints.resume", "is not allowed with a study: it would resume one run in each trial"

@@ -8,7 +8,8 @@ from dataclasses import field
 from enum import StrEnum
 
 from trainyard.core.model.program import Scalar
-from trainyard.core.model.study_fields import ByPath, Interval, MetricName, Point, Points, choices
+from trainyard.core.model.study_fields import ByPath, Interval, Point, Points, choices
+from trainyard.protocol.objective import METRIC, Goal, Objective
 from trainyard.protocol.trial import MOST_TRIALS
 from trainyard.values.fields import Choice, Count, Number, key, required
 from trainyard.values.lazy import dataclass
@@ -166,14 +167,14 @@ class Study:
 
     maximize: str | None = key(
         None,
-        MetricName(),
+        METRIC,
         "The metric whose highest value is the best: a number in the metrics.json of each trial, as in "
         "`val_accuracy`. A study has either `maximize` or `minimize`.",
         usual="required without `minimize`",
     )
     minimize: str | None = key(
         None,
-        MetricName(),
+        METRIC,
         "The metric whose lowest value is the best.",
         usual="required without `maximize`",
     )
@@ -215,10 +216,7 @@ class Study:
     )
 
     @property
-    def metric(self) -> str:
-        return self.maximize or self.minimize or ""
-
-    @property
-    def is_better_high(self) -> bool:
-        """Return True if the highest value of the metric is the best."""
-        return self.maximize is not None
+    def objective(self) -> Objective:
+        """Return the objective of each trial."""
+        goal = Goal.MINIMIZE if self.maximize is None else Goal.MAXIMIZE
+        return Objective(metric=self.maximize or self.minimize or "", goal=goal)

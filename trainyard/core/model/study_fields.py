@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.core.model.program import Scalar
 from trainyard.core.model.program_fields import LARGEST_ARG, Argument
-from trainyard.values.fields import Kind, Several, whole
+from trainyard.values.fields import Kind, Several
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Entries
 from trainyard.values.validation import Section, nearest, shown
@@ -133,19 +133,3 @@ class Points(Kind[tuple[Point, ...]]):
             inside = Section({place: item}, section.path, (place,), section.faults, section.bucket)
             points.append(self.each.read_present(inside, place, {}))
         return tuple(points) if len(section.faults) == before else default
-
-
-@dataclass(frozen=True)
-class MetricName(Kind[str]):
-    """The name of a metric in metrics.json."""
-
-    words = "the name of a metric in metrics.json, up to 64 letters, digits and _ . / -"
-    pattern = r"[A-Za-z_][A-Za-z0-9_./-]{0,63}"
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string", "pattern": whole(self.pattern)}
-
-    def problem(self, value: object) -> str | None:
-        if isinstance(value, str) and re.fullmatch(self.pattern, value, re.ASCII):
-            return None
-        return f"found {shown(value)}; {self.words} is allowed"

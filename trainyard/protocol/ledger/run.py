@@ -10,7 +10,7 @@ from typing import Any
 from trainyard.protocol.imaging import Imaging
 from trainyard.protocol.objective import Point
 from trainyard.protocol.plan import Market
-from trainyard.protocol.trial import Trial
+from trainyard.protocol.trial import Pruned, Trial
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.serialization import Measure
@@ -159,6 +159,8 @@ class RunRow:
     """When a user asked for the run to be stopped."""
     stopped_by: str | None = None
     """The user who asked for the stop."""
+    pruned: Pruned | None = None
+    """Why its study stopped a trial at a rung."""
     grows: datetime | None = None
     """When an elastic run that has fewer hosts than it may have can ask for more; None if it has all hosts."""
     ended: datetime | None = None

@@ -15,6 +15,7 @@ from trainyard.core.jobfile import check, document, study_rules
 from trainyard.core.model.job import Job
 from trainyard.core.model.study import Rule, Sampler, Study, Unit
 from trainyard.core.model.study_fields import Point
+from trainyard.protocol.objective import Goal, Objective
 from trainyard.values import serialization
 from trainyard.values.validation import InputFaults
 
@@ -55,7 +56,7 @@ def test_a_study_has_defaults() -> None:
     study = study_of(file())
     assert (study.sampler, study_rules.trials_of(study), study.parallel) == (Sampler.TPE, 20, 1)
     assert (study.pruner.rule, study.pruner.by, study.pruner.start) == (Rule.MEDIAN, Unit.EPOCH, 4)
-    assert (study.metric, study.is_better_high) == ("accuracy", True)
+    assert study.objective == Objective(metric="accuracy", goal=Goal.MAXIMIZE)
 
 
 def test_a_job_without_the_section_has_no_study() -> None:
@@ -98,7 +99,7 @@ BAD = [
     ("study.limits.dollars", file(limits=None), "is missing; a number of dollars"),
     ("study.minimize", file(minimize="loss"), "cannot be combined with study.maximize"),
     ("study.maximize", file(maximize=None), "is missing; study.maximize or study.minimize is required"),
-    ("study.maximize", file(maximize="val accuracy"), 'found "val accuracy"; the name of a metric'),
+    ("study.maximize", file(maximize="val accuracy"), '"val accuracy" is not the name of a metric'),
     (f"{LR}.range", one(range=[1, 0]), "begins with 1, which is above 0; write [0, 1]"),
     (f"{LR}.range", one(range=[]), "found a list of 0; a list of two numbers"),
     (f"{LR}.range", one(range=[0, float("inf")]), "found the number inf; a list of two numbers"),
@@ -149,6 +150,7 @@ BAD = [
     ("study.pruner", file(pruner="asha"), 'found "asha"; allowed are median, successive_halving, none'),
     ("study.pruner.start", file(pruner={"start": 9}) | {"program": SMALLEST["program"] | {"args": {"epochs": 9}}}, "found 9; a trial has 9 epochs"),
     ("program.args", file() | {"program": SMALLEST["program"] | {"args": ["--lr", 1]}}, "is a list; parameters of a study need args by name"),
+    ("objective", file() | {"objective": {"metric": "loss", "goal": "minimize"}}, "is not allowed with a study"),
     ("checkpoints.resume", file() | {"checkpoints": {"resume": "digits-1"}}, "is not allowed with a study"),
     ("after.image", file() | {"after": {"image": "always"}}, "is not allowed with a study, found always"),
     ("after.hosts", file() | {"after": {"hosts": "stop"}, "hardware": {"market": "on_demand"}}, "is not allowed with a study"),

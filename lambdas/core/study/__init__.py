@@ -1,0 +1,1 @@
+"""A study: several trials of one job, to find its best parameters. Pure decisions."""
