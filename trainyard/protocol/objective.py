@@ -1,4 +1,4 @@
-"""The objective of a job: the metric by which its runs are compared; and the names of metrics."""
+"""The objective of a job, which compares its runs, and the names of metrics."""
 
 import math
 from dataclasses import field
@@ -23,7 +23,7 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """The metric by which runs are compared."""
+    """A metric that compares runs."""
 
     metric: str = field(metadata=required(METRIC, "The name of the metric. `val_accuracy` is an example."))
     goal: Goal = field(

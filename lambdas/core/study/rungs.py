@@ -14,7 +14,7 @@ from trainyard.values.lazy import dataclass
 FACTOR = 3
 """Each rung is this many times as far as the one before."""
 LEAST_VALUES = 4
-"""The number of values at a rung, including the judged one, from which trials are stopped."""
+"""The least number of values at a rung, including the judged one, that stops a trial."""
 
 
 @dataclass(frozen=True)

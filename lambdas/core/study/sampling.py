@@ -31,7 +31,7 @@ from trainyard.values.lazy import dataclass
 MOST_DRAWS = 20
 """The draws of one trial, if each gives values that were tried before."""
 CHOSEN = "fixed_params"
-"""The attribute in which Optuna keeps values that a user has chosen."""
+"""Optuna's attribute with the values that a user has chosen."""
 Values = tuple[tuple[str, Any], ...]
 
 

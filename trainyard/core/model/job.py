@@ -211,7 +211,7 @@ class Job:
     objective: Objective | None = key(
         None,
         Optional(Objective),
-        "The metric by which runs of the job are compared. The program "
+        "The metric that compares runs of the job. The program "
         "[reports it](programs.md#metrics-of-your-own).",
         usual="none",
     )

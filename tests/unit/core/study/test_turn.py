@@ -36,7 +36,7 @@ def decide(given: Situation) -> Turn:
 
 DECISIONS = [
     # sentence, situation, started numbers, stopped numbers, the end
-    ("the first trial runs alone", situation(FOUR, is_metric_seen=False), [1], [], None),
+    ("the first trial has the study to itself", situation(FOUR, is_metric_seen=False), [1], [], None),
     ("until it has reported the metric", situation(FOUR, of(STARTED), is_metric_seen=False), [], [], None),
     ("then others run beside it", situation(FOUR, of(STARTED)), [2, 3, 4], [], None),
     ("or until it has ended", situation(FOUR, of(STARTED), is_metric_seen=False, results={1: result()}), [2, 3, 4, 5], [], None),
