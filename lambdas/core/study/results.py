@@ -29,7 +29,8 @@ class Result:
 def result_of(run: RunRow, metrics: Mapping[str, Any] | None, metric: str) -> Result:
     """Return the result of a run that has ended."""
     reason, step = run.reason or "", (run.progress or {}).get("step")
-    dollars, state, value = run.dollars or 0.0, TrialState.FAILED, None
+    dollars, state = run.dollars or 0.0, TrialState.FAILED
+    value: float | None = None
     if run.pruned and run.outcome is Outcome.STOPPED:
         state, value, step, reason = TrialState.STOPPED, run.pruned.value, run.pruned.rung, run.pruned.reason
     elif run.outcome is Outcome.STOPPED:

@@ -96,10 +96,10 @@ class Sampling:
 
 def rebuild(study: Study, rows: Sequence[TrialRow]) -> optuna.Study:
     """Return the study of Optuna with these trials."""
-    direction = "maximize" if study.objective.goal is Goal.MAXIMIZE else "minimize"
-    rebuilt = optuna.create_study(direction=direction)
+    is_high = study.objective.goal is Goal.MAXIMIZE
+    rebuilt = optuna.create_study(direction="maximize" if is_high else "minimize")
     values = [row.value for row in rows if row.state is TrialState.COMPLETE and row.value is not None]
-    worst = (min if study.objective.goal is Goal.MAXIMIZE else max)(values, default=None)
+    worst = (min if is_high else max)(values, default=None)
     known = (frozen(study, row, worst) for row in rows if row.state.is_answer or row.state.is_open)
     rebuilt.add_trials([trial for trial in known if trial])
     return rebuilt

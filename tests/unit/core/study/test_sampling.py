@@ -21,7 +21,7 @@ WORST = -1e9
 
 
 def score(values: Mapping[str, Any]) -> float:
-    return -abs(math.log10(values["args.lr"]) + 2) - abs(values["args.units"] - 64) / 100
+    return float(-abs(math.log10(values["args.lr"]) + 2) - abs(values["args.units"] - 64) / 100)
 
 
 def search(
