@@ -1,5 +1,6 @@
 """The behavior of a simulated program, read from `program.args` and the section `checkpoints` of its job."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,6 +41,14 @@ class Work:
     save_seconds: float = 120.0
     form_seconds: float = FORM_SECONDS
     batch_size: int = 32
+    metric: str = ""
+    """The metric that the program reports at the end of each epoch: the job's objective, unless an argument names
+    another one. Empty: none."""
+    epoch_steps: int = 10
+    lr: float = 0.01
+    """The learning rate. The metric is best at 0.01."""
+    nan_at: int = 0
+    """The step from which the metric is NaN; 0: never."""
 
     @staticmethod
     def of(job: Job) -> "Work":
@@ -55,6 +64,7 @@ class Work:
             save_steps=job.checkpoints.steps,
             save_seconds=job.checkpoints.seconds,
             form_seconds=FORM_SECONDS_WITH_SHARDS if sharded else FORM_SECONDS,
+            metric=job.objective.metric if job.objective else "",
         )
         return replace(work, **known)
 
@@ -68,6 +78,17 @@ class Work:
             "accuracy": round(step / (step + 10), 6),
             "steps_per_second": round(1 / self.step_seconds, 2) if self.step_seconds else 1000.0,
         }
+
+    def measured(self, begin: int, end: int) -> list[dict[str, Any]]:
+        """Return the reports of the epochs that end after step `begin` and up to step `end`."""
+        ends = range((begin // self.epoch_steps + 1) * self.epoch_steps, end + 1, self.epoch_steps)
+        return [{"step": at, "epoch": at // self.epoch_steps, self.metric: self.value(at)} for at in ends]
+
+    def value(self, step: int) -> float:
+        """Return the metric at a step. It rises with the steps, up to 1 at the best learning rate."""
+        if self.nan_at and step >= self.nan_at:
+            return math.nan
+        return round(step / (step + 10) / (1 + math.log10(self.lr / 0.01) ** 2), 6)
 
     def resumed(self, step: int) -> dict[str, Any] | None:
         """Return the report about the restored checkpoint; None on a fresh start."""
@@ -89,5 +110,6 @@ class Work:
             "epochs": 1,
             "loss": facts["loss"],
             "accuracy": facts["accuracy"],
+            **({self.metric: self.value(step)} if self.metric else {}),
             "history": [{"epoch": 1, "loss": facts["loss"], "accuracy": facts["accuracy"]}],
         }

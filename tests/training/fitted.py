@@ -19,6 +19,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--library", choices=("keras", "tf_keras"), required=True)
 parser.add_argument("--data", choices=("examples", "dataset"), required=True)
 parser.add_argument("--epochs", type=int, default=2)
+parser.add_argument("--validate", type=int, default=0)
 parser.add_argument("--delay", type=float, default=0.0)
 arguments = parser.parse_args()
 library: Any = {"keras": keras, "tf_keras": tf_keras}[arguments.library]
@@ -48,6 +49,14 @@ else:
     dataset = tf.data.Dataset.from_tensor_slices((train.features, train.labels))
     mixed = dataset.shuffle(train.count, seed=3).batch(BATCH, drop_remainder=True)
     fed = resumable.rest_of(mixed)
-model.fit(fed, epochs=arguments.epochs, steps_per_epoch=steps, callbacks=[slowly, resumable], verbose=0)
+held_out = [each[: arguments.validate] for each in (train.features, train.labels)]
+model.fit(
+    fed,
+    epochs=arguments.epochs,
+    steps_per_epoch=steps,
+    callbacks=[slowly, resumable],
+    validation_data=tuple(held_out) if arguments.validate else None,
+    verbose=0,
+)
 runtime.write_metrics({"step": resumable.step, "history": resumable.history})
 runtime.finish(resumable.step)

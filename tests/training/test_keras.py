@@ -4,6 +4,7 @@ import json
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,10 +68,17 @@ def test_a_killed_fit_goes_on_from_its_last_checkpoint(tmp_path: Path, data: Pat
 
 
 def test_a_finished_fit_is_not_trained_again(tmp_path: Path, data: Path) -> None:
-    args = {"library": "keras", "data": "examples"}
+    args = {"library": "keras", "data": "examples", "validate": "128"}
+    lines: list[dict[str, Any]] = []
     for _ in range(2):
         with started(FITTED, tmp_path, data, strategy="single", members={}, args=args) as workers:
             assert workers["chief-0"].wait() == 0, logs(tmp_path)
+            progress = workers["chief-0"].progress
+            lines += resumed_lines(progress) if progress.exists() else []
+    assert [(line["step"], line["epoch"]) for line in lines if "val_accuracy" in line] == [
+        (28, 1),
+        (STEPS, 2),
+    ]
     log = logs(tmp_path)
     assert f"resumed from step {STEPS}" in log
     assert log.count(f"step {STEPS}/{STEPS} ") == 1

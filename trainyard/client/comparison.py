@@ -6,13 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainyard.client.runs.progress import Loss, losses_in
+from trainyard.client.runs.progress import Loss, losses_in, objective_in
 from trainyard.core.model import states
 
 if TYPE_CHECKING:
     from trainyard.client.run import Run
 
-FIGURES = ("outcome", "steps", "loss", "accuracy", "steps_per_second", "seconds", "dollars", "restarts")
+FIGURES = (
+    "outcome",
+    "steps",
+    "loss",
+    "accuracy",
+    "objective",
+    "steps_per_second",
+    "seconds",
+    "dollars",
+    "restarts",
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,8 @@ def side_of(run: Run) -> Side:
         "restarts": summary.get("restarts"),
     }
     job = dict(flattened(run.json("job.json")))
+    objective = objective_in(run.json("job.json"), row.objective if row else None, metrics)
+    figures["objective"] = objective and objective[1]
     return Side(run.id, job, figures, tuple(losses_in(metrics)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -23,7 +23,14 @@ from trainyard.client.runs import logs, records
 from trainyard.client.runs.execution import Execution, State, states_of
 from trainyard.client.runs.files import RunFiles
 from trainyard.client.runs.logs import Chosen, LogLine
-from trainyard.client.runs.progress import Progress, further, losses_in, measures_in, progress_in
+from trainyard.client.runs.progress import (
+    Progress,
+    further,
+    losses_in,
+    measures_in,
+    objective_in,
+    progress_in,
+)
 from trainyard.client.runs.reasons import Reason, reason_for
 from trainyard.client.runs.records import Event
 from trainyard.client.runs.status import RunStatus
@@ -151,6 +158,8 @@ class Run(RunFiles):
         states = {each["InstanceId"]: each["State"]["Name"] for each in self.yard.instances(self.id)}
         hosts = records.hosts_in(rows.hosts.values(), self._roles(rows.attempts.values()), states)
         row, plan = rows.run, rows.plan
+        progress = further(progress_in(row.progress if row else None), progress_in(metrics))
+        objective = objective_in(row.job or {}, row.objective, metrics) if row else None
         return RunStatus(
             at=datetime.now(UTC),
             execution=execution,
@@ -158,7 +167,7 @@ class Run(RunFiles):
             states=self.states,
             hosts=tuple(sorted(hosts, key=lambda host: host.rank)),
             timeline=self.timeline,
-            progress=further(progress_in(row.progress if row else None), progress_in(metrics)),
+            progress=progress and replace(progress, objective=objective),
             losses=tuple(losses_in(metrics)),
             measures=measures_in(metrics),
             attempts=tuple(records.attempts_in(rows.attempts.values())),

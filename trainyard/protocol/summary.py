@@ -172,7 +172,7 @@ class RunSummary(Head):
     """One entry for each change of the number of hosts."""
     steps: Steps
     metrics: dict[str, Any]
-    """metrics.json of a program that finished, without `history` and `samples`."""
+    """metrics.json of a program that finished, without `history`, `samples` and `scalars`."""
     outputs: Outputs
     resume: Resume
     cost: Cost

@@ -137,7 +137,7 @@ class Resumable(keras.callbacks.Callback):
         means = {name: float(value) for name, value in (logs or {}).items()}
         self.history.append({"epoch": epoch + 1, **means})
         assert self._reporter
-        self._reporter.add_scalars(self.step, **{f"epoch/{name}": value for name, value in means.items()})
+        self._reporter.report_epoch(self.step, epoch + 1, means)
         if self.step < self._steps and not self.model.stop_training:
             self._agree()
 

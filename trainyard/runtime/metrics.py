@@ -60,8 +60,7 @@ class Reporter:
         is_chief: bool,
         resumed: Resumed | None,
     ) -> None:
-        environment.progress.parent.mkdir(parents=True, exist_ok=True)
-        self._progress = environment.progress
+        self._environment = environment
         self._events = tf.summary.create_file_writer(str(environment.tensorboard)) if is_chief else None
         self._each_step = plan.each_step
         self._is_chief = is_chief
@@ -71,6 +70,8 @@ class Reporter:
         self._began: float | None = None
         self._reported_at = 0.0
         self._reported_step: int | None = None
+        self._names: set[str] = set()
+        """The metrics that are reported by step."""
 
     def say(self, step: int, loss: float, accuracy: float, **further: float) -> None:
         """Report a step of a loop. `further` metrics are reported like loss and accuracy."""
@@ -97,13 +98,21 @@ class Reporter:
         if not self._each_step:
             metrics = "".join(f" {name} {value:.6g}" for name, value in scalars.items())
             print(f"step {step}/{self._steps} epoch {epoch}{metrics}", flush=True)
-        facts: dict[str, Any] = {"step": step, "steps": self._steps, "epoch": epoch}
-        facts |= {name: round(value, 6) for name, value in scalars.items()}
-        if self._resumed:
-            facts["resumed"] = self._resumed.to_json()
-        with self._progress.open("a") as lines:
-            lines.write(json.dumps(facts) + "\n")
+        rounded = {name: round(value, 6) for name, value in scalars.items()}
+        self._write({"step": step, "steps": self._steps, "epoch": epoch, **rounded})
+        self._names |= scalars.keys()
         self.add_scalars(step, **{f"train/{name}": value for name, value in scalars.items()})
+
+    def report_epoch(self, step: int, epoch: int, means: Mapping[str, float]) -> None:
+        """Report the metrics of an epoch that its steps do not have, such as those of its validation."""
+        further = {name: value for name, value in means.items() if name not in self._names}
+        if further:
+            self._write({"step": step, "epoch": epoch, **further})
+        self.add_scalars(step, **{f"epoch/{name}": value for name, value in means.items()})
+
+    def _write(self, facts: Mapping[str, Any]) -> None:
+        resumed = {"resumed": self._resumed.to_json()} if self._resumed else {}
+        report_progress(self._environment, {**facts, **resumed})
 
     def add_scalars(self, step: int, **values: float) -> None:
         """Write scalars to TensorBoard, on the chief."""
@@ -112,6 +121,13 @@ class Reporter:
                 for name, value in values.items():
                     tf.summary.scalar(name, value)
             self._events.flush()
+
+
+def report_progress(environment: Environment, facts: Mapping[str, Any]) -> None:
+    """Append a line to the progress file, which the host agent reads."""
+    environment.progress.parent.mkdir(parents=True, exist_ok=True)
+    with environment.progress.open("a") as lines:
+        lines.write(json.dumps(facts) + "\n")
 
 
 def write_metrics(path: Path, facts: Mapping[str, Any]) -> None:

@@ -146,6 +146,11 @@ class Runtime:
         """Write a SavedModel on the chief. Every worker must call it, at the same step."""
         export.save(self.cluster, self.environment, model, signatures, step)
 
+    def report(self, step: int, **values: float) -> None:
+        """Report metrics of your own at a step, on the chief: `runtime.report(step, val_f1=0.93)`."""
+        if self.is_chief:
+            metrics.report_progress(self.environment, {"step": step, **values})
+
     def write_metrics(self, facts: Mapping[str, Any]) -> None:
         """Write metrics.json on the chief: `step`, `steps`, `epochs`, `loss`, `accuracy`, ..."""
         if self.is_chief:

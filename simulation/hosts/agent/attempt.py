@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Protocol
 
 from simulation.hosts.agent import checkpoints
@@ -38,7 +37,7 @@ from training.host.errors import HostTrouble
 from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.reporting.outbox import Sender, failed
-from training.host.reporting.progress import ALIVE_SECONDS, facts_in
+from training.host.reporting.progress import ALIVE_SECONDS
 from trainyard.core.model.job import Job
 from trainyard.protocol import keys, signals
 from trainyard.protocol.cluster import Assignment, Cluster, Role
@@ -78,12 +77,12 @@ class Attempt:
         self.outcome: Outcome | None = None
         self._agent, self._machine = agent, agent.machine
         self._bucket: Bucket = agent.bucket
-        self._reports = Reports(Path("progress"), started=self._seconds())
+        self._reports = Reports.of(job, self._seconds())
         self._peers = Peers(
             cluster, assignment, bucket=agent.bucket, mailbox=agent.mailbox, sender=agent.sender
         )
         self._signs = SignsOfLife(self._reports, self._peers, self._seconds())
-        self._curve = Curve(self._bucket, keys.metrics(cluster.run))
+        self._curve = Curve(self._bucket, keys.metrics(cluster.run), self._reports.scalars)
         self._uploads = Uploads(
             self._machine,
             self._bucket,
@@ -369,7 +368,7 @@ class Attempt:
         if work.lacks != "model":
             write_model(self._bucket, self.cluster.run, self.job, self._machine.host.metadata.image, step)
         metrics = self._curve.lay_over(None if work.lacks == "metrics" else work.metrics(step))
-        return facts_in(metrics) if metrics else self._reports.facts
+        return self._reports.conclude(metrics, self._step())
 
     def _step(self, written: int | None = None) -> int | None:
         steps_seen = (self._uploads.step, self._reports.step, written)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from simulation.hosts.gang import Gang
@@ -10,12 +11,19 @@ from simulation.hosts.machine import Machine
 from training.host.errors import HostTrouble
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.progress import ALIVE_SECONDS, EVERY_SECONDS, Progress, facts_in, resumed_in
+from training.host.reporting.scalars import Scalars
+from trainyard.core.model.job import Job
 
 LOOK_SECONDS = 0.2
 
 
 class Reports(Progress):
     """The reports of a program, without a file."""
+
+    @staticmethod
+    def of(job: Job, started: float) -> Reports:
+        objective = job.objective.metric if job.objective else None
+        return Reports(Path("progress"), started=started, scalars=Scalars(objective))
 
     def take(self, report: dict[str, Any]) -> None:
         self._offset += len(json.dumps(report)) + 1
@@ -28,9 +36,18 @@ class Reports(Progress):
         step = gang.step
         if gang.work.silent or step <= gang.restored or step == self.facts.get("step"):
             return False
+        for report in (
+            gang.work.measured(max(self.step or 0, gang.restored), step) if gang.work.metric else ()
+        ):
+            self.scalars.take(report, report)
         resumed = gang.work.resumed(gang.restored)
         self.take(gang.work.facts(step) | ({"resumed": resumed} if resumed else {}))
         return True
+
+    def conclude(self, metrics: dict[str, Any] | None, step: int | None) -> dict[str, Any]:
+        """Return the last facts of a program that has finished, from its metrics.json if it has written one."""
+        self.scalars.conclude(metrics or {}, step)
+        return (facts_in(metrics) if metrics else self.facts) | self.scalars.in_signal
 
     def wait(self, now: float, next_report: float | None) -> float:
         """Return the seconds until there may be something to signal."""

@@ -119,6 +119,19 @@ def test_what_keras_prints_is_its_progress_though_the_job_says_nothing_of_it(yar
     assert [(each["step"], each["loss"]) for each in metrics(yard)["samples"]][-1] == (80, 1 / 80)
 
 
+def test_the_objective_that_it_prints_is_in_its_signals_by_step(yard: Yard) -> None:
+    code = "for e in range(1, 4):\n    print(f'Epoch {e}/3 - loss: {1 / e}')\n    print(f'val_f1: {e / 4}', flush=True)"
+    yard.prepare(code, objective={"metric": "val_f1", "goal": "maximize"})
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    finished = yard.hear("finished")
+    assert finished["objective"][-1] == {"step": 3, "epoch": 3, "value": 0.75}
+    assert finished["scalars"] == {"val_f1": 0.75}
+    assert metrics(yard)["scalars"]["val_f1"][-1] == [3, 0.75]
+    assert metrics(yard)["val_f1"] == 0.75
+
+
 def test_a_loss_that_becomes_nan_is_nan_in_signals_and_metrics_and_a_warning_in_the_log(yard: Yard) -> None:
     yard.prepare(
         "for step in range(1, 6):\n    print(f'step {step} loss {0.5 if step < 3 else float(\"nan\")}')"

@@ -340,7 +340,10 @@ class Conclusion:
             if document is None and self._context.paths.metrics.is_file():
                 self._monitor.log.note("metrics.json holds no JSON object and is left out")
                 self._monitor.listen()
-            results.update(facts_in(document) if document else self._monitor.progress.known)
+            progress = self._monitor.progress
+            results.update(facts_in(document) if document else progress.known)
+            progress.scalars.conclude(document or {}, self._step(results.get("step")))
+            results.update(progress.scalars.in_signal)
 
         for what, send in (("model", send_model), ("metrics.json", send_metrics)):
             if trouble := retries.upload(what, send):

@@ -14,11 +14,12 @@ from training.host.agent.life import Life, has_gpus
 from training.host.periodic import Repeat
 from training.host.reporting.events import EventFiles
 from training.host.reporting.metrics import Metrics
-from training.host.reporting.observed import PrintedProgress
+from training.host.reporting.observed import PrintedMetric, PrintedProgress
 from training.host.reporting.printed import PrintedLines
 from training.host.reporting.program_log import ProgramLog
-from training.host.reporting.progress import ALIVE_SECONDS, Progress, Source
+from training.host.reporting.progress import ALIVE_SECONDS, NUMBERS, Progress, Source
 from training.host.reporting.reading import may_say
+from training.host.reporting.scalars import Scalar, Scalars
 from trainyard.command_line import command_line
 from trainyard.protocol import keys, signals
 from trainyard.values import floats
@@ -37,11 +38,16 @@ class Monitor:
         self._seen: SimpleQueue[tuple[Source, dict[str, Any]]] = SimpleQueue()
         self._printed = PrintedProgress(pattern) if pattern else None
         self._lines = PrintedLines()
+        self._further: SimpleQueue[tuple[Scalar, bool]] = SimpleQueue()
+        objective = context.job.objective.metric if context.job.objective and assignment.is_chief else None
+        self._metric = PrintedMetric(objective) if objective and objective not in NUMBERS else None
         self._recent: deque[str] = deque(maxlen=LINES_AT_ONCE if assignment.is_chief and not pattern else 0)
         self._warned_of_nan = False
-        self.progress = Progress(paths.progress(cluster.attempt), started=time.monotonic())
+        self.progress = Progress(
+            paths.progress(cluster.attempt), started=time.monotonic(), scalars=Scalars(objective)
+        )
         self.life = Life(paths, context.account, self.progress, has_gpus(context.identity.tags))
-        self.metrics = Metrics(context.bucket, keys.metrics(cluster.run))
+        self.metrics = Metrics(context.bucket, keys.metrics(cluster.run), self.progress.scalars)
         self.log = ProgramLog(
             cluster,
             assignment,
@@ -66,6 +72,11 @@ class Monitor:
             facts = self.progress.see(seen, source)
             if facts:
                 self.metrics.add(facts, now)
+        while not self._further.empty():
+            scalar, is_printed = self._further.get()
+            self.progress.add_further(scalar, is_printed=is_printed)
+        for line in self.progress.scalars.take_notes():
+            self.log.note(line)
         self._warn_of_nan()
 
     def note_at_once(self, text: str) -> None:
@@ -82,13 +93,16 @@ class Monitor:
             self._context.say(signals.Progress(**facts))
 
     def look_at(self, *events: EventFiles) -> None:
-        """Read TensorBoard's scalars, unless the program or the job's pattern gives progress. Has its own thread."""
-        if self.progress.reports or self._printed:
+        """Read TensorBoard's scalars, unless the program gives progress. The job's pattern replaces only the loss, the
+        accuracy and the position. Has its own thread."""
+        if self.progress.reports:
             return
         with self._context.account.acting():
             found = [(each, facts) for each in events for facts in each.look()]
-        for each, facts in found:
+        for each, facts in found if not self._printed else ():
             self._seen.put((Source.EVENT_STEPS if each.counts_steps else Source.EVENT_EPOCHS, facts))
+        for scalar in (scalar for each in events for scalar in each.take_further()):
+            self._further.put((scalar, False))
 
     @contextmanager
     def heartbeat(self) -> Iterator[None]:
@@ -127,6 +141,8 @@ class Monitor:
         self.life.take_line(line)
         if self._recent.maxlen and may_say(line):
             self._recent.append(line)
+        if self._metric and (value := self._metric.value(line)) is not None:
+            self._further.put((Scalar(self._metric.name, value), True))
         facts = self._printed.facts(line) if self._printed else {}
         if facts:
             self._seen.put((Source.PATTERN, facts))

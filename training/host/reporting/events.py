@@ -16,6 +16,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from tensorboard.compat.proto.event_pb2 import Event
 
+from training.host.reporting.scalars import Scalar
 from training.host.reporting.words import PLAIN, TRAINING
 
 AT_ONCE_BYTES = 4 * 1024 * 1024
@@ -42,6 +43,8 @@ PACES = {
 }
 """Tags that count the steps of a second, with what the event's own number counts."""
 WORDS = re.compile(r"[^a-z0-9]+")
+OF_EPOCH = "epoch_"
+"""The beginning of Keras' tags that count epochs from 0."""
 FLOATS = {1: "<f", 2: "<d", 19: "<e"}
 """Formats by TensorFlow's DataType: float, double, half."""
 
@@ -57,6 +60,8 @@ class EventFiles:
     folder: Path
     since: float
     """Events from before this time (in seconds since 1970) are of an earlier attempt."""
+    further: list[Scalar] = field(default_factory=list)
+    """Values of other metrics, until `take_further` returns them."""
     _read: dict[Path, int] = field(default_factory=dict)
     _has_steps: bool = False
 
@@ -68,7 +73,13 @@ class EventFiles:
     def look(self) -> list[dict[str, float]]:
         """Return new facts, merged by step. Skip files that are not event files or cannot be read."""
         files = [path for path in sorted(self.list_files()) if "tfevents" in path.name]
-        return [facts for path in self._of_training(files) for facts in self._look_at(path)]
+        of_training = self._of_training(files)
+        return [facts for path in files for facts in self._look_at(path, trains=path in of_training)]
+
+    def take_further(self) -> list[Scalar]:
+        """Return the new values of other metrics, each once."""
+        taken, self.further = self.further, []
+        return taken
 
     def _of_training(self, files: list[Path]) -> list[Path]:
         """Leave out the folders of an evaluation."""
@@ -81,17 +92,17 @@ class EventFiles:
         ]
         return trains or may_train
 
-    def _look_at(self, path: Path) -> list[dict[str, float]]:
+    def _look_at(self, path: Path, *, trains: bool) -> list[dict[str, float]]:
         try:
-            return list(self._facts(path))
+            return list(self._facts(path, trains))
         except (OSError, DecodeError) as error:
             logger.info("%s is not read: %s", path, error)
             return []
 
-    def _facts(self, path: Path) -> Iterator[dict[str, float]]:
+    def _facts(self, path: Path, trains: bool) -> Iterator[dict[str, float]]:
         together: dict[str, float] = {}
         for event in self._events(path):
-            facts = self._facts_of(event)
+            facts = self._facts_of(event, trains)
             step = facts.get("step")
             if step is not None and together.get("step", step) != step:
                 yield together
@@ -100,13 +111,14 @@ class EventFiles:
         if together:
             yield together
 
-    def _facts_of(self, event: Event) -> dict[str, float]:
+    def _facts_of(self, event: Event, trains: bool) -> dict[str, float]:
         """Return the facts of one event. Keras numbers epochs from 0, and writes an epoch's event at its end. If there
         are steps, only steps count."""
         facts: dict[str, float] = {}
         for tag, value in scalars(event) if event.wall_time >= self.since else ():
-            per, name = meaning(tag)
+            per, name = meaning(tag) if trains else ("", "")
             if not name:
+                self.further.append(further_of(tag, value, event.step, trains))
                 continue
             self._has_steps = self._has_steps or not per
             if per == "epoch":
@@ -167,6 +179,14 @@ def meaning(tag: str) -> tuple[str, str]:
         return "", ""
     per = "epoch" if words[0] == "epoch" else "last of an epoch" if words[-1] == "epoch" else ""
     return per, names.pop()
+
+
+def further_of(tag: str, value: float, step: int, trains: bool) -> Scalar:
+    """Return the value of another metric. In the folder of an evaluation, its name begins with `val_`, as in Keras."""
+    is_of_epoch = tag.startswith(OF_EPOCH)
+    name = tag.removeprefix(OF_EPOCH).strip().replace(" ", "_")
+    epoch = step + 1 if is_of_epoch else None
+    return Scalar(name if trains else f"val_{name}", value, step if epoch is None else epoch, epoch)
 
 
 def _has(folder: str, meant: frozenset[str]) -> bool:

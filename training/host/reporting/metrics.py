@@ -11,6 +11,7 @@ from typing import Any
 from training.host.bucket import Bucket
 from training.host.disk import is_readable
 from training.host.reporting.progress import NUMBERS
+from training.host.reporting.scalars import Scalars
 from trainyard.values import floats
 from trainyard.values.serialization import timestamp
 
@@ -83,13 +84,14 @@ class Metrics:
 
     bucket: Bucket
     key: str
+    scalars: Scalars = field(default_factory=Scalars)
     facts: dict[str, Any] = field(default_factory=dict)
     curve: Curve = field(default_factory=Curve)
     _own: dict[str, Any] = field(default_factory=dict)
     _sent: bytes = b""
 
     def begin(self, *, up_to: float = math.inf, begins: bool = False) -> None:
-        """Continue with the bucket's samples up to this step. `begins`: see Curve.after."""
+        """Continue with the bucket's curves up to this step. `begins`: see Curve.after."""
         document = as_object(self.bucket.read_if_there(self.key)) or {}
         samples = document.get("samples")
         known = [
@@ -98,6 +100,7 @@ class Metrics:
             if isinstance(sample, dict) and isinstance(sample.get("step"), int) and sample["step"] <= up_to
         ]
         self.curve = Curve.after(known, begins=begins)
+        self.scalars.begin(document.get("scalars"), up_to=up_to)
 
     def add(self, facts: dict[str, Any], at: datetime) -> None:
         self.facts = self.facts | facts
@@ -105,7 +108,7 @@ class Metrics:
 
     def send(self) -> None:
         """Write it to the bucket if it has changed."""
-        if not self.facts and not self._own:
+        if not self.facts and not self._own and not self.scalars.latest:
             return
         text = json.dumps(floats.with_texts(self._document())).encode()
         if text != self._sent:
@@ -121,7 +124,7 @@ class Metrics:
         return None if own is None else self._document()
 
     def _document(self) -> dict[str, Any]:
-        return self.facts | {"samples": self.curve.to_json()} | self._own
+        return self.facts | self.scalars.in_metrics | {"samples": self.curve.to_json()} | self._own
 
 
 def as_object(text: bytes | None) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ import re2
 
 from training.host.errors import ProgramFault
 from training.host.program.tracebacks import AGENTS_OWN
+from training.host.reporting.words import ASIDE
 
 LONGEST = 2000
 """Most characters of a line that are read."""
@@ -34,6 +35,30 @@ class PrintedProgress:
         return (
             {"step": known["epoch"]} if "epoch" in known and "step" not in self._pattern.groupindex else {}
         ) | known
+
+
+class PrintedMetric:
+    """One metric in the program's output, as in `val_accuracy: 0.93`, `'val_accuracy': 0.93` or `val_accuracy=0.93`. A
+    number after a word such as `best` is not its value now."""
+
+    def __init__(self, name: str) -> None:
+        number = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|nan|NaN|[-+]?inf"
+        before, after = r"(?:^|[^A-Za-z0-9_./-])", r"(?:[^A-Za-z0-9_.%]|\.?$|\.[^0-9])"
+        self.name = name
+        self._pattern = re2.compile(
+            rf"(?:(?P<word>[A-Za-z]+)[ _:]*)?{before}{re2.escape(name)}['\"]?\s*[:=]?\s*(?P<number>{number}){after}"
+        )
+
+    def value(self, line: str) -> float | None:
+        """Return the last value in a line. Lines of the agent have none."""
+        if self.name not in line or line.startswith(AGENTS_OWN):
+            return None
+        found = [
+            each["number"]
+            for each in self._pattern.finditer(f"{line[:LONGEST]}\n")
+            if (each["word"] or "").lower() not in ASIDE
+        ]
+        return number(found[-1]) if found else None
 
 
 def number(text: str) -> float | None:

@@ -10,6 +10,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from training.host.reporting.scalars import Scalar, Scalars
 from trainyard.protocol.signals import LARGEST, Resumed
 from trainyard.values import floats
 from trainyard.values.serialization import Measure
@@ -47,6 +48,8 @@ class Progress:
     seen: dict[str, Any] = field(default_factory=dict)
     """The latest values from other sources."""
     nan_since: int | None = None
+    scalars: Scalars = field(default_factory=Scalars)
+    """The metrics besides these, and the objective."""
     _source: Source = Source.PRINTED_EPOCHS
     _sights: int = 0
     _offset: int = 0
@@ -71,28 +74,40 @@ class Progress:
             except ValueError:
                 continue
             if isinstance(report, dict):
-                self.facts = facts_in(report)
-                self._watch_loss(self.facts)
+                facts = facts_in(report)
+                self.facts = facts if facts.keys() & set(NUMBERS) else self.facts | facts
+                self.scalars.take(report, facts)
+                self._watch_loss(facts)
                 self.resumed = resumed_in(report) or self.resumed
                 self._fresh = True
-                new.append(self.facts)
+                new.append(facts)
         return new
 
     def see(self, report: Mapping[str, Any], source: Source = Source.PATTERN) -> dict[str, Any]:
         """Add values from another source, and return the new facts: a number belongs to the last seen step. Return
         nothing if the program reports itself or has a better source."""
         facts = facts_in(report)
-        if self.reports or not facts or source < self._source:
+        if self.reports or source < self._source or not report:
             return {}
-        if source > self._source:
+        if facts and source > self._source:
             if "loss" in self.seen and "loss" not in facts:
                 return {}
             self._source, self.seen = source, {}
-        self.seen |= facts
-        self._watch_loss(self.seen)
+        self.scalars.take(report, facts)
         self._sights += 1
         self._fresh = True
+        if not facts:
+            return {}
+        self.seen |= facts
+        self._watch_loss(self.seen)
         return self.seen if facts.keys() & set(NUMBERS) else facts
+
+    def add_further(self, scalar: Scalar, *, is_printed: bool) -> None:
+        """Add a value of another metric, unless the program reports its progress itself."""
+        if not self.reports:
+            self.scalars.add(scalar, is_printed=is_printed)
+            self._sights += 1
+            self._fresh = True
 
     def due(self, now: float) -> dict[str, Any] | None:
         """Return the facts to send now, or None: new facts at most every 10 s, and the same facts again after a minute.
@@ -109,8 +124,8 @@ class Progress:
 
     @property
     def all(self) -> dict[str, Any]:
-        """The latest facts, and the restored state if there is one."""
-        return self.known | self.not_finite | self.restored
+        """The latest facts and metrics, and the restored state if there is one."""
+        return self.known | self.not_finite | self.restored | self.scalars.in_signal
 
     @property
     def known(self) -> dict[str, Any]:
@@ -190,6 +205,5 @@ def is_number(value: object) -> bool:
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
-        and math.isfinite(value)
-        and abs(value) < LARGEST
+        and abs(value) < LARGEST  # also False for NaN
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trainyard.protocol.objective import Point
 from trainyard.values import floats
 
 Loss = tuple[int, float]
@@ -28,6 +29,8 @@ class Progress:
     steps_per_second: float | None = None
     nan_since: int | None = None
     """The step since which the loss has been NaN or infinite."""
+    objective: tuple[str, float] | None = None
+    """The metric in the job's `objective` with its last value, unless it is a number above."""
 
     @property
     def warning(self) -> str:
@@ -42,6 +45,7 @@ class Progress:
         return (
             *([f"loss {floats.shown(self.loss, loss)}{since}"] if self.loss is not None else []),
             *([f"accuracy {floats.shown(self.accuracy, '.3f')}"] if self.accuracy is not None else []),
+            *([f"{self.objective[0]} {floats.shown(self.objective[1], '.4g')}"] if self.objective else []),
             *([f"{self.steps_per_second:.1f} steps/s"] if self.steps_per_second else []),
         )
 
@@ -79,6 +83,18 @@ def further(told: Progress | None, written: Progress | None) -> Progress | None:
     )
 
 
+def objective_in(
+    job: Mapping[str, Any], reported: Point | None, metrics: Mapping[str, Any]
+) -> tuple[str, float] | None:
+    """Return the metric in the job's `objective` with its last value; None if the job names no metric of its own, or
+    the program has not reported it. metrics.json is newer than the ledger."""
+    name = (job.get("objective") or {}).get("metric")
+    if name is None or name in ("loss", *MEASURES):
+        return None
+    value = metrics.get(name, reported.value if reported else None)
+    return (name, float(value)) if isinstance(value, int | float) else None
+
+
 def losses_in(metrics: Mapping[str, Any]) -> Iterator[Loss]:
     """Yield the steps and losses in metrics.json. A program need not report a loss."""
     for sample in metrics.get("samples", []):
@@ -87,15 +103,19 @@ def losses_in(metrics: Mapping[str, Any]) -> Iterator[Loss]:
 
 
 def measures_in(metrics: Mapping[str, Any]) -> dict[str, tuple[Loss, ...]]:
-    """Return (step, value) of each measure in metrics.json except the loss."""
-    found = {}
+    """Return (step, value) of each metric in metrics.json except the loss."""
+    found: dict[str, tuple[Loss, ...]] = {}
     for name in MEASURES:
         samples = [each for each in metrics.get("samples", []) if each.get("step") is not None]
         if values := tuple(
             (int(each["step"]), float(each[name])) for each in samples if each.get(name) is not None
         ):
             found[name] = values
-    return found
+    curves = metrics.get("scalars")
+    return found | {
+        name: tuple((int(step), float(value)) for step, value in points)
+        for name, points in (curves.items() if isinstance(curves, Mapping) else ())
+    }
 
 
 def _number(value: Any) -> float | None:

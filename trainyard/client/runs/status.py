@@ -34,7 +34,7 @@ class RunStatus:
     progress: Progress | None
     losses: tuple[Loss, ...]
     measures: Mapping[str, tuple[Loss, ...]] = field(default_factory=dict)
-    """The curves other than the loss that the program reports, by the names in MEASURES."""
+    """The curves other than the loss that the program reports, by the names of the metrics."""
     attempts: tuple[Attempt, ...] = ()
     pools: tuple[Pool, ...] = ()
     asked: tuple[Asked, ...] = ()

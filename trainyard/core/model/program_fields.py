@@ -43,7 +43,7 @@ class ProgressPattern(Kind[str]):
 
     words = (
         f"a regular expression of up to {progress.MOST_CHARACTERS} characters with groups named "
-        f"{any_of(progress.GROUPS)}"
+        f"{any_of(progress.GROUPS)}, and others named as metrics"
     )
 
     def schema(self) -> dict[str, Any]:

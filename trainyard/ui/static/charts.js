@@ -99,7 +99,7 @@ function drawSeveral(element, charts, { time = false, height = 130 } = {}) {
 const TITLES = { accuracy: "Accuracy", steps_per_second: "Steps a second" };
 
 function onMeasures(measures) {
-  const drawn = Object.entries(measures).map(([name, { steps, values }]) => ({ title: TITLES[name], labels: [TITLES[name].toLowerCase()], tables: [[steps, values]] }));
+  const drawn = Object.entries(measures).map(([name, { steps, values }]) => ({ title: TITLES[name] ?? name, labels: [TITLES[name]?.toLowerCase() ?? name], tables: [[steps, values]] }));
   drawSeveral(document.querySelector("#measures"), drawn);
 }
 

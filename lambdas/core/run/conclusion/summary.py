@@ -31,7 +31,7 @@ from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
 
-LONG_METRICS = ("history", "samples")
+LONG_METRICS = ("history", "samples", "scalars")
 """Keys of metrics.json that a summary omits."""
 MOST_LEFT_OUT = 100
 """The most omitted files that a summary names."""

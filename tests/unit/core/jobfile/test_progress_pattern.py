@@ -11,6 +11,7 @@ ADMITTED = [
     r"^\[(?P<step>\d+)/(?P<steps>\d+)\]\s+loss=(?P<loss>\S+)$",
     r"(?i)step\s*=\s*(?P<step>[\d,]{1,12}?)\b",
     r"(?P<step>(?:a+)+)b",
+    r"step (?P<step>\d+) val_f1 (?P<val_f1>[\d.]+)",
     r"[]\[(?=](?P<step>\d)\(\?=",
 
 ]  # fmt: skip
@@ -28,7 +29,7 @@ def test_what_is_admitted_is_taken_by_re2(pattern: str) -> None:
         ("", "has no group for the step"),
         (r"loss (?P<loss>\d+)", "a group named step or epoch is required"),
         (r"(?P<step>\d+", "is not a regular expression: missing ), unterminated subpattern"),
-        (r"(?P<step>\d+) (?P<speed>\d+)", "names the group speed; allowed are step, steps, epoch, loss, accuracy"),
+        ("".join(rf"(?P<step{n}>\d)" for n in range(17)), "has 17 named groups; up to 16 are allowed"),
         (r"(?P<step>\d+)" + " " * 500, "has 513 characters; up to 500"),
         (r"(?=x)(?P<step>\d+)", "has (?=, which RE2"),
         (r"(?<!x)(?P<step>\d+)", "has (?<!, which RE2"),

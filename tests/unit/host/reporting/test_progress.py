@@ -17,7 +17,7 @@ def test_progress_is_said_at_once_then_every_ten_seconds(tmp_path: Path) -> None
     path = tmp_path / "progress.jsonl"
     progress = Progress(path, started=0)
     assert progress.due(1) is None
-    path.write_text('{"step": 1, "loss": 2.5, "else": 1}\n{"step": 2')
+    path.write_text('{"step": 1, "loss": 2.5, "else": "1"}\n{"step": 2')
     progress.update()
     assert progress.due(2) == {"step": 1, "loss": 2.5}
     with path.open("a") as lines:
@@ -50,6 +50,7 @@ def test_once_a_minute_it_is_said_that_the_host_lives_whatever_its_program_does(
         ("a pace has an end", {"steps_per_second": float("inf")}, {}),
         ("nor is a count without end", {"step": float("inf"), "epoch": float("nan")}, {}),
         ("a step that no ledger could hold is none", {"step": 10**40}, {}),
+        ("nor is one that no float could hold", {"step": 10**400, "loss": 1.0}, {"loss": 1.0}),
     ],
 )
 def test_only_what_the_ledger_can_hold_is_passed_on(

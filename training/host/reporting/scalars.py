@@ -1,0 +1,163 @@
+"""The metrics of a program besides loss, accuracy and pace: their latest values and curves, and the values of the job's
+objective by step."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainyard.protocol.objective import METRIC, MOST_POINTS, MOST_SCALARS, SCALAR, Point
+from trainyard.protocol.signals import LARGEST
+from trainyard.values import floats
+from trainyard.values.serialization import Measure
+
+MOST_SAMPLES = 200
+"""The most samples of one curve."""
+MOST_NOTES = 8
+"""The most lines in the log about metrics that are left out."""
+RESERVED = frozenset(
+    "at step steps epoch loss accuracy steps_per_second nan_since resumed samples scalars history".split()  # noqa: SIM905
+)
+"""Keys of reports and of metrics.json that have a meaning of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A value of one metric. `step` is None if the program does not report it with the value."""
+
+    name: str
+    value: float
+    step: int | None = None
+    epoch: int | None = None
+
+
+@dataclass(slots=True)
+class Samples:
+    """The curve of one metric. Beyond 200 samples every second one is removed, and the distance between new ones
+    doubles. The newest one always stays."""
+
+    points: list[tuple[int, float]] = field(default_factory=list)
+    _distance: int = 1
+
+    def add(self, step: int, value: float) -> None:
+        """Add a sample. It replaces the samples from its step on, because an attempt may repeat steps."""
+        while self.points and self.points[-1][0] >= step:
+            self.points.pop()
+        if len(self.points) > 1 and self.points[-1][0] - self.points[-2][0] < self._distance:
+            self.points.pop()
+        self.points.append((step, value))
+        if len(self.points) > MOST_SAMPLES:
+            self.points = [*self.points[:-1:2], self.points[-1]]
+            self._distance = self.points[1][0] - self.points[0][0]
+
+
+@dataclass(slots=True)
+class Scalars:
+    """The metrics of a run by name. Only a program's first 32 metrics count; the objective always does."""
+
+    objective: str | None = None
+    latest: dict[str, Measure] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Names that do not count, each with a line for the log."""
+    _samples: dict[str, Samples] = field(default_factory=dict)
+    _points: dict[int, Point] = field(default_factory=dict)
+    _step: int = 0
+    _epoch: int | None = None
+    _is_reported: bool = False
+    """True once the objective came from a better source than printed lines."""
+
+    def begin(self, curves: object, *, up_to: float) -> None:
+        """Continue the curves in an earlier metrics.json, up to this step."""
+        for name, points in curves.items() if isinstance(curves, Mapping) else ():
+            if not self._is_allowed(str(name)) or not isinstance(points, list):
+                continue
+            for point in points:
+                value = number_in(point[1]) if isinstance(point, list) and len(point) == 2 else None
+                if value is not None and isinstance(point[0], int) and point[0] <= up_to:
+                    self._samples.setdefault(name, Samples()).add(point[0], value)
+
+    def take(self, report: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+        """Add the metrics of a report. `facts` are its step, epoch, loss and accuracy, as far as it has them."""
+        self._step, self._epoch = facts.get("step", self._step), facts.get("epoch", self._epoch)
+        for name, found in report.items():
+            if name not in RESERVED and (value := number_in(found)) is not None:
+                self.add(Scalar(name, value))
+        if self.objective in facts:
+            self._add_point(facts[self.objective], self._position(), self._epoch)
+
+    def add(self, scalar: Scalar, *, is_printed: bool = False) -> None:
+        """Add a value, by default at the last reported step. A printed value does not count once a better source has
+        reported the objective."""
+        if not self._is_allowed(scalar.name) or (is_printed and self._is_reported):
+            return
+        self._is_reported |= scalar.name == self.objective and not is_printed
+        samples = self._samples.setdefault(scalar.name, Samples())
+        step, epoch = scalar.step, scalar.epoch
+        if step is None:
+            step, epoch = self._position(), self._epoch
+        if step == 0 and samples.points:
+            step = samples.points[-1][0] + 1  # the program counts nothing
+        samples.add(step, scalar.value)
+        self.latest[scalar.name] = Measure(scalar.value)
+        if scalar.name == self.objective:
+            self._add_point(scalar.value, step, epoch)
+
+    def conclude(self, written: Mapping[str, Any], step: int | None) -> None:
+        """Take the last values from the metrics.json that the program has written."""
+        for name, found in written.items():
+            if name not in RESERVED and (value := number_in(found)) is not None and self._is_allowed(name):
+                self.latest[name] = Measure(value)
+        if self.objective and (value := number_in(written.get(self.objective))) is not None:
+            self._add_point(value, max(self._points, default=0) if step is None else step, None)
+
+    @property
+    def in_signal(self) -> dict[str, Any]:
+        """The values for a signal, as far as there are any."""
+        points = tuple(self._points[step] for step in sorted(self._points))
+        return ({"scalars": dict(self.latest)} if self.latest else {}) | (
+            {"objective": points} if points else {}
+        )
+
+    @property
+    def in_metrics(self) -> dict[str, Any]:
+        """The keys of metrics.json: each latest value under its name, and all curves under `scalars`."""
+        curves = {name: samples.points for name, samples in self._samples.items()}
+        return {**self.latest, **({"scalars": curves} if curves else {})}
+
+    def take_notes(self) -> list[str]:
+        """Return the lines about metrics that are left out, each once."""
+        new = [line for line in self.left_out.values() if line][:MOST_NOTES]
+        self.left_out = dict.fromkeys(self.left_out, "")
+        return new
+
+    def _position(self) -> int:
+        """Return the last reported step, or the epoch of a program that counts only epochs."""
+        return self._step or self._epoch or 0
+
+    def _add_point(self, value: float, step: int, epoch: int | None) -> None:
+        known = self._points.pop(step, None)
+        epoch = known.epoch if known and epoch is None else epoch
+        self._points[step] = Point(step=step, epoch=epoch, value=Measure(value))
+        self._points = dict(list(self._points.items())[-MOST_POINTS:])
+
+    def _is_allowed(self, name: str) -> bool:
+        if name in self.latest or name in self._samples or name == self.objective:
+            return True
+        if len(self.left_out) >= MOST_NOTES or name in self.left_out:
+            return False
+        if not re.fullmatch(SCALAR, name, re.ASCII):
+            self.left_out[name] = f"the metric {name!r:.80} is left out: {METRIC.words} is allowed"
+        elif len({*self.latest, *self._samples} - {self.objective}) >= MOST_SCALARS - bool(self.objective):
+            self.left_out[name] = f"the metric {name} is left out: a run has at most {MOST_SCALARS}"
+        return name not in self.left_out
+
+
+def number_in(value: object) -> float | None:
+    """Return a number that the ledger can hold, or one that is NaN or infinite, in any form that JSON writers use;
+    None for every other value."""
+    if value in floats.TEXTS:
+        return float(str(value))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < LARGEST or value in (math.inf, -math.inf) or value != value else None
