@@ -42,13 +42,12 @@ class Work:
     form_seconds: float = FORM_SECONDS
     batch_size: int = 32
     metric: str = ""
-    """The metric that the program reports at the end of each epoch: the job's objective, unless an argument names
-    another one. Empty: none."""
+    """The metric that the program reports after each epoch, by default the job's objective. Empty: none."""
     epoch_steps: int = 10
     lr: float = 0.01
     """The learning rate. The metric is best at 0.01."""
     nan_at: int = 0
-    """The step from which the metric is NaN; 0: never."""
+    """The first step at which the metric is NaN; 0: never."""
 
     @staticmethod
     def of(job: Job) -> "Work":
