@@ -83,7 +83,7 @@ class Scalars:
         for name, found in report.items():
             if name not in RESERVED and (value := number_in(found)) is not None:
                 self.add(Scalar(name, value))
-        if self.objective in facts:
+        if self.objective and self.objective in facts:
             self._add_point(facts[self.objective], self._position(), self._epoch)
 
     def add(self, scalar: Scalar, *, is_printed: bool = False) -> None:
