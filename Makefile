@@ -21,7 +21,7 @@ install = $(UV) pip install --quiet --require-hashes --python $(1) $(2) || \
 SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init__.py
 
 .PHONY: help setup demo preflight deploy destroy test simulate permissions frameworks interoperability conformance docs
-.PHONY: aws-check check dist format texts lock bench clean jupyter
+.PHONY: aws-check check dist pictures changelog format texts lock bench clean jupyter
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
@@ -65,7 +65,13 @@ interoperability: setup ## run moto's own tests and Ansible's EC2 modules agains
 conformance: setup ## compare recordings of AWS with the local cloud and the simulator (ORACLE=folder; default ../shared/oracle); writes docs/conformance.md
 	@ORACLE="$(ORACLE)" $(VENV) -m tests.conformance $(ARGS)
 
-aws-check: .venv/.ready ## observe in your AWS account what docs/unverified.md assumes; only reads; ARGS='--spend cents' or '--spend host' does more
+aws-pictures: setup ## take the pictures of the page, and record the transcript of a submit, for README and docs; needs Chromium
+	@$(VENV) -m tests.pictures
+
+changelog: .venv/.ready ## move the fragments of changes/ into CHANGELOG.md, under the version of the package
+	@$(VENV) -m towncrier build --yes
+
+check: .venv/.ready ## observe in your AWS account what docs/unverified.md assumes; only reads; ARGS='--spend cents' or '--spend host' does more
 	@$(VENV) -m scripts.aws_check $(ARGS)
 
 docs: .venv/.ready ## build the documentation as a site in build/site; SERVE=1 serves it on 127.0.0.1:8000
@@ -73,6 +79,12 @@ docs: .venv/.ready ## build the documentation as a site in build/site; SERVE=1 s
 
 dist: .venv/.ready ## build the wheel and the source archive, check them, and use the wheel in an empty environment; ARGS=--no-try leaves that out
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV) -m scripts.dist $(ARGS)
+
+pictures: setup ## take the pictures of the page, and record the transcript of a submit, for README and docs; needs Chromium
+	@$(VENV) -m tests.pictures
+
+changelog: .venv/.ready ## move the fragments of changes/ into CHANGELOG.md, under the version of the package
+	@$(VENV) -m towncrier build --yes
 
 check: .venv/.ready ## check format, lint, types and layers, and run unit tests (a minute)
 	@scripts/check

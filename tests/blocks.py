@@ -19,7 +19,6 @@ RECORDS = ("docs/decisions", "docs/interoperability.md")
 """Pages whose commands are not meant to be typed."""
 STORY = (
     "docs/start-locally.md",
-    "README.md",
     "docs/tasks/submit.md",
     "docs/examples/one-change.md",
     "docs/tasks/follow.md",

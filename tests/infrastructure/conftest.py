@@ -25,6 +25,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 ZONES = "us-east-1a,us-east-1b,us-east-1c"
 KEY = "arn:aws:kms:us-east-1:123456789012:key/9a746902-de65-49d8-9234-021e1480b584"
 OTHER_KEY = "arn:aws:kms:us-east-1:210987654321:key/11111111-de65-49d8-9234-021e1480b584"
+CONTEXTS: Mapping[str, Mapping[str, Any]] = {
+    "yard": {"zones": ZONES},
+    "private": {
+        "yard": "Other",
+        "private": True,
+        "disposable": True,
+        "notify": "someone@example.org",
+        "bake_on_deploy": "false",
+        "bake_recipe": "mine",
+        "zones": ZONES,
+    },
+    "keyed": {"zones": ZONES, "kms_key": KEY, "data_buckets": f"corpus,shared/images/={OTHER_KEY}"},
+}
+"""The settings of the yards that tests synthesize, by the names of the fixtures."""
 
 
 def synthesise(folder: Path, context: Mapping[str, Any]) -> Assembly:
@@ -47,27 +61,17 @@ def synthesise(folder: Path, context: Mapping[str, Any]) -> Assembly:
 @pytest.fixture(scope="session")
 def yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """Return the yard with default settings."""
-    return synthesise(tmp_path_factory.mktemp("yard"), {"zones": ZONES})
+    return synthesise(tmp_path_factory.mktemp("yard"), CONTEXTS["yard"])
 
 
 @pytest.fixture(scope="session")
 def private_yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """Return a yard with `-c yard=Other -c private=true -c disposable=true -c notify=someone`, which bakes nothing
     at its deployment."""
-    context = {
-        "yard": "Other",
-        "private": True,
-        "disposable": True,
-        "notify": "someone@example.org",
-        "bake_on_deploy": "false",
-        "bake_recipe": "mine",
-        "zones": ZONES,
-    }
-    return synthesise(tmp_path_factory.mktemp("private"), context)
+    return synthesise(tmp_path_factory.mktemp("private"), CONTEXTS["private"])
 
 
 @pytest.fixture(scope="session")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """Return a yard with a customer's key for every secret, which reads other buckets, too."""
-    context = {"zones": ZONES, "kms_key": KEY, "data_buckets": f"corpus,shared/images/={OTHER_KEY}"}
-    return synthesise(tmp_path_factory.mktemp("keyed"), context)
+    return synthesise(tmp_path_factory.mktemp("keyed"), CONTEXTS["keyed"])

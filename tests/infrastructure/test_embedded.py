@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -17,9 +18,13 @@ from tests.infrastructure.conftest import ROOT
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    folder = tmp_path_factory.mktemp("embedded")
+    return synthesized("examples.embedded.app", tmp_path_factory.mktemp("embedded"))
+
+
+def synthesized(module: str, folder: Path) -> Assembly:
+    """Synthesize an app as `cdk` does."""
     done = subprocess.run(
-        [sys.executable, "-m", "examples.embedded.app"],
+        [sys.executable, "-m", module],
         cwd=ROOT,
         env={**os.environ, "CDK_OUTDIR": str(folder)},
         capture_output=True,
@@ -33,6 +38,16 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 def test_the_yards_stacks_are_there_by_their_names(app: Assembly) -> None:
     parts = ("Network", "Storage", "Images", "Training", "Patrol", "Watch", "People")
     assert set(app.templates) == {"Platform", *(f"Research-{part}" for part in parts)}
+
+
+def test_the_small_example_is_a_yard_with_the_apps_tag(tmp_path: Path) -> None:
+    small = synthesized("examples.embedded.small", tmp_path)
+    [output] = [
+        name for name in small.templates["Research-Storage"]["Outputs"] if name.startswith("TrainingBucket")
+    ]
+    assert output == "TrainingBucket"
+    [bucket] = [each for each in small.resources("AWS::S3::Bucket") if each.stack == "Research-Storage"]
+    assert {"Key": "cost-center", "Value": "research"} in bucket.properties["Tags"]
 
 
 def test_nothing_of_the_apps_own_is_tagged(app: Assembly) -> None:

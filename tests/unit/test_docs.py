@@ -43,6 +43,7 @@ PLAIN = {
     "sleep",
     "git",
     "cdk",
+    "pip",
 }
 """Commands of other programs, which are not checked."""
 OFFLINE = ("check", "init")
@@ -56,6 +57,7 @@ NOT_RUN = {
     "docs/local-cloud.md": 3,
     "docs/patrol.md": 2,
     "docs/permissions.md": 1,
+    "docs/platform.md": 2,
     "docs/programs.md": 2,
     "docs/examples/downpour.md": 1,
     "docs/examples/evaluator.md": 1,
@@ -112,7 +114,9 @@ def is_read_elsewhere(block: Block) -> bool:
     lines = (ROOT / block.page).read_text().splitlines()
     if block.page == "docs/cli.md":  # tests/unit/cli/test_reference.py
         return "<!-- commands: begin -->" in lines[: block.line]
-    shown = re.fullmatch(r"`(examples/programs/\w+\.py)`", lines[block.line - 3])  # test_programs_page.py
+    shown = re.fullmatch(
+        r"`(examples/(?:programs|embedded)/\w+\.py)`", lines[block.line - 3]
+    )  # test_programs_page.py
     return shown is not None and (ROOT / shown[1]).read_text() == block.text
 
 

@@ -16,7 +16,7 @@ from trainyard.protocol.cluster import Member, Role, Strategy
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/programs.md", "docs/job-file.md"])
+@pytest.mark.parametrize("page", ["docs/programs.md", "docs/job-file.md"])
 def test_the_pages_name_every_strategy(page: str) -> None:
     text = (ROOT / page).read_text()
     assert [kind.value for kind in Strategy if f"`{kind.value}`" not in text] == []

@@ -1,8 +1,13 @@
-"""Clients for the page of a canned yard."""
+"""Clients for the page of a canned yard, and its server for browsers."""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from starlette.testclient import TestClient
@@ -34,3 +39,16 @@ def owner(cloud: Cloud) -> TestClient:
 def post(client: TestClient, path: str, **form: str) -> Any:
     """Post as a form of the page does."""
     return client.post(path, data=form, headers={"origin": HERE})
+
+
+@contextmanager
+def canned() -> Iterator[str]:
+    """Serve canned pages; yield the address with its token."""
+    words = [sys.executable, "-m", "tests.unit.ui.canned", "12", "40"]
+    served = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3])
+    assert served.stdout
+    try:
+        yield served.stdout.readline().strip()
+    finally:
+        served.terminate()
+        served.communicate(timeout=60)

@@ -2,13 +2,10 @@
 
 import asyncio
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 import uvicorn
@@ -16,7 +13,7 @@ from selenium.webdriver import Chrome
 
 from tests.e2e.browser import Browser, driven
 from tests.unit.ui.canned import FAILED, INTERRUPTED, TRAINING, Cloud, cloud, stamp
-from tests.unit.ui.site import TOKEN
+from tests.unit.ui.site import TOKEN, canned
 from trainyard.ui.app import app
 from trainyard.ui.serve import listen
 from trainyard.ui.templating import Templates
@@ -58,19 +55,6 @@ def page(driver: Chrome) -> Iterator[Browser]:
     with canned() as address:
         driver.get(address)
         yield Browser(driver, address)
-
-
-@contextmanager
-def canned() -> Iterator[str]:
-    """Serve canned pages; yield the address with its token."""
-    words = [sys.executable, "-m", "tests.unit.ui.canned", "12", "40"]
-    served = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3])
-    assert served.stdout
-    try:
-        yield served.stdout.readline().strip()
-    finally:
-        served.terminate()
-        served.communicate(timeout=60)
 
 
 @contextmanager
