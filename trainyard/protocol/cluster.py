@@ -40,6 +40,29 @@ class Strategy(StrEnum):
                 return True
         assert_never(self)
 
+    @property
+    def trains_in_step(self) -> bool:
+        """Return True if several hosts take each step together. Their number may differ between attempts."""
+        return self.has_several_hosts and not self.is_asynchronous
+
+    @property
+    def in_words(self) -> str:
+        match self:
+            case Strategy.SINGLE:
+                return "one host"
+            case Strategy.MIRRORED:
+                return "all GPUs of one host"
+            case Strategy.MULTI_WORKER:
+                return "all-reduce over hosts"
+            case Strategy.PARAMETER_SERVER:
+                return "a coordinating chief, workers and parameter servers; asynchronous"
+        assert_never(self)
+
+
+SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)
+IN_STEP = tuple(strategy for strategy in Strategy if strategy.trains_in_step)
+ASYNCHRONOUS = tuple(strategy for strategy in Strategy if strategy.is_asynchronous)
+
 
 class Role(StrEnum):
     """The role of a host in its cluster, by TensorFlow's names."""

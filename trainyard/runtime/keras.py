@@ -15,7 +15,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainyard.protocol.cluster import Strategy
 from trainyard.protocol.processes import RESTART
 from trainyard.runtime.checkpoints import Checkpoints
 from trainyard.runtime.data import Examples
@@ -184,9 +183,9 @@ class Resumable(keras.callbacks.Callback):
 def refuse_what_cannot_work(runtime: Runtime, *, is_keras_3: bool, is_built: bool) -> None:
     """Raise SystemExit with an alternative if `fit` cannot be resumed."""
     kind = runtime.cluster.kind
-    if kind == Strategy.PARAMETER_SERVER:
+    if kind.is_asynchronous:
         raise SystemExit("Keras fit cannot be resumed with parameter servers: use runtime.loop(...)")
-    if is_keras_3 and kind == Strategy.MULTI_WORKER:
+    if is_keras_3 and kind.trains_in_step:
         raise SystemExit(
             "Keras 3 fit does not work on several hosts (TensorFlow's MultiWorkerMirroredStrategy): build the model "
             "with tf_keras instead of keras or tf.keras, or train it with runtime.loop(...)"

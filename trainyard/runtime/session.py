@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
-from trainyard.protocol.cluster import Strategy
 from trainyard.runtime import export, metrics
 from trainyard.runtime.data import Examples
 from trainyard.runtime.environment import Environment
@@ -101,7 +100,7 @@ class Runtime:
             step_delay=step_delay,
             each_step=each_step,
         )
-        if self.cluster.kind == Strategy.PARAMETER_SERVER:
+        if self.cluster.kind.is_asynchronous:
             turn = OneBatch(model, optimizer, losses, is_right)
             return Asynchronous(
                 self.cluster, self.environment, plan, model=model, optimizer=optimizer, turn=turn

@@ -145,7 +145,7 @@ def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
     """Return job.json as a user may write it: without empty lists that a file cannot have, and without `chief` unless
     the job has parameter servers."""
     written = _without_none(admitted)
-    serves = written["cluster"]["strategy"] == Strategy.PARAMETER_SERVER
+    serves = Strategy(written["cluster"]["strategy"]).is_asynchronous
     for section, key in NEVER_EMPTY if serves else (*NEVER_EMPTY, *SECOND_GANG_KEYS):
         if not written[section].get(key):
             written[section].pop(key, None)

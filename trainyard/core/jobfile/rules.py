@@ -13,7 +13,7 @@ from trainyard.core.model.instance_types import MarketChoice, instance_type
 from trainyard.core.model.job import Hosts, ImageWhen, Job
 from trainyard.core.model.program import PROGRAMS, SHIPPED, Program, Scalar, Sharding
 from trainyard.core.model.program_fields import WORDS
-from trainyard.protocol.cluster import Role, Strategy
+from trainyard.protocol.cluster import ASYNCHRONOUS, IN_STEP, SEVERAL_HOSTS, Role, Strategy
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted
 from trainyard.values.validation import Fault, any_of, did_you_mean, shown
@@ -22,7 +22,6 @@ CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: 
 """The roles on hosts without a GPU by default, with parameter servers."""
 GPU_KEYS = ("gpus", "gpu", "gpu_memory")
 """The keys of the section hardware that select instance types by their GPUs."""
-SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)
 SHARDING_SUFFIX = "_sharding"
 """The ending that a host appends to a data entry's variable for its sharding."""
 STARTS = ("module", "command", "shell")
@@ -70,11 +69,11 @@ def _cluster(cluster: Cluster, written: Written) -> Cluster:
         likely = Strategy.MULTI_WORKER if cluster.most_workers > 1 else Strategy.SINGLE
         cluster = replace(cluster, strategy=likely)
     strategy, workers, servers = cluster.strategy, cluster.most_workers, cluster.parameter_servers
-    if cluster.is_elastic and strategy is not Strategy.MULTI_WORKER:
+    if cluster.is_elastic and not strategy.trains_in_step:
         written.fault("cluster.workers", _not_elastic(strategy))
         return cluster
     if strategy.is_asynchronous:
-        _check_servers(workers, servers, written)
+        _check_servers(strategy, workers, servers, written)
         return cluster
     needs = _needs_servers(strategy)
     if servers:
@@ -84,13 +83,13 @@ def _cluster(cluster: Cluster, written: Written) -> Cluster:
     if cluster.evaluator and not strategy.has_several_hosts:
         written.fault("cluster.evaluator", f"true {_needs_several_hosts(strategy)}: it is a host of its own")
     if not strategy.has_several_hosts and workers > 1:
-        problem = f"found {workers}; 1 is allowed with the strategy {strategy} (multi_worker has more)"
+        problem = f"found {workers}; 1 is allowed with the strategy {strategy} ({any_of(IN_STEP)} has more)"
         written.fault("cluster.workers", problem)
     return cluster
 
 
 def _needs_servers(strategy: Strategy) -> str:
-    return f"is allowed with the strategy {Strategy.PARAMETER_SERVER} only, found {strategy}"
+    return f"is allowed with the strategy {any_of(ASYNCHRONOUS)} only, found {strategy}"
 
 
 def _needs_several_hosts(strategy: Strategy) -> str:
@@ -106,17 +105,17 @@ def _not_elastic(strategy: Strategy) -> str:
     )
     return (
         f"found min and max; one number is allowed with the strategy {strategy}: {why} "
-        f"({Strategy.MULTI_WORKER} may have min and max)"
+        f"({any_of(IN_STEP)} may have min and max)"
     )
 
 
-def _check_servers(workers: int, servers: int, written: Written) -> None:
+def _check_servers(strategy: Strategy, workers: int, servers: int, written: Written) -> None:
     path, value = "cluster.parameter_servers", written.value("cluster", "parameter_servers")
     if servers == 0 and value in (0, None):
         written.fault(
             path,
             f"found {'nothing' if value is None else '0'}; 1 or more are required with the strategy "
-            f"{Strategy.PARAMETER_SERVER}: they hold the variables",
+            f"{strategy}: they hold the variables",
         )
     if servers > workers:
         written.fault(
@@ -194,7 +193,7 @@ def _check_that_it_evaluates(roles: tuple[Role, ...], written: Written) -> None:
     """Refuse all roles except the evaluator if the hosts train synchronously."""
     if others := [role for role in roles if role is not Role.EVALUATOR]:
         problem = (
-            f"found {', '.join(others)}; {Role.EVALUATOR} is allowed with the strategy {Strategy.MULTI_WORKER}: its "
+            f"found {', '.join(others)}; {Role.EVALUATOR} is allowed with the strategy {any_of(IN_STEP)}: its "
             "chief is worker 0 and trains, and it has no parameter servers"
         )
         written.fault("hardware.cpu_roles", problem)
@@ -283,7 +282,7 @@ def _word_problems(text: str, entries: list[str], cluster: Cluster) -> Iterator[
         if not found[2]:
             yield f'{shown(text)} has a "${{" without a "}}"; write "$${{" for a plain "${{"'
         elif word == "ps_hosts" and not strategy.is_asynchronous:
-            yield f"${{ps_hosts}} needs the strategy {Strategy.PARAMETER_SERVER}, found {strategy}"
+            yield f"${{ps_hosts}} needs the strategy {any_of(ASYNCHRONOUS)}, found {strategy}"
         elif word == "rank" and cluster.evaluator:
             yield "${rank} has no value on the evaluator, which has no rank; use ${role} and ${index}"
         elif word not in known:

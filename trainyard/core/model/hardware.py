@@ -1,6 +1,6 @@
 """The sections of a job file that select the hosts: cluster and hardware."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import assert_never
 
@@ -15,7 +15,7 @@ from trainyard.core.model.job_fields import (
     CountOrRange,
     ImageName,
 )
-from trainyard.protocol.cluster import Role, Strategy
+from trainyard.protocol.cluster import IN_STEP, SEVERAL_HOSTS, Role, Strategy
 from trainyard.values.fields import Choice, Count, Flag, Number, Text, choices, key
 from trainyard.values.lazy import dataclass
 
@@ -25,6 +25,11 @@ IMAGE = rf"{AMI}|(?!ami-){RUN_ID}"
 BUILDER_TYPES = ("g4dn.xlarge", "g5.xlarge", "g6.xlarge", "m7i.xlarge")
 """The instance types on which an image is made by default."""
 CPU_TYPES_BY_DEFAULT = ("m7i.xlarge", "m6i.xlarge", "m7a.xlarge")
+
+
+def named(strategies: Iterable[Strategy]) -> str:
+    """Return strategies as the reference writes them."""
+    return " and ".join(f"`{strategy}`" for strategy in strategies)
 
 
 class Chief(StrEnum):
@@ -49,8 +54,7 @@ class Cluster:
     strategy: Strategy = key(
         Strategy.SINGLE,
         Choice(Strategy),
-        "`single`: one host. `mirrored`: all GPUs of one host. `multi_worker`: all-reduce over hosts. "
-        "`parameter_server`: a coordinating chief, workers and parameter servers; asynchronous.",
+        " ".join(f"`{strategy}`: {strategy.in_words}." for strategy in Strategy),
         usual="`single`; `multi_worker` when there are several workers",
     )
     workers: int | Mapping[str, int] = key(
@@ -64,8 +68,8 @@ class Cluster:
         ),
         "The number of hosts that train; 1 with `single` and `mirrored`. With `parameter_server` the chief is an "
         f"additional host, unless `cluster.chief` is `worker`. A run has at most {MOST_HOSTS} hosts. "
-        "`{min: 2, max: 8}`, only with `multi_worker`: a number that depends on the capacity and may change during "
-        "the training ([below](#a-variable-number-of-workers)).",
+        f"`{{min: 2, max: 8}}`, only with {named(IN_STEP)}: a number that depends on the capacity and may change "
+        "during the training ([below](#a-variable-number-of-workers)).",
     )
     parameter_servers: int = key(
         0,
@@ -83,7 +87,7 @@ class Cluster:
     evaluator: bool = key(
         False,
         Flag(),
-        "With `multi_worker` and `parameter_server`: one additional host evaluates each new checkpoint "
+        f"With {named(SEVERAL_HOSTS)}: one additional host evaluates each new checkpoint "
         "([below](#an-evaluator)). It is not a worker and has no rank.",
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 
+from trainyard.core.model.hardware import named
 from trainyard.core.model.job_fields import Uri
 from trainyard.core.model.program_fields import (
     Arguments,
@@ -15,6 +16,7 @@ from trainyard.core.model.program_fields import (
 )
 from trainyard.core.model.progress import EXAMPLE
 from trainyard.protocol import keys
+from trainyard.protocol.cluster import SEVERAL_HOSTS
 from trainyard.values.fields import Choice, Flag, Text, choices, key, required
 from trainyard.values.lazy import dataclass
 
@@ -174,7 +176,7 @@ class Data:
         Sharding.NONE,
         Choice(Sharding),
         "`none`: every host has all files. `file`: each worker has its own share of the files; only with "
-        "`multi_worker` and `parameter_server`, and with at least as many files as workers.",
+        f"{named(SEVERAL_HOSTS)}, and with at least as many files as workers.",
     )
 
 

@@ -5,7 +5,7 @@ import threading
 import time
 from contextlib import suppress
 from types import FrameType
-from typing import Any, assert_never
+from typing import Any
 
 import tensorflow as tf
 
@@ -39,29 +39,19 @@ class Cluster:
     @property
     def workers(self) -> int:
         """Return the number of processes that compute gradients. A chief of parameter servers does not."""
-        match self.kind:
-            case Strategy.PARAMETER_SERVER:
-                return len(self.place.members["worker"])
-            case Strategy.SINGLE | Strategy.MIRRORED | Strategy.MULTI_WORKER:
-                return max(len(self.place.trainers), 1)
-            case _:
-                assert_never(self.kind)
+        if self.kind.is_asynchronous:
+            return len(self.place.members["worker"])
+        return max(len(self.place.trainers), 1)
 
     @property
     def in_step(self) -> bool:
         """Return True if this process trains in step with others."""
-        match self.kind:
-            case Strategy.MULTI_WORKER:
-                return self.workers > 1 and self.place.role != "evaluator"
-            case Strategy.SINGLE | Strategy.MIRRORED | Strategy.PARAMETER_SERVER:
-                return False
-            case _:
-                assert_never(self.kind)
+        return self.kind.trains_in_step and self.workers > 1 and self.place.role != "evaluator"
 
     @property
     def file_device(self) -> str | None:
         """Return the device for files. Variables on parameter servers would otherwise be saved there."""
-        over_there = self.kind == Strategy.PARAMETER_SERVER and self.place.role == "chief"
+        over_there = self.kind.is_asynchronous and self.place.role == "chief"
         return "/job:chief/replica:0/task:0/device:CPU:0" if over_there else None
 
     def all_say(self, value: int) -> list[int]:
@@ -74,7 +64,7 @@ class Cluster:
 
     def finish(self, environment: Environment) -> None:
         """Return once every process has called it and may exit with success."""
-        if self.kind == Strategy.PARAMETER_SERVER and self.is_chief:
+        if self.kind.is_asynchronous and self.is_chief:
             send_shutdown_notice(self.place, environment)
         self.end_together()
 
@@ -120,11 +110,11 @@ def join(environment: Environment) -> Cluster:
     """Form the cluster. On a parameter server and on its workers, serve the chief and never return."""
     place = Place.from_tf_config(environment.tf_config)
     kind = strategy_for(environment.strategy, place, len(gpus()))
-    if kind == Strategy.PARAMETER_SERVER and place.members and "chief" not in place.members:
+    if kind.is_asynchronous and place.members and "chief" not in place.members:
         raise SystemExit(
             "TF_CONFIG names no chief, but trainyard.runtime needs one: remove cluster.chief: worker from the job file"
         )
-    if kind == Strategy.PARAMETER_SERVER and place.role in ("ps", "worker"):
+    if kind.is_asynchronous and place.role in ("ps", "worker"):
         serve(place, environment)
     strategy = make_strategy(kind, place, devices=environment.devices, form_seconds=environment.form_seconds)
     cluster = Cluster(place, kind, strategy)
