@@ -38,13 +38,20 @@ def tf_config_of(of: Cluster, instance: str) -> Any:
     return json.loads(text) if text else None
 
 
+def lacking(written: Any, read: Any) -> Any:
+    """Return the keys that were read differently. Keys of this version alone do not count."""
+    if not isinstance(written, dict) or not isinstance(read, dict):
+        return {} if written == read else written
+    found = {key: lacking(value, read.get(key)) for key, value in written.items()}
+    return {key: value for key, value in found.items() if value != {}}
+
+
 @pytest.mark.parametrize("path", LAST_VERSION, ids=lambda path: path.stem)
 def test_what_the_last_version_wrote_is_read(path: Path) -> None:
     written = json.loads(path.read_text())
     found, job = cluster.read(path.read_text()), serialization.read(Job, written["job"])
     assert serialization.to_json(found) == {key: value for key, value in written.items() if key != "job"}
-    read = serialization.to_json(job)
-    assert {key: read[key] for key in written["job"]} == written["job"]
+    assert lacking(written["job"], serialization.to_json(job)) == {}
     assert found.chief_trains is job.cluster.chief_trains
     assert len(found.workers) == job.cluster.workers
 
