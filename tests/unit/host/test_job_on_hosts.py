@@ -1,4 +1,4 @@
-"""Hosts obey every key of a job that concerns them."""
+"""Hosts obey every key of a job that concerns them, and the control plane obeys all others."""
 
 import ast
 import dataclasses
@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.core.model.hardware import Cluster
-from trainyard.core.model.job import Checkpoints, Job, Limits, Outputs, Pool
+from trainyard.core.model.hardware import Cluster, Hardware
+from trainyard.core.model.job import After, Checkpoints, Job, Limits, Outputs, Pool
 from trainyard.core.model.program import Data, Program
+from trainyard.core.model.yard.policy import Policy
+from trainyard.protocol.objective import Objective
 
-HOST = Path(__file__).resolve().parents[3] / "training/host"
-
+ROOT = Path(__file__).resolve().parents[3]
 
 SECTIONS = {
     "program": Program,
@@ -22,20 +23,22 @@ SECTIONS = {
     "outputs": Outputs,
     "limits": Limits,
     "pool": Pool,
+    "objective": Objective,
 }
 """The sections of job.json that hosts read. Only the control plane reads `hardware`, `after`, and `policy`."""
 CONTROL_PLANES = {
     *(("cluster", key) for key in ("strategy", "parameter_servers", "chief", "evaluator")),
     ("pool", "minutes"),
+    ("objective", "goal"),
     *(("limits", key) for key in ("hours", "dollars", "restarts")),
 }
 """Keys that hosts do not need: cluster.json has roles, strategy and deadline."""
 THROUGH = {("cluster", "workers"): "least_workers", ("outputs", "restore"): "are_restored"}
 
 
-def attributes() -> Iterator[tuple[str, str]]:
-    """Yield each attribute that hosts read, with the name that it is read from; `cluster` is the job's only."""
-    for path in sorted(HOST.rglob("*.py")):
+def attributes(*folders: str) -> Iterator[tuple[str, str]]:
+    """Yield each attribute that a folder reads, with the name that it is read from; `cluster` is the job's only."""
+    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute):
                 of = node.value
@@ -44,11 +47,11 @@ def attributes() -> Iterator[tuple[str, str]]:
                     isinstance(of, ast.Attribute)
                     and getattr(of.value, "attr", getattr(of.value, "id", "")) == "job"
                 )
-                if name != "cluster" or is_jobs:
-                    yield name, node.attr
+                yield "cluster.json" if name == "cluster" and not is_jobs else name, node.attr
 
 
-READ = frozenset(attributes())
+READ = frozenset(attributes("training/host"))
+READ_BY_CONTROL_PLANE = {key for _, key in attributes("lambdas", "trainyard/core")}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +64,21 @@ def test_hosts_read_every_key_of_a_job_that_is_for_them(section: str, key: str) 
     assert reads is ((section, key) not in CONTROL_PLANES)
 
 
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        *sorted(CONTROL_PLANES - {("objective", "goal")}),
+        *(
+            (section, each.name)
+            for section, kind in {"hardware": Hardware, "after": After, "policy": Policy}.items()
+            for each in dataclasses.fields(kind)
+        ),
+    ],
+)
+def test_the_control_plane_reads_every_other_key(section: str, key: str) -> None:
+    assert THROUGH.get((section, key), key) in READ_BY_CONTROL_PLANE
+
+
 def test_every_section_of_a_job_is_for_hosts_or_for_the_control_plane() -> None:
-    known = {*SECTIONS, "name", "hardware", "after", "labels", "policy", "origin"}
+    known = {*SECTIONS, "name", "hardware", "after", "labels", "policy", "origin", "study"}
     assert {each.name for each in dataclasses.fields(Job)} == known
