@@ -65,13 +65,7 @@ interoperability: setup ## run moto's own tests and Ansible's EC2 modules agains
 conformance: setup ## compare recordings of AWS with the local cloud and the simulator (ORACLE=folder; default ../shared/oracle); writes docs/conformance.md
 	@ORACLE="$(ORACLE)" $(VENV) -m tests.conformance $(ARGS)
 
-aws-pictures: setup ## take the pictures of the page, and record the transcript of a submit, for README and docs; needs Chromium
-	@$(VENV) -m tests.pictures
-
-changelog: .venv/.ready ## move the fragments of changes/ into CHANGELOG.md, under the version of the package
-	@$(VENV) -m towncrier build --yes
-
-check: .venv/.ready ## observe in your AWS account what docs/unverified.md assumes; only reads; ARGS='--spend cents' or '--spend host' does more
+aws-check: .venv/.ready ## observe in your AWS account what docs/unverified.md assumes; only reads; ARGS='--spend cents' or '--spend host' does more
 	@$(VENV) -m scripts.aws_check $(ARGS)
 
 docs: .venv/.ready ## build the documentation as a site in build/site; SERVE=1 serves it on 127.0.0.1:8000

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
+import trainyard
 from tests.unit import voice
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+MOST_LINES = 80
+"""The longest section of a version in CHANGELOG.md."""
 NAMED = re.compile(
     r"`((?:trainyard|lambdas|stacks|training|localcloud|simulation|tests|docs|benchmarks)/[\w/.-]+)`"
 )
@@ -76,3 +81,15 @@ def test_the_index_of_decisions_has_each_with_its_title() -> None:
     )
     titles = {path.name: path.read_text().partition("\n")[0] for path in folder.glob("0*.md")}
     assert {file: f"# {number}. {title}" for number, file, title in rows} == titles
+
+
+def test_the_change_log_of_the_next_version_has_every_fragment() -> None:
+    command = [sys.executable, "-m", "towncrier", "build", "--draft"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    section = done.stdout.partition(f"## {trainyard.__version__}")[2]
+    fragments = [file for file in (ROOT / "changes").iterdir() if file.name != "README.md"]
+    kinds = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "changes/README.md").read_text(), re.MULTILINE))
+    assert {file.name.split(".")[-2] for file in fragments} <= kinds
+    assert [file.name for file in fragments if file.read_text().splitlines()[0] not in section] == []
+    assert len(section.splitlines()) <= MOST_LINES, "join small changes of one kind"
