@@ -6,18 +6,20 @@ Pure. Needed because botocore checks less of the models than the services do.
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from botocore.model import Shape
 
+SCALARS = ("string", "integer", "long", "double", "float")
+UNMODELED = {"PutEventsRequestEntry": ("kmsKeyIdentifier", "internalMetadata")}
+"""Members that AWS shows and the models lack."""
+
 
 def refusal(shape: Shape, request: Mapping[str, Any], unchecked: Collection[str] = ()) -> str | None:
     """Return AWS's words for the violations in the request, or None. Fields in `unchecked` are skipped."""
-    given = [name for name in unchecked if name in request]
-    found = [each for each in _violations(shape, request, "") if not _is_of(each, given)]
+    found = [each for each in _violations(shape, request, "") if not _is_of(each, unchecked)]
     if not found:
         return None
     counted = f"{len(found)} validation error{'s' if len(found) > 1 else ''} detected"
@@ -33,35 +35,57 @@ def _violations(shape: Any, value: Any, path: str) -> Iterator[str]:
         case "structure" if isinstance(value, Mapping):
             for name in shape.metadata.get("required", ()):
                 if value.get(name) is None:
-                    yield _violated(None, _join(path, name), "Member must not be null")
+                    yield _violated(shape, None, _join(path, name), "Member must not be null")
             for name, member in shape.members.items():
                 if value.get(name) is not None:
                     yield from _violations(member, value[name], _join(path, name))
         case "list" if isinstance(value, list):
-            yield from _bounded(shape, value, len(value), "length", path)
-            for number, each in enumerate(value, 1):
-                yield from _violations(shape.member, each, f"{path}.{number}.member")
-        case "string" if isinstance(value, str):
-            yield from _bounded(shape, value, len(value), "length", path)
-            yield from _spelled(shape, value, path)
-        case "integer" | "long" if isinstance(value, int) and not isinstance(value, bool):
-            yield from _bounded(shape, value, value, "value", path)
+            yield from (_violated(shape, value, path, each) for each in _broken(shape, value))
+            yield from _of_items(shape, value, path)
+        case _ if shape.type_name in (*SCALARS, "blob"):
+            yield from (_violated(shape, value, path, each) for each in _broken(shape, value))
 
 
-def _bounded(shape: Any, value: Any, size: int, what: str, path: str) -> Iterator[str]:
+def _of_items(shape: Any, value: list[Any], path: str) -> Iterator[str]:
+    """Yield one violation for all scalars of a list, and each violation of its structures."""
+    if shape.member.type_name not in SCALARS:
+        for number, each in enumerate(value, 1):
+            yield from _violations(shape.member, each, f"{path}.{number}.member")
+    elif any(_broken(shape.member, each) for each in value):
+        bounds = [bound for bound, _ in _bounds(shape.member)]
+        bounds += ["Member must not be null"] if shape.member.metadata.get("enum") else []
+        yield _violated(shape, value, path, f"Member must satisfy constraint: [{', '.join(bounds)}]")
+
+
+def _broken(shape: Any, value: Any) -> list[str]:
+    """Return the constraints that a value violates: its spelling first, then its bounds."""
+    found = [bound for bound, is_kept in _bounds(shape) if not is_kept(value)]
+    return sorted(found, key=lambda bound: "regular expression" not in bound)
+
+
+def _bounds(shape: Any) -> list[tuple[str, Any]]:
+    """Return the constraints of a shape in AWS's words, each with its check."""
     least, most = shape.metadata.get("min"), shape.metadata.get("max")
-    if least is not None and size < least:
-        yield _violated(value, path, f"Member must have {what} greater than or equal to {least}")
-    if most is not None and size > most:
-        yield _violated(value, path, f"Member must have {what} less than or equal to {most}")
-
-
-def _spelled(shape: Any, value: str, path: str) -> Iterator[str]:
     pattern, allowed = shape.metadata.get("pattern"), shape.metadata.get("enum")
-    if pattern is not None and (compiled := _compiled(pattern)) and not compiled.fullmatch(value):
-        yield _violated(value, path, f"Member must satisfy regular expression pattern: {pattern}")
-    if allowed is not None and value not in allowed:
-        yield _violated(value, path, f"Member must satisfy enum value set: [{', '.join(allowed)}]")
+    what = "value" if shape.type_name in SCALARS and shape.type_name != "string" else "length"
+    found: list[tuple[str, Any]] = []
+    if most is not None:
+        text = f"Member must have {what} less than or equal to {most}"
+        found.append((text, lambda value: _size(value) <= most))
+    if least is not None:
+        text = f"Member must have {what} greater than or equal to {least}"
+        found.append((text, lambda value: _size(value) >= least))
+    if pattern is not None and (compiled := _compiled(pattern)):
+        text = f"Member must satisfy regular expression pattern: {pattern}"
+        found.append((text, lambda value: not isinstance(value, str) or compiled.fullmatch(value)))
+    if allowed:
+        text = f"Member must satisfy enum value set: [{', '.join(allowed)}]"
+        found.append((text, lambda value: value in allowed))
+    return found
+
+
+def _size(value: Any) -> float:
+    return value if isinstance(value, int | float) else len(value)
 
 
 @functools.cache
@@ -74,10 +98,38 @@ def _compiled(pattern: str) -> re.Pattern[str] | None:
 
 
 def _join(path: str, name: str) -> str:
-    name = name[0].lower() + name[1:]
+    name = _lowered(name)
     return f"{path}.{name}" if path else name
 
 
-def _violated(value: Any, path: str, constraint: str) -> str:
-    shown = "null" if value is None else f"'{value if isinstance(value, str) else json.dumps(value)}'"
-    return f"Value {shown} at '{path}' failed to satisfy constraint: {constraint}"
+def _lowered(name: str) -> str:
+    return name[0].lower() + name[1:]
+
+
+def _violated(shape: Any, value: Any, path: str, constraint: str) -> str:
+    shown = f" {_quoted(shape, value)}" if not shape.metadata.get("sensitive") else ""
+    return f"Value{shown} at '{path}' failed to satisfy constraint: {constraint}"
+
+
+def _quoted(shape: Any, value: Any) -> str:
+    return "null" if value is None else f"'{_shown(shape, value)}'"
+
+
+def _shown(shape: Any, value: Any) -> str:
+    """Write a value as AWS's Java code does."""
+    match value:
+        case None:
+            return "null"
+        case list():
+            return f"[{', '.join(_shown(shape.member, each) for each in value)}]"
+        case Mapping() if shape.type_name == "structure":
+            members = [
+                f"{_lowered(name)}={_shown(member, value.get(name))}"
+                for name, member in shape.members.items()
+            ]
+            members += [f"{name}=null" for name in UNMODELED.get(shape.name, ())]
+            return f"{shape.name}({', '.join(members)})"
+        case Mapping():
+            return "{" + ", ".join(f"{key}={_shown(shape.value, each)}" for key, each in value.items()) + "}"
+        case _:
+            return str(value)

@@ -10,6 +10,8 @@ from ministack.core.responses import new_uuid
 
 from localcloud.patches import MINISTACK
 
+NO_WORDS = "(no words)"
+"""The message of errors for which AWS has none. ministack replaces an empty message with its own."""
 Answer = tuple[int, dict[str, str], bytes]
 Handler = Callable[[str, str, Mapping[str, str], bytes, Mapping[str, Any]], Awaitable[Answer]]
 
@@ -25,6 +27,6 @@ def answer(
 ) -> Answer:
     """Return an error that a client of this service can parse. `status` defaults to the status of an access denial."""
     denied, answered, body = access_denied_response(
-        service, "", "", new_uuid(), error_code=code, message=message, headers=dict(headers)
+        service, "", "", new_uuid(), error_code=code, message=message or NO_WORDS, headers=dict(headers)
     )
-    return status or denied, answered, body
+    return status or denied, answered, body.replace(NO_WORDS.encode(), b"")

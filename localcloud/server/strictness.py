@@ -1,6 +1,6 @@
 """Refusals of requests that ministack accepts and AWS refuses, and AWS's messages for refusals of ministack.
 
-tests/contract/refusals.yaml lists both.
+The rules are in `localcloud.base.refusals` and beside each service. tests/contract/refusals lists what they refuse.
 """
 
 from __future__ import annotations
@@ -10,30 +10,35 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 import yaml
-from botocore.model import OperationNotFoundError
-from ministack.core.responses import get_region
-from ministack.services import eventbridge, iam
-from moto.core.utils import get_service_model
+from ministack.core.responses import get_account_id, new_uuid
+from ministack.services import cloudformation, cloudwatch_logs, eventbridge, iam, stepfunctions
+from ministack.services.cloudformation import engine
+from yaml import YAMLError
 
-from localcloud.base import constraints, publications
-from localcloud.server import refusals
+from localcloud.base import constraints
+from localcloud.base.refusals import Refusal, Request, state_machines
+from localcloud.server import refusals, requests
 from localcloud.server.refusals import Answer, Handler
+from localcloud.services import kms, s3_refusals, sns
+from localcloud.services.cloudformation import templates
+from localcloud.services.lambdas import refusals as lambdas
 
 WORDS = Path(__file__).with_name("words.yaml")
 CONSTRAINED = {
-    "events": ("events", "ValidationException", ()),
-    "logs": ("logs", "InvalidParameterException", ()),
-    "states": ("stepfunctions", "ValidationException", ("name",)),
+    "events": ("ValidationException", ()),
+    "kms": ("ValidationException", ()),
+    "lambda": ("ValidationException", ("runtime",)),
+    "logs": ("InvalidParameterException", ("logGroupName", "logStreamName")),
+    "states": ("ValidationException", ("name", "roleArn")),
 }
-"""Services whose requests are checked against their model: botocore's name, the error code, and fields to skip."""
-MOST_TARGETS = 5
-NOT_FOUND = ("NoSuchEntity",)
-Request = Mapping[str, Any]
-Refusal = tuple[str, str]
-"""Code and message."""
+"""Services whose requests are checked against their model: the error code, and fields to skip."""
+MOST_TARGETS, LONGEST_GROUP = 5, 512
+DASHBOARD = re.compile(r"[\w-]+", re.ASCII)
+SUFFIXED = ("autoscaling.amazonaws.com", "connect.amazonaws.com", "lexv2.amazonaws.com")
+"""Services that may have several service-linked roles."""
+ALARM_STATES = ("INSUFFICIENT_DATA", "ALARM", "OK")
 
 
 def install() -> None:
@@ -44,17 +49,15 @@ def install() -> None:
 
     def around(service: str, handler: Handler) -> Handler:
         rows = words.get(service, [])
-        if not rows and service not in CONSTRAINED:
+        if not rows and service not in CONSTRAINED and service not in CHECKS:
             return handler
-        refused = {"iam": policy_refusal, "sns": publish_refusal}.get(service, refusal)
 
         async def handle(
             method: str, path: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, Any]
         ) -> Answer:
-            wrong = refused(service, headers.get("x-amz-target", "").rpartition(".")[2], body)
-            if wrong:
-                status = 404 if wrong[0] in NOT_FOUND else 400
-                return refusals.answer(service, headers, *wrong, status=status)
+            parsed = requests.parse(service, method, path, headers, body, query)
+            if parsed and (wrong := refusal(service, *parsed)):
+                return refusals.answer(service, headers, wrong.code, wrong.message, status=wrong.status)
             status, answered, text = await handler(method, path, headers, body, query)
             if status >= 400 and isinstance(text, bytes):
                 text = replace_messages(text.decode(), rows).encode()
@@ -66,54 +69,14 @@ def install() -> None:
     refusals.wrap_services(around)
 
 
-def refusal(service: str, action: str, body: bytes) -> Refusal | None:
-    """Return why AWS refuses the request, or None."""
-    if service not in CONSTRAINED:
-        return None
-    try:
-        request = json.loads(body or b"{}")
-        name, code, own = CONSTRAINED[service]
-        model = get_service_model(name).operation_model(action)
-    except (ValueError, OperationNotFoundError):  # ministack refuses these itself
-        return None
-    if model.input_shape is not None and (message := constraints.refusal(model.input_shape, request, own)):
-        return code, message
-    check = CHECKS.get((service, action))
-    return check(request) if check else None
-
-
-def policy_refusal(service: str, _: str, body: bytes) -> Refusal | None:
-    """Return why IAM refuses a policy, or None."""
-    given = {name: values[0] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
-    match given.get("Action"):
-        case "CreateRole" | "UpdateAssumeRolePolicy" | "PutRolePolicy":
-            document = given.get("AssumeRolePolicyDocument") or given.get("PolicyDocument", "")
-            try:
-                json.loads(document)
-            except ValueError:
-                return "MalformedPolicyDocument", "This policy contains invalid Json"
-        case "AttachRolePolicy":
-            arn = given.get("PolicyArn", "")
-            if not arn.startswith("arn:"):
-                return "ValidationError", "Invalid ARN:  Could not be parsed!"
-            if ":aws:policy/" not in arn and not iam.policy_known(arn):
-                return "NoSuchEntity", f"Policy {arn} does not exist or is not attachable."
-    return None
-
-
-def publish_refusal(service: str, _: str, body: bytes) -> Refusal | None:
-    """Return why SNS does not publish a message, or None."""
-    text = body.decode("utf-8", "replace")
-    given = {name: values[0] for name, values in parse_qs(text, keep_blank_values=True).items()}
-    if given.get("Action") != "Publish" or "TopicArn" not in given:
-        return None
-    message, subject, structure = (
-        given.get("Message", ""),
-        given.get("Subject"),
-        given.get("MessageStructure"),
-    )
-    wrong = publications.refusal(given["TopicArn"], get_region(), message, subject, structure)
-    return ("InvalidParameter", wrong) if wrong else None
+def refusal(service: str, operation: Any, request: Request) -> Refusal | None:
+    """Return why AWS refuses the request: by the service's model first, then by its rules."""
+    if service in CONSTRAINED and operation.input_shape is not None:
+        code, own = CONSTRAINED[service]
+        if message := constraints.refusal(operation.input_shape, request, own):
+            return Refusal(code, message)
+    check = CHECKS.get(service)
+    return check(operation.name, request) if check else None
 
 
 def replace_messages(text: str, rows: list[tuple[re.Pattern[str], str]]) -> str:
@@ -128,16 +91,47 @@ def _targets_of(request: Request, rule: str) -> list[Mapping[str, Any]]:
     return eventbridge._targets.get(key) or []
 
 
+def _by_name(
+    rules: Mapping[str, Callable[[Request], Refusal | None]],
+) -> Callable[[str, Request], Refusal | None]:
+    return lambda operation, request: rules[operation](request) if operation in rules else None
+
+
 def _delete_rule(request: Request) -> Refusal | None:
     if _targets_of(request, "Name"):
-        return "ValidationException", "Rule can't be deleted since it has targets."
+        return Refusal("ValidationException", "Rule can't be deleted since it has targets.")
     return None
 
 
 def _put_targets(request: Request) -> Refusal | None:
     known = {each["Id"] for each in (*_targets_of(request, "Rule"), *request["Targets"])}
     if len(known) > MOST_TARGETS:
-        return "LimitExceededException", "The requested resource exceeds the maximum number allowed."
+        message = "The requested resource exceeds the maximum number allowed."
+        return Refusal("LimitExceededException", message)
+    return None
+
+
+def _has_bus(name: str) -> bool:
+    return name == "default" or name in eventbridge._event_buses
+
+
+def _no_bus(name: str) -> Refusal:
+    return Refusal("ResourceNotFoundException", f"Event bus {name} does not exist.")
+
+
+def _bus(request: Request) -> Refusal | None:
+    name = str(request.get("EventBusName", "default")).rpartition("/")[2]
+    return None if _has_bus(name) else _no_bus(name)
+
+
+def _tagged(request: Request) -> Refusal | None:
+    kind, _, name = str(request.get("ResourceARN", "")).rpartition(":")[2].partition("/")
+    bus, _, rule = name.rpartition("/")
+    if kind == "event-bus" and not _has_bus(name):
+        return _no_bus(name)
+    if kind == "rule" and eventbridge._rule_key(rule, bus or "default") not in eventbridge._rules:
+        message = f"Rule {rule} does not exist on EventBus {bus or 'default'}."
+        return Refusal("ResourceNotFoundException", message)
     return None
 
 
@@ -145,20 +139,158 @@ def _put_log_events(request: Request) -> Refusal | None:
     times = [each["timestamp"] for each in request["logEvents"]]
     if times != sorted(times):
         message = "Log events in a single PutLogEvents request must be in chronological order."
-        return "InvalidParameterException", message
+        return Refusal("InvalidParameterException", message)
     return None
 
 
 def _describe_log_groups(request: Request) -> Refusal | None:
     if request.get("logGroupNamePrefix") and request.get("logGroupNamePattern"):
         message = "LogGroup name prefix and LogGroup name pattern are mutually exclusive parameters."
-        return "InvalidParameterException", message
+        return Refusal("InvalidParameterException", message)
     return None
 
 
-CHECKS: Mapping[tuple[str, str], Callable[[Request], Refusal | None]] = {
-    ("events", "DeleteRule"): _delete_rule,
-    ("events", "PutTargets"): _put_targets,
-    ("logs", "PutLogEvents"): _put_log_events,
-    ("logs", "DescribeLogGroups"): _describe_log_groups,
+def _describe_log_streams(request: Request) -> Refusal | None:
+    if request.get("logGroupName") and request.get("logGroupIdentifier"):
+        message = "LogGroup name and LogGroup ARN are mutually exclusive parameters."
+        return Refusal("ValidationException", message)
+    return None
+
+
+def _filter_log_events(request: Request) -> Refusal | None:
+    """Refuse every token, because ministack returns all events at once."""
+    if "nextToken" in request:
+        return Refusal("InvalidParameterException", "The specified nextToken is invalid.")
+    return None
+
+
+def _start_query(request: Request) -> Refusal | None:
+    names = request.get("logGroupNames") or [request.get("logGroupName")]
+    missing = [each for each in names if each and each not in cloudwatch_logs._log_groups]
+    if not missing:
+        return None
+    request_id = f"Request ID: {new_uuid()}; Proxy: null"
+    why = f"(Service: AWSLogs; Status Code: 400; Error Code: ResourceNotFoundException; {request_id})"
+    message = f"Log group '{missing[0]}' does not exist for account ID '{get_account_id()}' {why}"
+    return Refusal("ResourceNotFoundException", message)
+
+
+def _log_names(request: Request) -> Refusal | None:
+    names = (str(request.get("logGroupName") or ""), str(request.get("logStreamName") or ""))
+    if max(map(len, names)) > LONGEST_GROUP:
+        message = (
+            f"Invalid LogGroup or LogStream, both must have length less than or equal to {LONGEST_GROUP}."
+        )
+        return Refusal("InvalidParameterException", message)
+    return None
+
+
+def _put_dashboard(request: Request) -> Refusal | None:
+    if DASHBOARD.fullmatch(str(request.get("DashboardName", ""))):
+        return None
+    allowed = "It can only contain alphanumerics, dash (-) and underscore (_). "
+    message = f"The value for field DashboardName contains invalid characters. {allowed}"
+    return Refusal("InvalidParameterValue", message)
+
+
+def _set_alarm_state(request: Request) -> Refusal | None:
+    state = request.get("StateValue")
+    if state not in ALARM_STATES:
+        allowed = f"Member must satisfy enum value set: [{', '.join(ALARM_STATES)}]"
+        message = f"Value '{state}' at 'stateValue' failed to satisfy constraint: {allowed}"
+        return Refusal("ValidationError", f"1 validation error detected: {message}")
+    return None
+
+
+def _machine(operation: str, request: Request) -> Refusal | None:
+    wrong = _by_name(state_machines.RULES)(operation, request)
+    arn = request.get("stateMachineArn")
+    if wrong or operation != "ListExecutions" or arn is None or arn in stepfunctions._state_machines:
+        return wrong
+    return Refusal("StateMachineDoesNotExist", f"State Machine Does Not Exist: '{arn}'")
+
+
+def _policy_document(request: Request) -> Refusal | None:
+    try:
+        json.loads(request.get("AssumeRolePolicyDocument") or request.get("PolicyDocument") or "")
+    except ValueError:
+        return Refusal("MalformedPolicyDocument", "This policy contains invalid Json")
+    return None
+
+
+def _service_linked_role(request: Request) -> Refusal | None:
+    service = str(request.get("AWSServiceName", ""))
+    if "CustomSuffix" not in request or service in SUFFIXED:
+        return None
+    return Refusal("InvalidInput", f"Custom suffix is not allowed for {service}")
+
+
+def _attach(request: Request) -> Refusal | None:
+    arn = str(request.get("PolicyArn", ""))
+    if not arn.startswith("arn:"):
+        return Refusal("ValidationError", "Invalid ARN:  Could not be parsed!")
+    if ":aws:policy/" in arn or iam.policy_known(arn):
+        return None
+    return Refusal("NoSuchEntity", f"Policy {arn} does not exist or is not attachable.", 404)
+
+
+def _get_template(request: Request) -> Refusal | None:
+    name = request.get("StackName")
+    known = {each for key, stack in cloudformation._stacks.items() for each in (key, stack.get("StackId"))}
+    if name is None or name in known:
+        return None
+    return Refusal("ValidationError", f"Stack with id {name} does not exist")
+
+
+def _template(request: Request) -> Refusal | None:
+    body = request.get("TemplateBody")
+    if body is None:
+        return None
+    try:
+        message = templates.fault(engine._parse_template(body))
+    except (ValueError, YAMLError):
+        message = (
+            f"Template format error: {'JSON' if body.lstrip().startswith('{') else 'YAML'} not well-formed."
+        )
+    return Refusal("ValidationError", message) if message else None
+
+
+CHECKS: Mapping[str, Callable[[str, Request], Refusal | None]] = {
+    "cloudformation": _by_name(
+        {
+            **dict.fromkeys(("CreateStack", "CreateChangeSet", "UpdateStack", "ValidateTemplate"), _template),
+            "GetTemplate": _get_template,
+        }
+    ),
+    "events": _by_name(
+        {
+            "DeleteRule": _delete_rule,
+            "PutTargets": _put_targets,
+            **dict.fromkeys(("PutPermission", "RemovePermission", "PutRule"), _bus),
+            **dict.fromkeys(("TagResource", "UntagResource", "ListTagsForResource"), _tagged),
+        }
+    ),
+    "iam": _by_name(
+        {
+            **dict.fromkeys(("CreateRole", "UpdateAssumeRolePolicy", "PutRolePolicy"), _policy_document),
+            "AttachRolePolicy": _attach,
+            "CreateServiceLinkedRole": _service_linked_role,
+        }
+    ),
+    "kms": _by_name(kms.RULES),
+    "lambda": _by_name(lambdas.RULES),
+    "logs": _by_name(
+        {
+            "PutLogEvents": _put_log_events,
+            "DescribeLogGroups": _describe_log_groups,
+            "DescribeLogStreams": _describe_log_streams,
+            "FilterLogEvents": _filter_log_events,
+            "StartQuery": _start_query,
+            **dict.fromkeys(("CreateLogGroup", "CreateLogStream"), _log_names),
+        }
+    ),
+    "monitoring": _by_name({"PutDashboard": _put_dashboard, "SetAlarmState": _set_alarm_state}),
+    "s3": s3_refusals.refusal,
+    "sns": _by_name(sns.RULES),
+    "states": _machine,
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from localcloud.base import publications
+from localcloud.base.refusals import publications
 from simulation.aws.endpoint.api import REGION, Answer, Caller, Check, Request, ServiceError
 from simulation.aws.endpoint.parameters import not_simulated, only
 from simulation.world.world import World
@@ -37,11 +37,10 @@ class Notifications:
         return [Check("sns:Publish", str(request["TopicArn"]), {"aws:securetransport": "true"})]
 
     def publish(self, caller: Caller, request: Request) -> Answer:
+        if wrong := publications.refusal(request, REGION):
+            raise ServiceError(wrong.code, wrong.message, status=wrong.status)
         only(request, ("TopicArn", "Subject", "Message"), "Publish")
         topic, subject, text = request["TopicArn"], request.get("Subject", ""), request["Message"]
-        wrong = publications.refusal(topic, REGION, text, request.get("Subject"), None)
-        if wrong:
-            raise ServiceError("InvalidParameter", wrong)
         if topic not in self._topics:
             raise ServiceError("NotFound", "Topic does not exist", status=404)
         self.published.append(Notification(self.world.now, caller.name, topic, subject, text))

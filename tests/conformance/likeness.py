@@ -21,6 +21,8 @@ ANY_VALUE = frozenset(
     }
 )
 """Placeholders of the recordings for values that differ each time."""
+LISTED = re.compile(r"(enum value set: )\[([^\]]*)\]")
+"""The values of an enumeration, which AWS lists in any order."""
 ACCOUNTS = re.compile(r"\b\d{12}\b|\b(?:us|eu|ap)-[a-z]+-\d\b")
 
 
@@ -67,9 +69,13 @@ def _same_number(one: Any, other: Any) -> bool:
 def _is_like(recorded: str, ours: Any) -> bool:
     if not isinstance(ours, str):
         return bool(PLACEHOLDER.fullmatch(recorded))
-    recorded, ours = ACCOUNTS.sub("#", recorded), ACCOUNTS.sub("#", ours)
+    recorded, ours = (LISTED.sub(_in_order, ACCOUNTS.sub("#", each)) for each in (recorded, ours))
     parts = PLACEHOLDER.sub("\0", recorded).split("\0")
     return re.fullmatch(".+?".join(re.escape(part) for part in parts), ours, re.DOTALL) is not None
+
+
+def _in_order(found: re.Match[str]) -> str:
+    return f"{found[1]}[{', '.join(sorted(found[2].split(', ')))}]"
 
 
 def _decoded(text: str) -> Any:

@@ -66,7 +66,8 @@ def _of_state(
 ) -> Iterator[str]:
     kind = state.get("Type")
     if kind not in TYPES:
-        yield f"SCHEMA_VALIDATION_FAILED: {kind!r} is not a state type at {where}/Type"
+        known = "[Task, Wait, Pass, Succeed, Fail, Choice, Parallel, Map]"
+        yield f"SCHEMA_VALIDATION_FAILED: The field 'Type' should have one of these values: {known} at {where}/Type"
         return
     for target in targets(state):
         if target not in states:
@@ -79,6 +80,10 @@ def _of_state(
         yield f"SCHEMA_VALIDATION_FAILED: Value is not a valid resource ARN at {where}/Resource"
     if kind == "Choice" and not state.get("Choices"):
         yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [Choices] at {where}"
+    if kind == "Parallel" and not state.get("Branches"):
+        yield f"SCHEMA_VALIDATION_FAILED: Value cannot be empty at {where}/Branches"
+    if "Credentials" in state and not {"RoleArn", "RoleArn.$"} & set(state["Credentials"]):
+        yield f"SCHEMA_VALIDATION_FAILED: The field 'RoleArn' is required but was missing at {where}/Credentials"
     own = str(state.get("QueryLanguage", language))
     foreign = PATH_FIELDS if own == "JSONata" else EXPRESSION_FIELDS - {"Assign"}
     for field in sorted(foreign & set(state)):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from localcloud.base.refusals import by_operation
 from simulation.aws.endpoint.api import Answer, Caller, Check, ServiceError
 from simulation.world.world import World
 
@@ -67,6 +68,9 @@ class Gateway:
         method = getattr(model, operation, None)
         if method is None:
             raise ServiceError("NotSimulated", f"{service} has no {operation} in the simulator")
+        rule = by_operation.RULES.get(f"{service}.{operation}")
+        if wrong := rule(request) if rule else None:
+            raise ServiceError(wrong.code, wrong.message, status=wrong.status)
         answer: Answer = method(caller, dict(request))
         if callback := self.after.get(f"{service}.{operation}"):
             callback(request)

@@ -34,6 +34,7 @@ MOST_KEYS = 1000
 OF_SDK = ("ChecksumAlgorithm", "ChecksumCRC32", "ChecksumMode", "ContentLength", "ContentMD5")
 """Parameters that SDKs add on their own. Checksums never fail here."""
 MISSING = "The specified key does not exist."
+MARKER_COPIED = "The source of a copy request may not specifically refer to a delete marker by version id."
 OnEvent = Callable[[str, str, str, str, int, str], None]
 """(detail type, bucket, key, version, size, ETag)"""
 
@@ -82,7 +83,7 @@ class S3:
         self, bucket: str, key: str, body: bytes, *, media_type: str = "binary/octet-stream"
     ) -> Version:
         """Write an object without checking permissions."""
-        version = Version(self.world.new_id("v-", 8), self._second(), body, f'"{_digest(body)}"', media_type)
+        version = Version(self.world.new_id("v-", 30), self._second(), body, f'"{_digest(body)}"', media_type)
         self._bucket(bucket).add(key, version)
         self.on_event("Object Created", bucket, key, version.id, len(body), version.etag.strip('"'))
         return version
@@ -198,6 +199,9 @@ class S3:
         only(request, ("Bucket", "Key", "CopySource", *OF_SDK), "CopyObject")
         bucket, key, version = source_of(request["CopySource"])
         asked = {"Bucket": bucket, "Key": key} | ({"VersionId": version} if version else {})
+        known = find_version(self._bucket(bucket), key, version)
+        if version and known is not None and known.body is None:
+            raise ServiceError("InvalidRequest", MARKER_COPIED)
         source = self._found(asked)
         made = self.write(request["Bucket"], request["Key"], source.body or b"", media_type=source.media_type)
         return {
@@ -230,7 +234,7 @@ class S3:
 
     def _delete(self, bucket: Bucket, key: str, version: str | None) -> Answer:
         if version is None:
-            marker = Version(self.world.new_id("v-", 8), self._second(), None)
+            marker = Version(self.world.new_id("v-", 30), self._second(), None)
             bucket.add(key, marker)
             return {"DeleteMarker": True, "VersionId": marker.id}
         gone = bucket.remove(key, version)

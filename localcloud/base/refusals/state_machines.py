@@ -1,0 +1,84 @@
+"""Requests that Step Functions refuses by their parameters alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from localcloud.base.refusals import Refusal, Request, Rule
+
+NAME = re.compile(r"[^\x00-\x20\x7f-\x9f<>{}\[\]?*\"#%\\^|~`$&,;:/]{1,80}")
+MOST_RESULTS = 1000
+ARNS = ("stateMachineArn", "executionArn", "activityArn", "mapRunArn")
+OPERATIONS = [
+    "DescribeStateMachine",
+    "DescribeExecution",
+    "DescribeStateMachineForExecution",
+    "GetExecutionHistory",
+    "StopExecution",
+    "StartExecution",
+    "ListExecutions",
+    "UpdateStateMachine",
+    "DeleteStateMachine",
+    "PublishStateMachineVersion",
+    "ListStateMachineVersions",
+    "DescribeActivity",
+    "GetActivityTask",
+    "DeleteActivity",
+]
+
+
+def _arn(request: Request) -> Refusal | None:
+    """Refuse what is not an ARN."""
+    for name in ARNS:
+        given = request.get(name)
+        if given is not None and not str(given).startswith("arn:"):
+            return Refusal("InvalidArn", f"Invalid Arn: 'Invalid ARN prefix: {given}'")
+    return _results(request)
+
+
+def _results(request: Request) -> Refusal | None:
+    given = request.get("maxResults")
+    if given is None or 0 <= given <= MOST_RESULTS:
+        return None
+    bound = f"Member must have value less than or equal to {MOST_RESULTS}"
+    where = f"Value '{given}' at 'maxResults' failed to satisfy constraint"
+    return Refusal("ValidationException", f"1 validation error detected: {where}: {bound}")
+
+
+def _name(request: Request) -> Refusal | None:
+    name = request.get("name")
+    if name is None or NAME.fullmatch(str(name)):
+        return None
+    return Refusal("InvalidName", f"Invalid Name: '{name}'")
+
+
+def _start(request: Request) -> Refusal | None:
+    return _arn(request) or _name(request)
+
+
+def _create(request: Request) -> Refusal | None:
+    if wrong := _name(request):
+        return wrong
+    if request.get("versionDescription") and not request.get("publish"):
+        return Refusal("ValidationException", "Version description can only be set when publish is true")
+    return None
+
+
+def _update(request: Request) -> Refusal | None:
+    if wrong := _arn(request):
+        return wrong
+    if {"definition", "roleArn", "loggingConfiguration", "tracingConfiguration"} & set(request):
+        return None
+    settings = "the definition, the role ARN, the LoggingConfiguration, or the TracingConfiguration"
+    return Refusal("MissingRequiredParameter", f"Either {settings} must be specified")
+
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(OPERATIONS, _arn),
+    "ListStateMachines": _results,
+    "StartExecution": _start,
+    "CreateStateMachine": _create,
+    "CreateActivity": _name,
+    "UpdateStateMachine": _update,
+}

@@ -1,0 +1,307 @@
+"""Refusals of Lambda's API that ministack lacks or words differently."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ministack.core.responses import get_account_id, get_region
+from ministack.services import lambda_svc, s3
+from moto.core.utils import get_service_model
+
+from localcloud.base.refusals import Refusal, Request, Rule
+
+NAME = re.compile(
+    r"(?:arn:[^:]+:lambda:(?P<region>[^:]+):\d+:|\d+:)?(?:function:)?(?P<name>[\w-]+)(?::(?P<qualifier>[^:]+))?"
+)
+SUPPORTED = (
+    "nodejs20.x, python3.14, provided.al2023, python3.12, python3.13, nodejs24.x, nodejs22.x, java25, python3.10, "
+    "python3.11, java21, ruby3.3, ruby3.4, ruby3.2, python3.8, python3.9, java17, nodejs16.x, dotnet10, dotnet8, "
+    "java11, dotnet6, nodejs18.x, provided.al2, java8.al2"
+)
+"""Runtimes, in AWS's order."""
+MOST_ENVIRONMENT, MOST_TAGS, LONGEST_NAME = 4096, 50, 64
+PRINCIPAL = re.compile(r"\*|\d{12}|arn:.*|[\w.-]+\.amazonaws\.com(\.cn)?")
+ALIAS = re.compile(r"(?!\d+$)[\w-]+", re.ASCII)
+LATEST = "$LATEST"
+MISMATCH = "The derived qualifier from the function name does not match the specified qualifier."
+OTHER_REVISION = (
+    "The Revision Id provided does not match the latest Revision Id. Call the GetFunction/GetAlias API to retrieve "
+    "the latest Revision Id"
+)
+VERSION_TAGS = "Tags on function aliases and versions are not supported. Please specify a function ARN."
+
+
+@dataclass(frozen=True)
+class Target:
+    """The function, version or alias that a request names."""
+
+    name: str
+    qualifier: str | None
+
+    @property
+    def arn(self) -> str:
+        return f"arn:aws:lambda:{get_region()}:{get_account_id()}:function:{self.name}"
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.arn}:{self.qualifier or LATEST}"
+
+    @property
+    def function(self) -> Mapping[str, Any] | None:
+        found: Mapping[str, Any] | None = lambda_svc._functions.get(self.name)
+        return found
+
+    @property
+    def exists(self) -> bool:
+        """Return True if the function has the named version or alias."""
+        function = self.function
+        return function is not None and (
+            self.qualifier in (None, LATEST)
+            or self.qualifier in function["versions"]
+            or self.qualifier in function["aliases"]
+        )
+
+
+def invalid(message: str) -> Refusal:
+    return Refusal("InvalidParameterValueException", message)
+
+
+def not_found(message: str) -> Refusal:
+    return Refusal("ResourceNotFoundException", message, 404)
+
+
+def _for(check: Callable[[Target, Request], Refusal | None]) -> Rule:
+    """Return the rule that checks the function's name first."""
+
+    def rule(request: Request) -> Refusal | None:
+        found = NAME.fullmatch(str(request.get("FunctionName", "")))
+        if found is None:
+            return None
+        given, named = request.get("Qualifier"), found["qualifier"]
+        if found["region"] and found["region"] != get_region():
+            here = f"are not reachable in this region ('{get_region()}')"
+            return not_found(f"Functions from '{found['region']}' {here}")
+        if given and named and given != named:
+            return invalid(MISMATCH)
+        return check(Target(found["name"], given or named), request)
+
+    return rule
+
+
+def _existing(target: Target, request: Request) -> Refusal | None:
+    if target.exists:
+        return None
+    suffix = f":{target.qualifier}" if target.qualifier else ""
+    return not_found(f"Function not found: {target.arn}{suffix}")
+
+
+def _delete(target: Target, request: Request) -> Refusal | None:
+    if target.function is None:
+        return not_found(f"Function not found: {target.arn}")
+    if target.qualifier == LATEST:
+        return invalid("$LATEST version cannot be deleted without deleting the function.")
+    return None
+
+
+def _policy(target: Target, request: Request) -> Refusal | None:
+    return None if target.exists else not_found("The resource you requested does not exist.")
+
+
+def _add_permission(target: Target, request: Request) -> Refusal | None:
+    if target.qualifier == LATEST:
+        return invalid("We currently do not support adding policies for $LATEST.")
+    if not PRINCIPAL.fullmatch(str(request.get("Principal", ""))):
+        return invalid("The provided principal was invalid. Please check the principal and try again.")
+    if target.function is None:
+        return not_found(f"Function not found: {target.arn}")
+    return _qualified(target)
+
+
+def _qualified(target: Target) -> Refusal | None:
+    if target.exists:
+        return None
+    is_alias = ALIAS.fullmatch(str(target.qualifier))
+    return not_found(f"{'Cannot find alias arn' if is_alias else 'Function not found'}: {target.qualified}")
+
+
+def _remove_permission(target: Target, request: Request) -> Refusal | None:
+    if target.function is None:
+        return not_found(f"No policy found for: {target.arn}")
+    if wrong := _qualified(target):
+        return wrong
+    sids = [each["Sid"] for each in target.function["policy"]["Statement"]]
+    if not sids:
+        return not_found("No policy is associated with the given resource.")
+    sid = request.get("StatementId")
+    return None if sid in sids else not_found(f"Statement {sid} is not found in resource policy.")
+
+
+def _put_concurrency(target: Target, request: Request) -> Refusal | None:
+    if target.qualifier:
+        return invalid(
+            "This operation is permitted on Lambda functions only. Aliases and versions do not support this operation. "
+            "Please specify either a function name or an unqualified function ARN."
+        )
+    return None if target.function else not_found(f"Function not found: {target.qualified}")
+
+
+def _put_retries(target: Target, request: Request) -> Refusal | None:
+    chosen = request.get("DestinationConfig") or {}
+    if not chosen and not {"MaximumRetryAttempts", "MaximumEventAgeInSeconds"} & set(request):
+        return invalid("You must specify at least one of error handling or destination setting.")
+    for each in chosen.values():
+        arn = str(each.get("Destination", ""))
+        if ":function:" in arn and arn.rpartition(":")[2] == target.name:
+            return invalid("You can't specify the function as a destination for itself.")
+        if ":function:" in arn and arn.split(":function:")[1].partition(":")[0] not in lambda_svc._functions:
+            return invalid(f"The destination ARN {arn} is invalid.")
+    return None if target.exists else not_found("The function doesn't exist.")
+
+
+def _retries(target: Target, request: Request) -> Refusal | None:
+    function = target.function
+    if function and lambda_svc._event_invoke_config(function, target.qualifier):
+        return None
+    return not_found(f"The function {target.qualified} doesn't have an EventInvokeConfig")
+
+
+def _list_retries(target: Target, request: Request) -> Refusal | None:
+    return None if target.function else not_found("The function doesn't exist.")
+
+
+def _publish(target: Target, request: Request) -> Refusal | None:
+    config = (target.function or {}).get("config", {})
+    current = config.get("CodeSha256")
+    if request.get("RevisionId", config.get("RevisionId")) != config.get("RevisionId"):
+        return Refusal("PreconditionFailedException", OTHER_REVISION, 412)
+    given = request.get("CodeSha256")
+    if not given or current in (None, given):
+        return _existing(target, request)
+    return invalid(
+        f"CodeSHA256 ({given}) is different from current CodeSHA256 in $LATEST ({current}). "
+        "Please try again with the CodeSHA256 in $LATEST."
+    )
+
+
+def _alias(target: Target, request: Request) -> Refusal | None:
+    name = request.get("Name")
+    if target.function and name in target.function["aliases"]:
+        return None
+    return not_found(f"Cannot find alias arn: {target.arn}:{name}")
+
+
+def _create(request: Request) -> Refusal | None:
+    name = str(request.get("FunctionName", ""))
+    if len(name) > LONGEST_NAME and ":" not in name:
+        bound = f"Member must have length less than or equal to {LONGEST_NAME}"
+        where = f"Value '{name}' at 'functionName' failed to satisfy constraint"
+        return invalid(f"1 validation error detected: {where}: {bound}")
+    if len(request.get("Tags") or ()) > MOST_TAGS:
+        return invalid("Number of tags exceeds resource tag limit.")
+    return _configured(request) or _code(request.get("Code") or {})
+
+
+def _configured(request: Request) -> Refusal | None:
+    runtime = request.get("Runtime")
+    if runtime and runtime not in SUPPORTED.split(", "):
+        known = get_service_model("lambda").shape_for("Runtime").enum
+        if runtime not in known:
+            return invalid(
+                f"Value {runtime} at 'runtime' failed to satisfy constraint: Member must satisfy enum value set: "
+                f"[{SUPPORTED}] or be a valid ARN"
+            )
+        return invalid(
+            f"The runtime parameter of {runtime} is no longer supported for creating or updating AWS Lambda functions. "
+            "We recommend you use a supported runtime while creating or updating functions."
+        )
+    variables = (request.get("Environment") or {}).get("Variables") or {}
+    measured = json.dumps(variables, separators=(",", ":"))
+    if len(measured.encode()) > MOST_ENVIRONMENT:
+        return invalid(
+            "Lambda was unable to configure your environment variables because the environment variables you have "
+            f"provided exceeded the 4KB limit. String measured: {measured}"
+        )
+    return None
+
+
+def _code(code: Mapping[str, Any]) -> Refusal | None:
+    if "S3Bucket" in code:
+        bucket = s3._buckets.get(code["S3Bucket"])
+        if bucket is None:
+            return _unread("NoSuchBucket", "The specified bucket does not exist")
+        if code.get("S3Key") not in bucket["objects"] and not code.get("S3ObjectVersion"):
+            return _unread("NoSuchKey", "The specified key does not exist.")
+    archive = code.get("ZipFile")
+    data = base64.b64decode(archive) if isinstance(archive, str) else archive
+    if data is not None and not zipfile.is_zipfile(io.BytesIO(data)):
+        return invalid("Could not unzip uploaded file. Please check your file, then try to upload again.")
+    return None
+
+
+def _unread(code: str, words: str) -> Refusal:
+    return invalid(f"Error occurred while GetObject. S3 Error Code: {code}. S3 Error Message: {words}")
+
+
+def _update_code(target: Target, request: Request) -> Refusal | None:
+    if wrong := _existing(target, request):
+        return wrong
+    kind = (target.function or {})["config"].get("PackageType", "Zip")
+    if kind == "Zip" and "ImageUri" in request:
+        return invalid("Please don't provide ImageUri when updating a function with packageType Zip.")
+    if kind == "Image" and "ImageUri" not in request:
+        return invalid("Please provide ImageUri when updating a function with packageType Image.")
+    return _code(request)
+
+
+def _update_configuration(target: Target, request: Request) -> Refusal | None:
+    return _existing(target, request) or _configured(request)
+
+
+def _tags(request: Request) -> Refusal | None:
+    found = NAME.fullmatch(str(request.get("Resource", "")))
+    if found is None or ":layer:" in str(request["Resource"]):
+        return None
+    target = Target(found["name"], found["qualifier"])
+    if target.qualifier:
+        return invalid(VERSION_TAGS)
+    if target.function is None:
+        return not_found(f"Function not found: {target.arn}")
+    if request.get("TagKeys") == []:
+        words = "Value null at 'tagKeys' failed to satisfy constraint: Member must not be null"
+        return Refusal("ValidationException", f"1 validation error detected: {words}")
+    if "Tags" not in request:
+        return None
+    if not request["Tags"]:
+        return invalid("An error occurred and the request cannot be processed.")
+    tags = {**(target.function.get("tags") or {}), **request["Tags"]}
+    return invalid("Number of tags exceeds resource tag limit.") if len(tags) > MOST_TAGS else None
+
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(
+        ("GetFunction", "GetFunctionConfiguration", "GetFunctionConcurrency", "Invoke"), _for(_existing)
+    ),
+    "DeleteFunction": _for(_delete),
+    "GetPolicy": _for(_policy),
+    "AddPermission": _for(_add_permission),
+    "RemovePermission": _for(_remove_permission),
+    "PutFunctionConcurrency": _for(_put_concurrency),
+    "PutFunctionEventInvokeConfig": _for(_put_retries),
+    "UpdateFunctionEventInvokeConfig": _for(_retries),
+    "GetFunctionEventInvokeConfig": _for(_retries),
+    "DeleteFunctionEventInvokeConfig": _for(_retries),
+    "ListFunctionEventInvokeConfigs": _for(_list_retries),
+    "PublishVersion": _for(_publish),
+    "GetAlias": _for(_alias),
+    "CreateFunction": _create,
+    "UpdateFunctionCode": _for(_update_code),
+    "UpdateFunctionConfiguration": _for(_update_configuration),
+    **dict.fromkeys(("TagResource", "UntagResource", "ListTags"), _tags),
+}
