@@ -34,6 +34,8 @@ class RequestFault(StrEnum):
     UNREACHABLE = "no connection until botocore gives up"
     LOST_AFTER = "connection lost after the effect"
     DENIED = "access denied"
+    DENIED_BRIEFLY = "access denied for 10 s, because IAM has not spread a new policy yet"
+    THROTTLED_IN_BURSTS = "all requests to its service are throttled for a minute"
     SLOW = "slow by 45 s"
     CONFLICT = "transaction conflict once"
     CONFLICTS = "transaction conflicts for 10 s"
@@ -82,6 +84,7 @@ class BootFault(StrEnum):
     REGISTERS_LATE = "registers with Systems Manager after six minutes"
     BOOTS_LATE = "boots after an hour"
     CLOCK_OFF = "has a clock that is a minute off"
+    CLOCK_FAR_OFF = "has a clock that is 20 minutes off, so AWS refuses its signatures"
 
 
 class PoolFault(StrEnum):
@@ -91,6 +94,8 @@ class PoolFault(StrEnum):
     REFUSES_LONG = "refuses for ten minutes"
     TOO_FEW = "grants too few"
     QUOTA = "is beyond the quota"
+    GRANTS_WITH_ERRORS = "grants all hosts, and answers with an error"
+    PROFILE_UNKNOWN = "does not know the new instance profile for 10 s"
 
 
 class PersonFault(StrEnum):
@@ -129,6 +134,7 @@ STORMS = (
 PERSON = "alice"
 """The user who asks runs to stop."""
 READS = ("get_", "describe_", "list_", "query", "batch_get", "head_")
+DENIALS = (RequestFault.DENIED, RequestFault.DENIED_BRIEFLY)
 KILLS = (RequestFault.KILLED_BEFORE, RequestFault.KILLED_AFTER)
 RETRIED = (RequestFault.THROTTLED, RequestFault.SERVER_ERROR, RequestFault.LOST_BEFORE)
 """Faults after which botocore retries once, after the same wait, and succeeds. All three give the same world."""
@@ -258,11 +264,13 @@ def last_write_before(kill: Fault, operations: Sequence[str]) -> tuple[str, int]
 def is_distinct(fault: Fault) -> bool:
     """Return True if the fault gives another world than no fault or than another fault."""
     if fault.kind is Kind.REQUEST:
-        operation = fault.point.rpartition(" ")[2].partition(".")[2]
-        if fault.what == RequestFault.DENIED and "conclude#" in fault.point:
+        service, _, operation = fault.point.rpartition(" ")[2].partition(".")
+        if fault.what in DENIALS and "conclude#" in fault.point:
             return (
                 False  # the rule calls Conclude again, and a real role would still lack the permission then
             )
+        if fault.what == RequestFault.THROTTLED_IN_BURSTS:
+            return service == "ssm"
         if fault.what in (RequestFault.CONFLICT, RequestFault.CONFLICTS, RequestFault.ROWS_DELETED):
             return operation == "transact_write_items"
         if fault.what in (RequestFault.LOST_AFTER, RequestFault.KILLED_AFTER):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from localcloud.services.ec2.capacity.allocation import Refusal
@@ -53,7 +54,13 @@ HOST_FAULTS: dict[str, hosts.Fault] = {
     BootFault.REGISTERS_LATE: hosts.RegistersLate(),
     BootFault.BOOTS_LATE: hosts.Late(3600.0),
     BootFault.CLOCK_OFF: hosts.ClockOff(60.0),
+    BootFault.CLOCK_FAR_OFF: hosts.ClockOff(1200.0),
 }
+FULL = Refusal("InsufficientInstanceCapacity", "We currently do not have sufficient capacity")
+PROFILE_UNKNOWN = Refusal(
+    "InvalidParameterValue",
+    "Value (trainyard-host) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name",
+)
 NOTICE_SECONDS = {HostFault.WARNED_120: 120.0, HostFault.WARNED_30: 30.0, HostFault.WARNED_0: 0.0}
 DATA_STAGES = ("catalogue", "results", "fetch", "install", "test", "generalize")
 """Stages of a host between two signals at which data can be lost."""
@@ -67,6 +74,7 @@ class Injections:
         self.yard, self.plan, self.world = yard, yard.plan, yard.world
         self._counts: Counter[str] = Counter()
         self._storms = False
+        self._profile_known_at = self.world.now
 
     def install(self) -> None:
         self.yard.functions.on_begin = self._invocation
@@ -190,15 +198,18 @@ class Injections:
         if operation != "ec2.create_fleet":
             return
         ec2 = self.yard.ec2
+        if self.world.now < self._profile_known_at:
+            ec2.refusals.append(PROFILE_UNKNOWN)
         point = self._count("fleet request")
         for what in self._point(Kind.POOL, point, "ec2") if point else ():
             match what:
                 case PoolFault.REFUSES:
-                    ec2.refusals.append(
-                        Refusal(
-                            "InsufficientInstanceCapacity", "We currently do not have sufficient capacity"
-                        )
-                    )
+                    ec2.refusals.append(FULL)
+                case PoolFault.GRANTS_WITH_ERRORS:
+                    ec2.errors_beside.append(FULL)
+                case PoolFault.PROFILE_UNKNOWN:
+                    self._profile_known_at = self.world.now + timedelta(seconds=10)
+                    ec2.refusals.append(PROFILE_UNKNOWN)
                 case PoolFault.REFUSES_LONG:
                     ec2.pools.leave(0)
                     self.world.after(600, lambda: ec2.pools.leave(None), what="there is capacity again")

@@ -33,6 +33,7 @@ from simulation.hosts.faults import (
 from simulation.hosts.flow import Flow, Gone, Sleep, Steps
 from simulation.hosts.gang import Gang, Program
 from simulation.hosts.life import Life
+from simulation.hosts.signatures import dated
 from simulation.world.world import Planned, World
 from training.host.metadata import Identity
 from trainyard.core.model.job import Job
@@ -97,7 +98,8 @@ class Machine:
         self._agent_flows: list[Flow] = []
         self._pending: dict[str, tuple[str, Mapping[str, Sequence[str]], Done]] = {}
         self._ahead = timedelta()
-        self._call, self._call_as_run = patient(host.aws), patient(host.aws_as_run)
+        calls = (host.aws, host.aws_as_run)
+        self._call, self._call_as_run = (dated(patient(each), lambda: self._ahead) for each in calls)
         self._never_registers = False
         self._late_to_register = 0.0
         self._is_look_planned = False
@@ -229,8 +231,6 @@ class Machine:
     def withdraw(self, command_id: str) -> None:
         """Drop a command that Systems Manager has given up."""
         self._pending.pop(command_id, None)
-
-    # ---- what befalls it
 
     def apply(self, fault: Fault) -> None:
         match fault:

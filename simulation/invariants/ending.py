@@ -11,6 +11,7 @@ from lambdas.core.patrol.verdict import Earlier
 from simulation.aws.ec2 import Instance
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.faults import (
+    DENIALS,
     PERSON,
     STOP_REQUESTS,
     BootFault,
@@ -56,7 +57,7 @@ SURVIVABLE: frozenset[str] = frozenset(
     }
     | {str(PersonFault.TERMINATES_HOST), str(PersonFault.UPLOADS_AGAIN)}
 ) - {
-    str(RequestFault.DENIED),
+    *map(str, DENIALS),
     str(RequestFault.ROWS_DELETED),
     str(HostFault.PROGRAM_ERROR),
     str(HostFault.DISK_FULL),
@@ -208,7 +209,7 @@ class Ending:
     def _survival(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         if not all(_is_survived(fault) for fault in self.faults) or len(self.faults) > 3:
             return
-        if sum(fault.what == RequestFault.DENIED for fault in self.faults) > 1:
+        if sum(fault.what in DENIALS for fault in self.faults) > 1:
             return  # a permission that stays missing ends the run
         if summary["error"] in RIGHTLY_REFUSED or self._was_asked_to_stop(execution):
             return
@@ -233,7 +234,7 @@ class Ending:
             self.breaks(
                 Invariant.ONE_END, f"{execution.name} ended as {summary['error']} without a cause: {reason!r}"
             )
-        denied = [fault for fault in self.faults if fault.what == RequestFault.DENIED]
+        denied = [fault for fault in self.faults if fault.what in DENIALS]
         if (
             denied
             and len(self.faults) == len(self.yard.runs()) == 1
@@ -358,5 +359,5 @@ class Ending:
 
 def _is_survived(fault: Fault) -> bool:
     """Return True if a run survives this fault."""
-    is_retried = fault.what == RequestFault.DENIED and fault.point.startswith(RETRIED_FUNCTIONS)
+    is_retried = fault.what in DENIALS and fault.point.startswith(RETRIED_FUNCTIONS)
     return is_retried or fault.what in SURVIVABLE

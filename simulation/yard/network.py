@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from greenlet import GreenletExit
@@ -18,6 +19,8 @@ from simulation.world.world import World
 REQUEST_SECONDS = (0.008, 0.06)
 """Seconds that a request takes in AWS's network."""
 SLOW_SECONDS = 45.0
+BURST, POLICY_DELAY = timedelta(minutes=1), timedelta(seconds=10)
+"""The length of a burst of throttles, and the delay of IAM."""
 
 
 class Network:
@@ -45,6 +48,8 @@ class Network:
             for name, config in functions.configs.items()
         }
         """The environments of the templates with the variables that Lambda adds."""
+        self._denied_until: dict[tuple[str, str], datetime] = {}
+        """The time at which a new policy takes effect, by function and operation."""
         self._alike: dict[tuple[str, str], dict[int, int]] = {}
         """The numbers of invocations that sent the same request, in order."""
         self._refused: ServiceError | None = None
@@ -73,7 +78,8 @@ class Network:
             refused, self._refused = self._refused, None
             raise refused
         for fault in faults:
-            self._inject_before(fault, invocation, tries, operation)
+            self._inject_before(fault, invocation, tries, service, operation)
+        self._check_policy(invocation, operation)
         self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
         try:
             answer = self.gateway.answer(caller, service, operation, request)
@@ -95,6 +101,7 @@ class Network:
         invocation.requests += 1
         invocation.operations.append(f"{service}.{operation}")
         self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
+        self._check_policy(invocation, operation)
         caller = Caller(invocation.name, invocation.function.role)
         try:
             return self.gateway.answer(caller, service, operation, request)
@@ -132,7 +139,15 @@ class Network:
             raise GreenletExit  # its process was killed
         return invocation
 
-    def _inject_before(self, fault: RequestFault, invocation: Invocation, tries: int, operation: str) -> None:
+    def _check_policy(self, invocation: Invocation, operation: str) -> None:
+        """Deny a request whose policy is not in force yet."""
+        until = self._denied_until.get((invocation.function.name, operation))
+        if until is not None and self.world.now < until:
+            raise _denial(invocation, operation)
+
+    def _inject_before(
+        self, fault: RequestFault, invocation: Invocation, tries: int, service: str, operation: str
+    ) -> None:
         if tries == 0:
             self.world.note(invocation.name, f"fault: {fault}", operation=operation)
         match fault:
@@ -149,11 +164,11 @@ class Network:
             case RequestFault.UNREACHABLE:
                 raise Unreachable
             case RequestFault.DENIED:
-                raise ServiceError(
-                    "AccessDeniedException",
-                    f"User: {invocation.function.role} is not authorized to perform: {operation}",
-                    status=403,
-                )
+                raise _denial(invocation, operation)
+            case RequestFault.DENIED_BRIEFLY if tries == 0:
+                self._denied_until[invocation.function.name, operation] = self.world.now + POLICY_DELAY
+            case RequestFault.THROTTLED_IN_BURSTS if tries == 0:
+                self.gateway.throttled_until[service] = self.world.now + BURST
             case RequestFault.CONFLICT if tries == 0:
                 raise cancelled([CONFLICT])
             case RequestFault.CONFLICTS if tries < 20:
@@ -172,6 +187,11 @@ class Network:
         if RequestFault.KILLED_AFTER in faults:
             self.functions.kill(invocation)
             raise GreenletExit
+
+
+def _denial(invocation: Invocation, operation: str) -> ServiceError:
+    words = f"User: {invocation.function.role} is not authorized to perform: {operation}"
+    return ServiceError("AccessDeniedException", words, status=403)
 
 
 def _point(invocation: Invocation, request: int, service: str, operation: str) -> str:

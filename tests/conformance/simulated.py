@@ -54,7 +54,7 @@ def _models(named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         objects.create_bucket(bucket)
     written = objects.write(named["$BUCKET"], "key", b"text")
     deleted = {"Bucket": named["$VERSIONED"], "Key": "deleted"}
-    gone = objects.write(*deleted.values(), b"old")
+    gone = objects.write(named["$VERSIONED"], "deleted", b"old")
     objects.delete_object(CALLER, {**deleted, "VersionId": gone.id})
     marker = objects.delete_object(CALLER, deleted)["VersionId"]
     states.create(Machine(named["$MACHINE"], "refused", ENDS, named["$ROLE"]))

@@ -394,7 +394,7 @@ def test_a_failed_function_is_told_as_such_by_history(cloud: Cloud) -> None:
         ("not json", "INVALID_JSON_DESCRIPTION"),
         ({"StartAt": "A", "States": {"B": {"Type": "Succeed"}}}, "MISSING_TRANSITION_TARGET"),
         ({"StartAt": "A", "States": {"A": {"Type": "Pass", "Next": "Z"}}}, "Missing 'Next' target: Z"),
-        ({"StartAt": "A", "States": {"A": {"Type": "Sleep"}}}, "is not a state type"),
+        ({"StartAt": "A", "States": {"A": {"Type": "Sleep"}}}, "should have one of these values"),
         ({"StartAt": "A", "States": {"A": {"Type": "Pass"}}}, r"required: \[Next or End\]"),
         (
             {"StartAt": "A", "States": {"A": {"Type": "Succeed"}, "B": {"Type": "Succeed"}}},

@@ -5,7 +5,7 @@ import re
 from datetime import timedelta
 
 from simulation.cases import forks
-from simulation.faults import Kind, RequestFault, singles
+from simulation.faults import DENIALS, Kind, singles
 from simulation.scenarios import Scenario, job
 from simulation.simulate import simulate
 from simulation.template import YardTemplate
@@ -79,6 +79,6 @@ def test_a_run_ends_well_after_any_fault_of_a_renewal(yard: YardTemplate) -> Non
     )
     for fault, (broken, outcome, refused) in worlds.items():
         assert not broken, (fault, broken)
-        may_fail = fault.kind is Kind.HOST or fault.what == RequestFault.DENIED
+        may_fail = fault.kind is Kind.HOST or fault.what in DENIALS
         assert may_fail or outcome.endswith("SUCCEEDED"), (fault, outcome)
         assert refused == 0, fault

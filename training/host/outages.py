@@ -16,16 +16,18 @@ ANY_ERROR = (ClientError, BotoCoreError, RetriesExceededError)
 CODES = frozenset(
     {
         "BandwidthLimitExceeded", "ExpiredToken", "ExpiredTokenException", "InternalError", "InternalFailure",
-        "InternalServerError", "KMS.DependencyTimeoutException", "KMS.KMSInternalException", "KMS.ThrottlingException",
-        "OperationAborted", "PriorRequestNotComplete", "ProvisionedThroughputExceededException", "RequestExpired",
-        "RequestLimitExceeded", "RequestThrottled", "RequestThrottledException", "RequestTimeout",
-        "RequestTimeoutException", "RequestTimeTooSkewed", "ServiceUnavailable", "ServiceUnavailableException",
-        "SlowDown", "Throttling", "ThrottledException", "ThrottlingException", "TokenRefreshRequired",
-        "TooManyRequestsException", "Unavailable", "429", "500", "502", "503", "504",
+        "InternalServerError", "InvalidSignatureException", "KMS.DependencyTimeoutException",
+        "KMS.KMSInternalException", "KMS.ThrottlingException", "OperationAborted", "PriorRequestNotComplete",
+        "ProvisionedThroughputExceededException", "RequestExpired", "RequestLimitExceeded", "RequestThrottled",
+        "RequestThrottledException", "RequestTimeout", "RequestTimeoutException", "RequestTimeTooSkewed",
+        "ServiceUnavailable", "ServiceUnavailableException", "SignatureDoesNotMatch", "SlowDown", "Throttling",
+        "ThrottledException", "ThrottlingException", "TokenRefreshRequired", "TooManyRequestsException", "Unavailable",
+        "429", "500", "502", "503", "504",
     }
     | {"NoCredentialProviders", "RequestError", "ResponseTimeout", "SerializationError"}
 )  # fmt: skip
-"""Error codes of AWS's services, and of s5cmd for network errors and missing credentials."""
+"""Error codes of AWS's services, and of s5cmd for network errors and missing credentials. The signature of a host is
+refused while its clock is more than five minutes off."""
 NETWORK = (
     HTTPClientError,
     NoConnectionError,

@@ -33,6 +33,8 @@ KINDS = {
     **dict.fromkeys(THROTTLED, RefusalKind.THROTTLED),
 }
 """The kind of refusal by EC2's error code. Any other code means that the yard is set up wrongly."""
+PROFILE_UNKNOWN = "Invalid IAM Instance Profile"
+"""Part of EC2's message (InvalidParameterValue) for a profile that was created seconds ago."""
 ROOT_DEVICE = "/dev/sda1"
 ANSWER_SECONDS = 75.0
 """The wait for an answer. A fleet of fifty hosts takes EC2 a while. After this wait Launch sends the request again; two
@@ -190,7 +192,8 @@ def _fleet_refusal(code: str, message: str) -> FleetRefusal:
     denied = denial(code, message, action="ec2:CreateFleet")
     if denied:
         raise denied
-    return FleetRefusal(_kind(code), code, message)
+    kind = RefusalKind.THROTTLED if PROFILE_UNKNOWN in message else _kind(code)
+    return FleetRefusal(kind, code, message)
 
 
 def _kind(code: str) -> RefusalKind:

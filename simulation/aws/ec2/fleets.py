@@ -19,7 +19,7 @@ OPTIONS = ("AllocationStrategy", "SingleInstanceType", "SingleAvailabilityZone",
 
 
 class FleetCalls(Launches):
-    """CreateFleet. `short` and `refusals` are faults of the next fleets, the first entry for the next one."""
+    """CreateFleet. `short`, `refusals` and `errors_beside` are faults of the next fleets, one entry each."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
@@ -27,6 +27,8 @@ class FleetCalls(Launches):
         """The maximum number of hosts of a fleet, even below its minimum."""
         self.refusals: list[Refusal] = []
         """Errors with which a fleet launches nothing."""
+        self.errors_beside: list[Refusal] = []
+        """Errors in the answers of fleets that launch all hosts."""
         self.fleets: dict[str, list[Instance]] = {}
         self._answered: dict[str, tuple[str, Answer]] = {}
 
@@ -60,6 +62,8 @@ class FleetCalls(Launches):
         ranked = self._ranked(launches, rules)
         planned = plan(ranked, wanted, rules, lambda one, count: self._grant(one, count, refusal))
         errors += [_error(launch.shown, market, why) for launch, why in planned.refusals]
+        if self.errors_beside and launches:
+            errors.append(_error(launches[0].shown, market, self.errors_beside.pop(0)))
         fleet, groups = self.world.new_id("fleet-", 32), []
         members = self.fleets[fleet] = []
         for batch in self._shortened(planned.batches):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Protocol
 
 from localcloud.base.refusals import by_operation
@@ -50,10 +51,14 @@ class Gateway:
         """(caller, operation, request) -> an error if the request exceeds a rate (rates.py)."""
         self.after: dict[str, Callable[[Mapping[str, Any]], None]] = {}
         """Callbacks after a successful request, by operation."""
+        self.throttled_until: dict[str, datetime] = {}
+        """The end of a burst of throttles, by service."""
 
     def answer(self, caller: Caller, service: str, operation: str, request: Mapping[str, Any]) -> Answer:
         """Return the answer of AWS without faults. Raises ServiceError for AWS's errors."""
         self.calls[f"{service}.{operation}"] += 1
+        if service in self.throttled_until and self.world.now < self.throttled_until[service]:
+            raise ServiceError("ThrottlingException", "Rate exceeded")
         refused = self.throttle(caller, f"{service}.{operation}", request)
         if refused:
             raise refused
