@@ -25,6 +25,7 @@ from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol import keys, timeline
 from trainyard.protocol.ledger.run import Outcome
 from trainyard.protocol.summary import Head
+from trainyard.protocol.trial import Trial
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
@@ -60,6 +61,10 @@ class RunEnd(EndedRun):
     def answer(self) -> Concluded:
         how = self.conclusion
         return Concluded(kind=how.outcome.value, outcome=how.outcome, error=how.error, reason=how.reason)
+
+    @property
+    def trial(self) -> Trial | None:
+        return self.row.trial if self.row else None
 
     @property
     def ended(self) -> datetime:
@@ -130,10 +135,9 @@ class RunEnd(EndedRun):
 
     def count(self) -> None:
         """Count the end in CloudWatch. Only the call that wrote the end counts it."""
-        if self.conclusion.outcome is Outcome.FAILED and blame_of(self.conclusion.error) not in (
-            Blame.USER,
-            Blame.CAPACITY,
-        ):
+        blame = blame_of(self.conclusion.error)
+        failed = self.conclusion.outcome is Outcome.FAILED and blame not in (Blame.USER, Blame.CAPACITY)
+        if failed and not self.trial:  # the study counts instead
             measure(Metric.RUNS_FAILED, error=self.conclusion.error or "")
         if self.row and self.row.cut_short and self.conclusion.outcome is not Outcome.STOPPED:
             measure(Metric.RUNS_CUT_SHORT)

@@ -26,6 +26,7 @@ from simulation.faults import (
 from simulation.invariants import bills, checks
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
+from trainyard.protocol.trial import study_of
 from trainyard.protocol.verdicts import Action, Cause, Word
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Ending:
             self.breaks(Invariant.ONE_END, f"{run} is {execution.status} without a summary")
             return
         well = execution.status is Status.SUCCEEDED
-        if well != (summary["outcome"] == "succeeded") and not self._was_stopped_at_its_end():
+        if well != has_to_succeed(run, summary) and not self._was_stopped_at_its_end():
             self.breaks(
                 Invariant.ONE_END, f"{run} is {execution.status}, but its summary says {summary['outcome']}"
             )
@@ -227,7 +228,7 @@ class Ending:
 
     def _cause(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         """Check that the summary of a failed run names its cause and how to fix it."""
-        if execution.status is Status.SUCCEEDED:
+        if execution.status is Status.SUCCEEDED and summary["outcome"] == "succeeded":
             return
         reason = str(summary.get("reason") or "")
         if len(reason) < 20 or "Trainyard does not know this error" in reason:
@@ -248,7 +249,7 @@ class Ending:
 
     def _model(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         models = self.yard.versions(f"{keys.model(execution.name)}trainyard.json")
-        well = execution.status is Status.SUCCEEDED
+        well = execution.status is Status.SUCCEEDED and summary["outcome"] == "succeeded"
         # A failed run keeps a model that its program finished during shutdown. It is harmless and may be useful.
         late = [each for each in models if execution.stopped and each.at > execution.stopped]
         if late and (well or len(models) > 1):
@@ -361,3 +362,9 @@ def _is_survived(fault: Fault) -> bool:
     """Return True if a run survives this fault."""
     is_retried = fault.what in DENIALS and fault.point.startswith(RETRIED_FUNCTIONS)
     return is_retried or fault.what in SURVIVABLE
+
+
+def has_to_succeed(run: str, summary: Mapping[str, Any]) -> bool:
+    """Return True if the execution of a run with this summary has to succeed. A trial's execution
+    succeeds with any outcome."""
+    return summary["outcome"] == "succeeded" or study_of(run) is not None

@@ -76,8 +76,8 @@ class Run(RunFiles):
 
     @property
     def succeeded(self) -> bool:
-        """Return True if the execution has succeeded, False also while it runs."""
-        return self.execution.status == "SUCCEEDED"
+        """Return True if the run has succeeded, False also while it runs."""
+        return self.execution.succeeded
 
     def started(self, seconds: float = 60) -> Self:
         """Wait until the execution exists and return the run. Raise RunNotStarted after `seconds`."""
@@ -113,11 +113,11 @@ class Run(RunFiles):
         """Wait until the run has ended and return its summary. Raise RunFailed with the run's reason unless it
         succeeded."""
         execution, summary = self.wait(seconds).execution, self.summary
-        if execution.status == "SUCCEEDED":
+        if execution.succeeded:
             return summary
         refused = summary.get("outcome") == "refused"
         raise (RunRefused if refused else RunFailed)(
-            f"{self.id} {execution.status.lower()}: {self._reason(execution, summary)}",
+            f"{self.id} {summary.get('outcome') or execution.status.lower()}: {self._reason(execution, summary)}",
             "nothing was launched" if refused else "what it has left is kept",
             "; ".join(self.reason().advice) or command_line("show", self.id),
         )

@@ -104,7 +104,7 @@ class Reporter:
         self.add_scalars(step, **{f"train/{name}": value for name, value in scalars.items()})
 
     def report_epoch(self, step: int, epoch: int, means: Mapping[str, float]) -> None:
-        """Report the metrics of an epoch that its steps do not have, such as those of its validation."""
+        """Report the metrics of an epoch that its steps do not have, such as metrics of its validation."""
         further = {name: value for name, value in means.items() if name not in self._names}
         if further:
             self._write({"step": step, "epoch": epoch, **further})

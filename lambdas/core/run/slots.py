@@ -49,8 +49,9 @@ def promise_of(claim: Claim, now: datetime) -> Promise:
     return Promise(run=claim.run, by=claim.by, dollars=left)
 
 
-def faults(job: Job, limits: YardLimits) -> tuple[Fault, ...]:
-    """Return what this yard grants no run, however long it waits."""
+def faults(job: Job, limits: YardLimits, *, is_trial: bool = False) -> tuple[Fault, ...]:
+    """Return what this yard grants no run, however long it waits. The warm hosts of a trial count against the trials
+    that its study has at once."""
     found = []
     if limits.dollars and job.limits.dollars > limits.dollars:
         found.append(
@@ -68,7 +69,7 @@ def faults(job: Job, limits: YardLimits) -> tuple[Fault, ...]:
                 f"the operator of the yard to raise it ({setting_command('most_hosts', job.gang)})",
             )
         )
-    if job.pool.keep > limits.pool:
+    if job.pool.keep > limits.pool and not is_trial:
         allowed = (
             f"allows {counted(limits.pool, 'host')} in its warm pool" if limits.pool else "has no warm pool"
         )

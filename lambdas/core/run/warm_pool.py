@@ -1,4 +1,4 @@
-"""The warm pool: wiped hosts of successful runs, retained for a run that needs such hosts. Pure.
+"""The warm pool: wiped hosts of successful runs and of trials, retained for a run that needs such hosts. Pure.
 
 A host in the pool has a row, which Release writes, and a tag `<until> <run>`, which counts while the host has that
 run's tag (core/model/yard/warm.py). It can be claimed once it has signalled that it is wiped. One transaction deletes
@@ -19,6 +19,7 @@ from trainyard.core.model.yard import policy, warm
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.ledger.host import HostRow
+from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.plan import Candidate, Market, Plan
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
@@ -31,6 +32,8 @@ RETAGGED = (
 )  # fmt: skip
 """Tags that show a host of the pool which run it belongs to. A job with a pool has no policy, so neither has its next
 run."""
+WIPE_TIME = timedelta(seconds=15)
+"""How long a trial waits for hosts of its study that are being wiped, which takes about 5 s."""
 ENOUGH = timedelta(minutes=2)
 """A host with less time left is not claimed, because patrol runs once a minute."""
 
@@ -58,6 +61,9 @@ class WarmHost:
     on_demand_price: float | None = None
     ready: datetime | None = None
     """When it was wiped."""
+    study: str | None = None
+    """The study whose trial retains the host. Only trials of this study can claim it, and it does not count against the
+    most hosts of the pool."""
 
     @property
     def tag(self) -> str:
@@ -83,11 +89,15 @@ class Taken:
 
 
 def keeps_hosts(records: Records) -> bool:
-    """Return True if the run retains hosts: its job says so, its training succeeded, and it was not stopped."""
+    """Return True if the run retains hosts: its job says so, its training succeeded, and it was not stopped. A trial
+    also retains them after a failure, and if its study stopped it at a rung."""
     run, row = records.run, records.attempts.get(records.run.attempt)
     asked = run.kind == "train" and records.job is not None and records.job.pool.keep > 0
-    well = row is not None and row.ending is Ending.FINISHED
-    return asked and well and not run.stopping and not run.cut_short
+    if not asked or row is None or row.ending is None or run.cut_short:
+        return False
+    if run.trial:
+        return run.stopping is None or run.pruned is not None
+    return row.ending is Ending.FINISHED and run.stopping is None
 
 
 def most_dollars(plan: Plan, job: Job) -> float | None:
@@ -108,37 +118,49 @@ def choose_hosts(
     records: Records, running: Iterable[str], waiting: Iterable[WarmHost], *, most: int, now: datetime
 ) -> tuple[WarmHost, ...]:
     """Return the hosts of the run for the pool, beginning with those that an earlier call put there. `running` are
-    the run's running hosts; `waiting` are all hosts in the pool, which holds at most `most`."""
+    the run's running hosts; `waiting` are all hosts in the pool. Without hosts of studies, the pool holds at most
+    `most` hosts."""
     job, plan = records.job, records.plan
     if not keeps_hosts(records) or job is None or plan is None:
         return ()
     here, waiting = set(running), tuple(waiting)
     mine = tuple(host for host in waiting if host.run == records.run.run)
     there = {host.instance for host in mine}
-    room = min(job.pool.keep, most - (len(waiting) - len(mine))) - len(mine)
+    others = sum(host.run != records.run.run and host.study is None for host in waiting)
+    room = (job.pool.keep if records.run.trial else min(job.pool.keep, most - others)) - len(mine)
     fit = [
         host
         for host in records.members(records.run.attempt)
         if host.gang is Gang.MAIN and host.stays and host.instance in here and host.instance not in there
     ]
-    more = tuple(_warm(records.run.run, host, plan, job.pool.minutes, now) for host in fit[: max(0, room)])
+    more = tuple(_warm(records.run, host, plan, job.pool.minutes, now) for host in fit[: max(0, room)])
     return (*(host for host in mine if host.instance in here), *more)
 
 
-def choose_gang(waiting: Iterable[WarmHost], plan: Plan, job: Job, now: datetime) -> Taken | None:
+def choose_gang(
+    waiting: Iterable[WarmHost],
+    plan: Plan,
+    job: Job,
+    now: datetime,
+    *,
+    study: str | None = None,
+    with_unwiped: bool = False,
+) -> Taken | None:
     """Return a whole gang from the warm pool, of the first candidate that the pool can fill; None if it can fill none.
-    Its hosts share type, zone and market, and have the plan's image and disk."""
+    Its hosts share type, zone and market, and have the plan's image and disk. A trial takes hosts of its study first.
+    With `with_unwiped`, hosts of the study that are being wiped count, too."""
     if job.cpu_gang:
         return None
     fit = sorted(
         (
             host
             for host in waiting
-            if host.ready
+            if (host.ready or (with_unwiped and host.study and now - host.since < WIPE_TIME))
+            and host.study in (None, study)
             and host.until - now >= ENOUGH
             and (host.image, host.disk_gib) == (plan.image, plan.disk_gib)
         ),
-        key=lambda host: (host.until, host.instance),
+        key=lambda host: (host.study is not None, host.until, host.instance),
         reverse=True,
     )
     for number, candidate in enumerate(plan.candidates):
@@ -153,10 +175,11 @@ def _is_of(host: WarmHost, candidate: Candidate) -> bool:
     return (host.type, host.zone, host.market) == (candidate.type, candidate.zone, candidate.market)
 
 
-def _warm(run: str, host: HostRow, plan: Plan, minutes: float, now: datetime) -> WarmHost:
+def _warm(run: RunRow, host: HostRow, plan: Plan, minutes: float, now: datetime) -> WarmHost:
     return WarmHost(
         instance=host.instance,
-        run=run,
+        run=run.run,
+        study=run.trial.study if run.trial else None,
         type=host.type,
         zone=host.zone,
         market=host.market,

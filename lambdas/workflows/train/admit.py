@@ -208,7 +208,11 @@ def _check(
     if faults := _faults_elsewhere(parsed, yard):
         return InputFaults(source.name, faults), ()
     findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
-    faults = (*findings.faults, *_secret_faults(parsed, yard.yard), *run_slots.faults(parsed, limits))
+    faults = (
+        *findings.faults,
+        *_secret_faults(parsed, yard.yard),
+        *run_slots.faults(parsed, limits, is_trial=source.trial is not None),
+    )
     resume, warnings = parsed.checkpoints.resume, findings.warnings
     earlier = Ledger(yard.table_name).run(resume) if resume else None
     if resume and earlier and resuming.is_open(earlier):

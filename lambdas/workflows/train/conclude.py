@@ -26,7 +26,9 @@ from trainyard.core.model.ends import BUT
 from trainyard.core.model.errors import ProgramFailed
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.attempt import Ending
+from trainyard.protocol.ledger.run import Outcome
 from trainyard.protocol.signals import Failed, FailureKind
+from trainyard.values.lazy import dataclass
 
 
 class ConcludeSettings(YardSettings):
@@ -45,21 +47,43 @@ NEEDS = Needs(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainConcluded(Concluded):
+    """The answer of a training run."""
+
+    ends_as: Outcome
+    """The end of the execution. The execution of a trial succeeds with any outcome, because the outcome is an answer to
+    its study."""
+
+    @staticmethod
+    def of(answer: Concluded, *, is_trial: bool = False) -> "TrainConcluded":
+        ends_as = Outcome.SUCCEEDED if is_trial else answer.outcome
+        return TrainConcluded(
+            kind=answer.kind,
+            outcome=answer.outcome,
+            error=answer.error,
+            reason=answer.reason,
+            ends_as=ends_as,
+        )
+
+
 @entry_point
-def handler(given: ConcludeInput) -> Concluded | NotConcluded:
+def handler(given: ConcludeInput) -> TrainConcluded | NotConcluded:
     yard = environment.read(ConcludeSettings)
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if isinstance(end, NotConcluded):
         end_notification.send_late(yard.table_name, yard.bucket_name, given.run, yard.topic_arn)
-    if not isinstance(end, RunEnd):
         return end
+    if not isinstance(end, RunEnd):
+        return TrainConcluded.of(end)
     objects = s3.list_keys(end.bucket, keys.run(end.run))
     end = _add_resume_hint(_add_caveats(_choose_failure(end)), objects)
     metrics, kept = _metrics(end, objects), _outputs(end, objects)
     end, agreed = end.write_summary(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
-    if end.write(notifies=True):
+    is_trial = end.trial is not None  # a study sends one notification for all of its trials
+    if end.write(notifies=not is_trial) and not is_trial:
         end_notification.send(end, yard.topic_arn, run_texts.ended(agreed))
-    return end.answer
+    return TrainConcluded.of(end.answer, is_trial=is_trial)
 
 
 def _choose_failure(end: RunEnd) -> RunEnd:

@@ -124,7 +124,7 @@ def test_a_run_goes_from_admit_to_its_end(yard: Yard) -> None:
         "TrainAdmit": {"kind": "admitted"},
         "TrainPlan": {"kind": "planned", "snapshot": "never"},
         "TrainLaunch": {"kind": "launched", "ready_seconds": 600},
-        "TrainConclude": {"outcome": "succeeded"},
+        "TrainConclude": {"outcome": "succeeded", "ends_as": "succeeded"},
     }
     execution = yard.start(completed("train"), bucket="b")
     for word in ("TrainAdmit", "TrainPlan", "TrainLaunch"):
@@ -141,7 +141,10 @@ def test_a_run_goes_from_admit_to_its_end(yard: Yard) -> None:
     assert yard.calls[-1].payload["outcome"] == {"kind": "finished"}
     yard.calls[-1].answer(answers["TrainConclude"])
     yard.go_on(1)
-    assert (execution.status, execution.output) == ("SUCCEEDED", '{"outcome":"succeeded"}')
+    assert (execution.status, execution.output) == (
+        "SUCCEEDED",
+        '{"outcome":"succeeded","ends_as":"succeeded"}',
+    )
     entered = [state for _, state, what in execution.history if what == "entered"]
     assert entered == [
         *("Admit", "Is it admitted", "Plan", "Is it planned", "Launch", "Is the gang launched", "AwaitHosts"),

@@ -447,3 +447,19 @@ def test_where_one_host_alone_failed_the_reason_is_recovers(run: Run) -> None:
     )
     outcome = {"kind": "stop", "error": "ProgramFailed", "reason": "Attempt 1 failed: as Recover has said"}
     assert run.ends(outcome=outcome)["reason"] == "Attempt 1 failed: as Recover has said"
+
+
+@pytest.mark.parametrize(
+    "outcome", [FINISHED, {"kind": "stop", "error": "ProgramFailed", "reason": "lr too high"}]
+)
+def test_a_trial_of_any_outcome_ends_its_execution_well_and_without_a_notification(
+    run: Run, outcome: dict[str, Any]
+) -> None:
+    run.put("run", trial={"study": "digits-0a1b2c3d", "number": 2, "submitter": "ada"})
+    ended = run.ends(outcome=outcome)
+    assert ended["ends_as"] == "succeeded"
+    assert ended["outcome"] == ("succeeded" if outcome is FINISHED else "failed")
+    assert run.account.notices == []
+    assert ("open", "r") not in run.account.table
+    conclude.handler({"run": "r", "execution": "arn", "outcome": outcome, "cut_short": True}, CONTEXT)
+    assert run.account.notices == []

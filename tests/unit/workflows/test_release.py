@@ -135,6 +135,15 @@ def test_a_run_that_has_ended_well_keeps_its_hosts_by_row_and_tag_and_is_billed_
     assert seen.table["places", "pool"]["number"] == 1, "the second call changes nothing"
 
 
+def test_a_failed_trial_leaves_its_hosts_to_its_study() -> None:
+    trial = {"study": "digits-0a1b2c3d", "number": 2, "submitter": "ada"}
+    changes: dict[str, Any] = {"run": {"trial": trial}, "attempt#0001": {"ending": "failed"}}
+    with answering(ended_well(**changes)) as seen:
+        release_all()
+    assert states(seen) == {"i-a": "running", "i-b": "running"}
+    assert seen.table["pool", "i-a"]["study"] == "digits-0a1b2c3d"
+
+
 def test_what_it_does_not_keep_ends() -> None:
     with answering(ended_well(keep=1)) as seen:
         release_all()

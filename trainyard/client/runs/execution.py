@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Self
+
+from trainyard.core.model.ends import SUCCEEDED
 
 OVER = ("SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED")
 
@@ -46,6 +49,13 @@ class Execution:
     def name(self) -> str:
         """Return the last part of the ARN, which is the run's id."""
         return self.arn.rsplit(":", 1)[-1]
+
+    @property
+    def succeeded(self) -> bool:
+        """Return True if the run has succeeded. The execution of a trial succeeds with any outcome of its run."""
+        output = json.loads(self.output or "null") if self.status == "SUCCEEDED" else None
+        outcome = output.get("outcome", SUCCEEDED) if isinstance(output, dict) else SUCCEEDED
+        return self.status == "SUCCEEDED" and outcome == SUCCEEDED
 
     @property
     def said(self) -> str:

@@ -106,7 +106,7 @@ def _reason(
 def _ended(execution: Execution, row: RunRow | None, summary: Mapping[str, Any], *, saved: bool) -> Reason:
     where, run = summary.get("where") or {}, execution.name
     results = {part: _get_line(run, part) for part in RESULTS if part in where}
-    if execution.status == "SUCCEEDED":
+    if execution.succeeded:
         doubt = ends.doubt("succeeded", summary.get("reason") or (row.reason if row else None))
         if doubt:
             logs = command_line("logs", run)

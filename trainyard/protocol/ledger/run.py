@@ -171,8 +171,10 @@ class RunRow:
 
     @property
     def lacks_notification(self) -> bool:
-        """Return True if the run has ended and its notification is not sent yet."""
-        return self.kind == "train" and self.ended is not None and self.notified is None
+        """Return True if the run has ended and its notification is not sent yet. A trial has none."""
+        return (
+            self.kind == "train" and self.ended is not None and self.notified is None and self.trial is None
+        )
 
     def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
         """Return True if the run belongs to this execution. None matches any.

@@ -9,7 +9,7 @@ from lambdas.aws.dynamodb.rows import pool_exit_rows, run_row
 from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.fleet import Launched
-from lambdas.core.capacity.placement import Try
+from lambdas.core.capacity.placement import Try, TryLater
 from lambdas.core.capacity.plan import Part
 from lambdas.core.run import warm_pool
 from lambdas.core.run.updates import LaunchRequestUpdate
@@ -23,6 +23,9 @@ from trainyard.core.model.yard import warm
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.tags import Tag
 
+WIPE_PAUSE = 2
+"""Seconds between two looks for hosts that are being wiped."""
+
 
 def claim(request: LaunchRequest, now: datetime) -> LaunchAnswer | None:
     """Claim a whole gang and answer with it; None if the warm pool has none that fits."""
@@ -31,15 +34,13 @@ def claim(request: LaunchRequest, now: datetime) -> LaunchAnswer | None:
         return _hand_over(_claimed_before(request, open_request.warm)) if open_request.warm else None
     if request.records.run.kind != "train" or request.remaining:
         return None
-    waiting = request.ledger.pool()
-    found = warm_pool.choose_gang(waiting, request.plan, request.job, now) if waiting else None
-    found = (
-        warm_pool.choose_gang(_still_waiting(found.hosts, now), request.plan, request.job, now)
-        if found
-        else None
-    )
+    waiting, study = request.ledger.pool(), _study_of(request)
+    found = warm_pool.choose_gang(waiting, request.plan, request.job, now, study=study) if waiting else None
+    if found:
+        there = _still_waiting(found.hosts, now)
+        found = warm_pool.choose_gang(there, request.plan, request.job, now, study=study)
     if found is None:
-        return None
+        return _wait_for_wiping(request, waiting, now)
     rounds = [
         row.round
         for row in request.records.launch_requests
@@ -53,6 +54,24 @@ def claim(request: LaunchRequest, now: datetime) -> LaunchAnswer | None:
         logger.info("%s: another run claimed the hosts, or another call was first", request.run)
         return answer_of_other_call(request)
     return _hand_over(request)
+
+
+def _study_of(request: LaunchRequest) -> str | None:
+    trial = request.records.run.trial
+    return trial.study if trial else None
+
+
+def _wait_for_wiping(
+    request: LaunchRequest, waiting: Collection[WarmHost], now: datetime
+) -> LaunchAnswer | None:
+    """Return a short wait if hosts of the trial's own study that are being wiped complete a gang; None for a request to
+    EC2."""
+    study = _study_of(request)
+    if study and warm_pool.choose_gang(
+        waiting, request.plan, request.job, now, study=study, with_unwiped=True
+    ):
+        return TryLater(WIPE_PAUSE, f"hosts of {study} are being wiped for its next trial")
+    return None
 
 
 def _still_waiting(hosts: Collection[WarmHost], now: datetime) -> tuple[WarmHost, ...]:

@@ -77,6 +77,9 @@ def waits(name: str = "i-9", **more: Any) -> WarmHost:
 
 
 BOTH = ("i-0", "i-1")
+TRIAL = {"trial": {"study": "digits-0a1b2c3d", "number": 2, "submitter": "ada"}}
+PRUNED = {"stopping": AT, "pruned": {"rung": 4, "value": 0.1, "reason": "the median is 0.5"}}
+OF_STUDY = (waits("i-7", study="digits-0a1b2c3d"), waits("i-8", study="digits-0a1b2c3d"))
 KEPT = [
     # name, the run, its running hosts, hosts that wait already, the limit, hosts that enter the pool
     ("a run that has ended well keeps its hosts", over(), BOTH, (), 8, BOTH),
@@ -92,6 +95,14 @@ KEPT = [
     ("none that EC2 takes back", over(i_0={"warned": AT}), BOTH, (), 8, ("i-1",)),
     ("none that is lost", over(i_1={"lost": "gone"}), BOTH, (), 8, ("i-0",)),
     ("none of the second gang", over(i_1={"gang": 2}), BOTH, (), 8, ("i-0",)),
+    ("a failed trial", over(run=TRIAL, attempt={"ending": "failed"}), BOTH, (), 0, BOTH),
+    ("a trial that its study stopped at a rung", over(run=TRIAL | PRUNED), BOTH, (), 0, BOTH),
+    ("none of a trial that was stopped otherwise", over(run=TRIAL | {"stopping": AT}), BOTH, (), 8, ()),
+    ("none of a trial that was cut short", over(run=TRIAL | {"cut_short": AT}), BOTH, (), 8, ()),
+    ("none of a trial that never launched", over(run=TRIAL, attempt={"ending": None}), BOTH, (), 8, ()),
+    ("none of a failed trial that is lost", over(run=TRIAL, i_0={"lost": "x"}), BOTH, (), 8, ("i-1",)),
+    ("a trial whatever the yard has room for", over(run=TRIAL), BOTH, (waits("i-9"), *OF_STUDY), 1, BOTH),
+    ("hosts of studies take no room from other runs", over(), BOTH, OF_STUDY, 2, BOTH),
     (
         "a second call finds the same hosts, and no others",
         over(keep=1, i_0={"pooled": AT, "ended": AT}),
@@ -158,6 +169,36 @@ def test_which_hosts_a_run_takes(
     found = warm_pool.choose_gang(there, PLAN, wanted, NOON)
     known = (found.candidate, {each.instance for each in found.hosts}) if found else None
     assert known == taken, sentence
+
+
+STUDY = "digits-0a1b2c3d"
+WIPING = tuple(replace(each, ready=None, since=after(-5)) for each in OF_STUDY)
+FOR_TRIAL = [
+    # name, waiting hosts, with hosts that are being wiped, the hosts that a trial of the study takes
+    ("hosts of its study first", (*PAIR, *OF_STUDY), False, {"i-7", "i-8"}),
+    ("hosts of other runs, too", PAIR, False, {"i-8", "i-9"}),
+    ("none of another study", tuple(replace(each, study="other-1") for each in OF_STUDY), True, None),
+    ("not before they are wiped", WIPING, False, None),
+    ("hosts that are being wiped", WIPING, True, {"i-7", "i-8"}),
+    ("not hosts whose wipe takes too long", (OF_STUDY[0], replace(WIPING[1], since=after(-16))), True, None),
+    ("not hosts of another run before they are wiped", tuple(replace(each, ready=None) for each in PAIR), True, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sentence", "there", "unwiped", "taken"), FOR_TRIAL, ids=[row[0] for row in FOR_TRIAL]
+)
+def test_which_hosts_a_trial_takes_or_waits_for(
+    sentence: str, there: tuple[WarmHost, ...], unwiped: bool, taken: set[str] | None
+) -> None:
+    found = warm_pool.choose_gang(there, PLAN, TWO, NOON, study=STUDY, with_unwiped=unwiped)
+    assert (found and {each.instance for each in found.hosts}) == taken, sentence
+
+
+def test_hosts_of_a_study_are_for_its_trials_only() -> None:
+    assert warm_pool.choose_gang(OF_STUDY, PLAN, TWO, NOON) is None
+    (kept, _) = warm_pool.choose_hosts(over(run=TRIAL), BOTH, (), most=0, now=NOON)
+    assert kept.study == STUDY
 
 
 def test_the_pool_costs_what_the_hosts_do_while_they_wait() -> None:
