@@ -4,7 +4,6 @@ The run stays open until its notification is sent. Therefore patrol finds a run 
 Conclude again. A duplicate is sent only if the function dies between sending the notification and recording it."""
 
 from datetime import datetime, timedelta
-from typing import cast
 
 from lambdas.aws import messages, s3
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
@@ -14,7 +13,7 @@ from lambdas.core.notifications import run as run_texts
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import TrainyardError
-from trainyard.protocol import keys
+from trainyard.protocol import keys, summary
 from trainyard.protocol.summary import RunSummary
 from trainyard.values import serialization
 
@@ -42,12 +41,12 @@ def send_late(table_name: str, bucket: str, run: str, topic: str) -> None:
     records = ledger.read(run)
     if records is None or not records.run.lacks_notification:
         return
-    summary = cast(RunSummary | None, s3.get_json(bucket, keys.summary(run)))
-    if summary is None:
+    document = s3.get_json(bucket, keys.summary(run))
+    if document is None:
         logger.warning("%s gets no notification: its summary was deleted", run)
         ledger.write(no_open_row(run))
         return
-    _send_once(ledger, run, topic, run_texts.ended(summary))
+    _send_once(ledger, run, topic, run_texts.ended(summary.read(RunSummary, document)))
 
 
 def _send_once(ledger: Ledger, run: str, topic: str, notification: Notification) -> None:

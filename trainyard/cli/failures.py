@@ -64,6 +64,7 @@ def _show(error: Exception, options: Options) -> ExitCode:
 def _yard_error(error: Exception) -> YardError:
     from trainyard.client.errors import CommandBroken, FileUnreadable, RowUnreadable, YardError, from_aws
     from trainyard.protocol.ledger.reading import UnreadableRowError
+    from trainyard.protocol.summary import UnreadableSummaryError
 
     if isinstance(error, YardError):
         return error
@@ -73,7 +74,7 @@ def _yard_error(error: Exception) -> YardError:
         if not error.filename:  # standard output could not be written
             _drop_output()
         return FileUnreadable.of(error)
-    if isinstance(error, UnreadableRowError):
+    if isinstance(error, UnreadableRowError | UnreadableSummaryError):
         return RowUnreadable(
             str(error).rstrip("."),
             "another version of Trainyard wrote it, or a user changed it; the run itself is unchanged",

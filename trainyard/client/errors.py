@@ -80,7 +80,7 @@ STEPS = {
 
 
 class RowUnreadable(YardError):
-    """A row of the ledger lacks a field, or has a field of a wrong type."""
+    """A row of the ledger or a summary lacks a field, or has a field of a wrong type."""
 
 
 class FileUnreadable(YardError):

@@ -3,7 +3,26 @@
 These are the types of JSON objects. Times are ISO 8601 in UTC, as in every file of the bucket.
 """
 
-from typing import Any, TypedDict
+from collections.abc import Mapping
+from typing import Any, TypedDict, TypeVar
+
+from trainyard.values import serialization
+
+Summary = TypeVar("Summary")
+
+
+class UnreadableSummaryError(ValueError):
+    """A summary lacks a key, or has a value of a wrong type."""
+
+
+def read(kind: type[Summary], document: Mapping[str, Any]) -> Summary:
+    """Return the summary. Raise UnreadableSummaryError with each fault."""
+    try:
+        return serialization.read(kind, document)
+    except ValueError as error:
+        raise UnreadableSummaryError(
+            f"The summary of {document.get('run', 'a run')} cannot be read as {kind.__name__}: {error}"
+        ) from error
 
 
 class AttemptSummary(TypedDict):
@@ -23,7 +42,8 @@ class AttemptSummary(TypedDict):
     gang_ready: str | None
     started: str | None
     """When the program started on the last host."""
-    from_step: int
+    from_step: int | None
+    """The step of the checkpoint that it began with, or 0; null for a bake of an older version."""
     to_step: int | None
     """The last step; null for a bake, and for a program that reports no steps."""
 

@@ -63,7 +63,7 @@ def to_json(value: Any) -> Any:
 
 def from_json(model: type[Model], data: Mapping[str, Any]) -> Model:
     """Return the model that `to_json` wrote. Unknown keys are ignored, and missing keys get the field's default."""
-    given: dict[str, Any] = {}
+    given = _empty(model) if typing.is_typeddict(model) else {}
     for name, key, plain, read in _readers(cast(type, model)):
         if key in data:
             value = data[key]
@@ -87,6 +87,9 @@ def faults(model: type, data: object) -> list[str]:
 def keys(model: type) -> tuple[Key, ...]:
     """Return the fields of a model as JSON contains them."""
     hints = typing.get_type_hints(model)
+    if typing.is_typeddict(model):
+        required = model.__required_keys__ - _empty(model).keys()  # type: ignore[attr-defined]
+        return tuple(Key(name, name, hint, name in required, None) for name, hint in hints.items())
     return tuple(
         Key(
             field.name,
@@ -109,13 +112,13 @@ def _faults(hint: Any, value: object, path: str) -> Iterator[tuple[str, str]]:
         if value is None and types.NoneType in inside:
             return
         yield from _faults(_without_none(inside), value, path)
-    elif origin is tuple and isinstance(value, list | tuple):
+    elif origin in (tuple, list) and isinstance(value, list | tuple):
         for index, item in enumerate(value):
             yield from _faults(inside[0], item, f"{path}[{index}]")
     elif inside and isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
         for key, item in value.items():
             yield from _faults(inside[1], item, f"{path}.{key}")
-    elif dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+    elif _has_keys(hint) and isinstance(value, Mapping):
         for each in keys(cast(type, hint)):
             here = f"{path}.{each.key}" if path else each.key
             if each.key in value:
@@ -124,8 +127,25 @@ def _faults(hint: Any, value: object, path: str) -> Iterator[tuple[str, str]]:
                 yield from _faults(each.hint, value[each.formerly], here)
             elif each.required:
                 yield here, f"is missing, expected {_expected(each.hint)}"
-    elif not _fits(origin or hint, value):
+    elif _has_keys(hint) or not _fits(origin or hint, value):
         yield path, f"found {value!r:.{MOST_SHOWN}}, expected {_expected(hint)}"
+
+
+def _empty(model: type) -> dict[str, Any]:
+    """Return the required keys of a TypedDict that a document of another version may lack, with the value for it: empty
+    for lists and mappings, None for keys that may be null."""
+    empty: dict[str, Any] = {}
+    for name, hint in typing.get_type_hints(model).items():
+        origin = typing.get_origin(hint)
+        if types.NoneType in typing.get_args(hint):
+            empty[name] = None
+        elif origin in (list, dict):
+            empty[name] = origin()
+    return {name: value for name, value in empty.items() if name in model.__required_keys__}  # type: ignore[attr-defined]
+
+
+def _has_keys(hint: Any) -> bool:
+    return dataclasses.is_dataclass(hint) or typing.is_typeddict(hint)
 
 
 def _fits(hint: Any, value: object) -> bool:
@@ -158,7 +178,7 @@ def _is_timestamp(value: object) -> bool:
 def _expected(hint: Any) -> str:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return f"one of {', '.join(str(member.value) for member in hint)}"
-    if dataclasses.is_dataclass(hint):
+    if _has_keys(hint):
         return "a mapping"
     return getattr(hint, "__name__", str(hint)) if typing.get_origin(hint) is None else str(hint)
 
@@ -222,6 +242,8 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         return lambda value: {key: read(item) for key, item in value.items()}
     if hint is Any or not isinstance(hint, type):  # Any is a class
         return to_json
+    if typing.is_typeddict(hint):
+        return lambda value: from_json(hint, value)
     if dataclasses.is_dataclass(hint):
         return lambda value: value if type(value) is hint else from_json(hint, value)
     if issubclass(hint, datetime):

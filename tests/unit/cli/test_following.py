@@ -16,8 +16,17 @@ from trainyard.client.errors import RunFailed
 from trainyard.client.runs.reasons import Reason
 
 LOGS = "trainyard logs digits-1"
+AT = "2026-11-20T00:00:00.000Z"
 SUMMARY = {
-    "but": [],
+    "run": "digits-1",
+    "outcome": "failed",
+    "reason": "exit code 1",
+    "created": AT,
+    "ended": AT,
+    "seconds": 60.0,
+    "restarts": 0,
+    "steps": {},
+    "resume": {"attempts": 1},
     "cost": {"dollars": 0.5, "hours": 1, "by_market": {}, "on_demand_dollars": None, "counts": "hours"},
     "pool": {"kept": [], "minutes": None, "most_dollars": 0.0, "taken": []},
     "outputs": {"files": 0, "bytes": 0, "left_out": [], "left_out_more": 0},

@@ -14,9 +14,10 @@ PROTOCOL, CONTRACTS = ROOT / "trainyard/protocol", ROOT / "docs/contracts"
 
 
 def classes(module: str) -> dict[str, ast.ClassDef]:
-    """Return the classes of a module of the protocol."""
+    """Return the classes of a module of the protocol, without errors."""
     tree = ast.parse((PROTOCOL / f"{module}.py").read_text())
-    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    found = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    return {node.name: node for node in found if not node.name.endswith("Error")}
 
 
 def explained(node: ast.ClassDef) -> Iterator[tuple[str, str]]:

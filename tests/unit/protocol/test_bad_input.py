@@ -11,12 +11,12 @@ from enum import Enum
 from importlib import import_module
 from pkgutil import walk_packages
 from types import NoneType
-from typing import Any, cast, get_args, get_origin
+from typing import Any, cast, get_args, get_origin, is_typeddict
 
 import pytest
 
 from trainyard import protocol
-from trainyard.protocol import cluster, orders, requests, signals
+from trainyard.protocol import cluster, orders, requests, signals, summary, tags, verdicts
 from trainyard.protocol.cluster import Cluster
 from trainyard.protocol.ledger import reading as ledger
 from trainyard.protocol.ledger.host import HostRow
@@ -87,8 +87,10 @@ def least_of(hint: Any) -> Any:
     kind = get_origin(hint) or hint
     if NoneType in get_args(hint):
         return None
-    if kind in (tuple, Mapping):
-        return [] if kind is tuple else {}
+    if kind in (tuple, list, Mapping, dict):
+        return [] if kind in (tuple, list) else {}
+    if is_typeddict(kind):
+        return least(kind)
     if issubclass(kind, Enum):
         return next(iter(kind)).value
     if dataclasses.is_dataclass(kind):
@@ -97,23 +99,30 @@ def least_of(hint: Any) -> Any:
     return next(value for known, value in samples.items() if issubclass(kind, known))
 
 
-def read_row(model: type) -> Callable[[Mapping[str, Any]], object]:
-    return lambda document: ledger.read(model, document)
+def reader(model: type) -> Callable[[Mapping[str, Any]], object]:
+    read = summary.read if is_typeddict(model) else ledger.read
+    return lambda document: read(model, document)
 
 
+NO_DOCUMENTS = {tags.Tag, verdicts.Word, ledger.UnreadableRowError, summary.UnreadableSummaryError}
+"""Classes of the protocol that no document has: names of tags, a text, errors."""
 CLASSES = {
     each
     for module in FOUND
     for each in vars(module).values()
-    if dataclasses.is_dataclass(each) and isinstance(each, type) and each.__module__ == module.__name__
-}
+    if isinstance(each, type) and each.__module__ == module.__name__ and not issubclass(each, Enum)
+} - NO_DOCUMENTS
 WITH_READERS = {each.model for each in CONTRACTS} | NOT_READ
 CONTRACTS += [
-    Contract(each, least(each), read_row(each))
+    Contract(each, least(each), reader(each))
     for each in sorted(CLASSES - WITH_READERS, key=lambda each: each.__name__)
 ]
 WRONG = [None, True, 5, -1, 1e300, float("nan"), "", "text", [], ["text"], [5], {}, {"step": "x"}]
 """Values for every key. Each key refuses at least one."""
+
+
+def is_read_as(model: type, found: object) -> bool:
+    return isinstance(found, dict if is_typeddict(model) else model)
 
 
 def refusal(contract: Contract, document: Mapping[str, Any]) -> str | None:
@@ -159,7 +168,7 @@ def test_a_wrong_value_is_refused_by_name_or_left_out_or_read_as_its_type(
         document = {**contract.good, key.key: value}
         if told := refusal(contract, document):
             assert key.key in told
-        elif isinstance(found := contract.read(document), contract.model):
+        elif is_read_as(contract.model, found := contract.read(document)):
             assert serialization.faults(contract.model, serialization.to_json(found)) == []
 
 

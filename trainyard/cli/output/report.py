@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from rich.markup import escape
 
@@ -14,7 +14,7 @@ from trainyard.cli.output.terminal import beside, hint, quote, say
 from trainyard.client import Execution, Run, RunStatus
 from trainyard.client.runs.records import elapsed
 from trainyard.protocol import keys
-from trainyard.protocol.summary import Outputs, RunSummary, WarmPool
+from trainyard.protocol.summary import Outputs, RunSummary, WarmPool, read
 from trainyard.values.quantities import counted, dollars, sized, span
 from trainyard.values.text import printable
 
@@ -37,7 +37,7 @@ def ended(run: Run, status: RunStatus, *, with_last_lines: bool = True) -> None:
     if with_last_lines:
         _last_lines(run)
     if run.summary:  # a run that was ended by force has none until patrol concludes it
-        _summary(run, cast(RunSummary, run.summary))
+        _summary(run, read(RunSummary, run.summary))
     _bucket(run)
     _time(status)
 
