@@ -55,6 +55,9 @@ def _clean_runs(yard: Yard) -> list[runs.Clean]:
 
 PARTS: Mapping[str, Part] = {
     "imports": Part("Cold imports", imports.ratios, budgets.of_imports),
+    "compiled": Part(
+        "Cold imports with the compiled layer", imports.compiled_ratios, budgets.of_compiled_imports
+    ),
     "runs": Part(
         f"Clean runs with {', '.join(map(str, SIZES))} hosts", _clean_runs, budgets.of_runs, on_a_yard=True
     ),

@@ -34,6 +34,13 @@ def of_imports(ratios: dict[str, float]) -> list[Row]:
     ]
 
 
+def of_compiled_imports(ratios: dict[str, float]) -> list[Row]:
+    """Return the ratio of the slowest function with the compiled layer."""
+    slowest, ratio = max(ratios.items(), key=lambda item: item[1])
+    what = "cold import with the compiled layer / import boto3"
+    return [Row(what, "<= 2.5", f"{ratio:.2f} ({slowest})", ratio <= 2.5)]
+
+
 def of_runs(clean: list[runs.Clean]) -> list[Row]:
     """Return the figures of a run without failures, which must not depend on the number of hosts."""
     transitions = max(run.transitions for run in clean)

@@ -4,7 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from localcloud.machine.python import functions_platform
 from stacks.constructs import packages
+from stacks.constructs.packages import ROOT
 
 PROCESSES = 20
 PROGRAM = "import time; begun = time.process_time(); import {module}; print(time.process_time() - begun)"
@@ -12,26 +14,41 @@ PROGRAM = "import time; begun = time.process_time(); import {module}; print(time
 
 
 def ratios() -> dict[str, float]:
-    """Return the import time of each handler as a multiple of boto3's.
+    """Return the import time of each handler as a multiple of boto3's."""
+    return _ratios(_handlers(compiled=False), [packages.layer_folder()])
 
-    Each is the minimum of interleaved processes, because other load can only add time.
-    """
-    functions, layer = packages.functions_folder(), packages.layer_folder()
-    entry_points = functions / "lambdas" / "workflows"
-    handlers = sorted(
-        ".".join(path.relative_to(entry_points).with_suffix("").parts).removesuffix(".__init__")
-        for path in entry_points.rglob("*.py")
-        if "def handler(" in path.read_text()
+
+def compiled_ratios() -> dict[str, float]:
+    """Return the import time of each handler with the compiled layer, and of the core that draws trials, as a multiple
+    of boto3's. The layer is for this machine's platform."""
+    layers = [packages.layer_folder(), packages.compiled_layer_folder(functions_platform())]
+    return _ratios(["boto3, lambdas.core.study.sampling", *_handlers(compiled=True)], layers)
+
+
+def _handlers(*, compiled: bool) -> list[str]:
+    """Return the modules with a handler, with or without the compiled layer."""
+    entry_points = ROOT / "lambdas" / "workflows"
+    sources = {path: path.read_text() for path in entry_points.rglob("*.py")}
+    return sorted(
+        "lambdas.workflows."
+        + ".".join(path.relative_to(entry_points).with_suffix("").parts).removesuffix(".__init__")
+        for path, source in sources.items()
+        if "def handler(" in source and ("compiled=True" in source) is compiled
     )
-    seconds: dict[str, list[float]] = {name: [] for name in ("boto3", *handlers)}
+
+
+def _ratios(modules: list[str], layers: list[Path]) -> dict[str, float]:
+    """Return the import times of modules as multiples of boto3's. Each is the minimum of interleaved processes, because
+    other load can only add time."""
+    folders = [packages.functions_folder(), *(layer / "python" for layer in layers)]
+    seconds: dict[str, list[float]] = {name: [] for name in ("boto3", *modules)}
     for round_ in range(1 + PROCESSES):
         for name in seconds:
-            module = name if name == "boto3" else f"lambdas.workflows.{name}"
-            took = _import(module, [functions, layer / "python"])
+            took = _import(name, folders)
             if round_:  # the first import compiles
                 seconds[name].append(took)
     bare = min(seconds["boto3"])
-    return {name: round(min(seconds[name]) / bare, 3) for name in handlers}
+    return {name.removeprefix("lambdas."): round(min(seconds[name]) / bare, 3) for name in modules}
 
 
 def _import(module: str, folders: list[Path]) -> float:

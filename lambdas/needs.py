@@ -53,6 +53,8 @@ class Needs(NamedTuple):
     minutes: float = 1
     memory_mib: int = 512
     """The share of a processor grows with the memory."""
+    compiled: bool = False
+    """True if the function imports packages of requirements/study.txt, such as Optuna: it gets the compiled layer."""
 
 
 def may(sentence: Sentence, *on: str) -> Grant:

@@ -21,6 +21,7 @@ from localcloud.base.settings import Settings, SettingsError
 from localcloud.cli.faults import fault
 from localcloud.cli.requests import ask, request
 from localcloud.cli.state import DEFAULT_STATE, State, existing_state, fail, port_of, prepared_state
+from localcloud.machine.python import functions_platform
 
 SLOW_START_SECONDS, READY_SECONDS = 15.0, 600.0
 """Seconds until a slow start is reported, and until it is given up. Busy machines start slowly."""
@@ -120,6 +121,7 @@ def client_environment(port: int, root: RootKey) -> dict[str, str]:
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
         "AWS_EC2_METADATA_DISABLED": "true",
+        "CDK_FUNCTIONS_PLATFORM": functions_platform(),
     }
 
 

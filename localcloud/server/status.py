@@ -11,6 +11,7 @@ from ministack.services import cloudformation, stepfunctions
 
 from localcloud.base.context import Context
 from localcloud.machine.hypervisor import Hypervisor
+from localcloud.machine.python import functions_platform
 from localcloud.server import admin
 from localcloud.services.ec2.store.records import LOCK, instances
 
@@ -24,6 +25,7 @@ def install(context: Context, hypervisor: Hypervisor) -> None:
             return {
                 "account": context.account,
                 "region": context.region,
+                "platform": functions_platform(),
                 "up_seconds": round(time.time() - since, 1),
                 "stacks": _stacks(),
                 "hosts": _hosts(),

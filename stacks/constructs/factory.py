@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from types import ModuleType
 
 import aws_cdk as cdk
@@ -11,7 +12,7 @@ from constructs import Construct
 
 from lambdas import workflows
 from lambdas.needs import Needs
-from stacks.constructs.function import Dependencies, Function
+from stacks.constructs.function import CompiledDependencies, Dependencies, Function
 from stacks.constructs.names import by_name
 from stacks.constructs.permissions.grants import Granting, Launching, topic_arn
 from stacks.settings import YardSettings
@@ -21,7 +22,7 @@ from trainyard.core.model.yard.policy import Policy
 
 
 class FunctionFactory:
-    """Functions of one stack with that stack's own layer, because a layer's ARN changes with its content."""
+    """Functions of one stack with that stack's own layers, because a layer's ARN changes with its content."""
 
     def __init__(
         self, scope: cdk.Stack, settings: YardSettings, bucket: s3.IBucket, table: dynamodb.ITable
@@ -52,12 +53,17 @@ class FunctionFactory:
             needs=needs,
             environment=self._environment(needs, given),
             settings=self.settings,
-            dependencies=self._dependencies,
+            layers=[self._dependencies, *([self._compiled] if needs.compiled else [])],
         )
         granting = Granting(function.its_role, self.settings, self.bucket, self.table, launching)
         for each in needs.grants:
             granting.grant(each)
         return function
+
+    @cached_property
+    def _compiled(self) -> CompiledDependencies:
+        """The compiled layer, built only if a function needs it."""
+        return CompiledDependencies(self._stack, "CompiledDependencies")
 
     def _environment(self, needs: Needs, given: Mapping[str, str]) -> dict[str, str]:
         """Return a variable for each setting that the function reads, except those that a construct adds later."""

@@ -1,7 +1,7 @@
 """One handler as a Lambda function with its own role, which at first may only write its log."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -44,6 +44,21 @@ class Dependencies(lambda_.LayerVersion):
         )
 
 
+class CompiledDependencies(lambda_.LayerVersion):
+    """The packages of requirements/study.txt, compiled for the platform of this deployment's functions."""
+
+    def __init__(self, scope: Construct, name: str) -> None:
+        platform = packages.functions_platform()
+        super().__init__(
+            scope,
+            name,
+            code=_code(packages.compiled_layer_folder(platform)),
+            description=f"Packages of requirements/study.txt for {platform}",
+            compatible_runtimes=[RUNTIME],
+            compatible_architectures=[lambda_.Architecture.ARM_64],
+        )
+
+
 class Function(lambda_.Function):
     """The function `<yard>-train-await-hosts` of the word `train.await_hosts`, with the handler of `module`.
 
@@ -58,7 +73,7 @@ class Function(lambda_.Function):
         needs: Needs,
         environment: Mapping[str, str],
         settings: YardSettings,
-        dependencies: lambda_.ILayerVersion,
+        layers: Sequence[lambda_.ILayerVersion],
     ) -> None:
         dashed = word.replace(".", "-").replace("_", "-")
         yard = settings.yard
@@ -87,7 +102,7 @@ class Function(lambda_.Function):
             architecture=lambda_.Architecture.ARM_64,
             code=_code(packages.functions_folder()),
             handler=f"{module}.handler",
-            layers=[dependencies],
+            layers=layers,
             environment={"POWERTOOLS_SERVICE_NAME": yard, **environment},
             memory_size=needs.memory_mib,
             timeout=cdk.Duration.minutes(needs.minutes),

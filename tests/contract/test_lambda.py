@@ -8,9 +8,13 @@ import os
 import sys
 import uuid
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import markupsafe
+import pytest
 
 from localcloud.base import root_key
 from tests.contract.conftest import ACCOUNT, DECOY, REGION, Cloud, allow, eventually, packed
@@ -181,6 +185,49 @@ def test_a_layer_brings_its_packages(cloud: Cloud) -> None:
     )
     code = "import brought\ndef handler(event, context): return brought.VALUE"
     assert invoke(cloud, cloud.function(code, Layers=[layer["LayerVersionArn"]]))[0] == "by the layer"
+
+
+COMPILED = next(Path(markupsafe.__file__).parent.glob("_speedups*.so"))
+"""A small compiled module of this machine's Python."""
+AARCH64 = (183).to_bytes(2, "little")
+
+
+def of_aarch64(module: bytes) -> bytes:
+    """Return a compiled module with the header of one for ARM64."""
+    return module[:18] + AARCH64 + module[20:]
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "expected"),
+    [
+        (COMPILED.name, bytes, None),
+        ("_speedups.cpython-313-aarch64-linux-gnu.so", bytes, "No module named '_speedups'"),
+        ("_speedups.cpython-39-x86_64-linux-gnu.so", bytes, "No module named '_speedups'"),
+        ("_speedups.abi3.so", of_aarch64, "_speedups.abi3.so: "),
+    ],
+    ids=[
+        "of this platform",
+        "of another platform",
+        "of another Python",
+        "of another machine under a stable name",
+    ],
+)
+def test_a_layers_compiled_module_is_imported_only_on_its_platform(
+    cloud: Cloud, name: str, changed: Callable[[bytes], bytes], expected: str | None
+) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(f"python/{name}", changed(COMPILED.read_bytes()))
+    layer = cloud.client("lambda").publish_layer_version(
+        LayerName="compiled", Content={"ZipFile": content.getvalue()}
+    )
+    code = "import _speedups\ndef handler(event, context): return _speedups.__name__"
+    payload, error = invoke(cloud, cloud.function(code, Layers=[layer["LayerVersionArn"]]))
+    if expected is None:
+        assert (payload, error) == ("_speedups", None)
+    else:
+        assert payload["errorType"] == "Runtime.ImportModuleError"
+        assert expected in payload["errorMessage"]
 
 
 def test_a_functions_own_module_wins_over_its_layers(cloud: Cloud) -> None:

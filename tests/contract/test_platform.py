@@ -207,6 +207,8 @@ def test_status_and_env_speak_of_the_running_cloud(cloud: Cloud) -> None:
     lines = cloud.command("env").stdout
     assert f"export AWS_ENDPOINT_URL={cloud.endpoint}" in lines
     assert f"export AWS_REGION={REGION}" in lines
+    platform = json.loads(cloud.command("status", "--json").stdout)["platform"]
+    assert f"export CDK_FUNCTIONS_PLATFORM={platform}" in lines
     assert cloud.client("sts").get_caller_identity()["Account"] == ACCOUNT
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from localcloud.machine.python import functions_platform
 from stacks.constructs import packages
 from tests.infrastructure.assembly import Assembly
 
@@ -55,6 +56,26 @@ def test_uv_and_pip_make_the_same_layer(tmp_path: Path, monkeypatch: pytest.Monk
     assert zipped(by_uv) == zipped(by_pip)
     assert packages.asset_hash(by_uv) == packages.asset_hash(by_pip)
     assert (by_uv / "python" / "boto3" / "__init__.py").is_file()
+
+
+@pytest.mark.parametrize("platform", [packages.PLATFORM_OF_LAMBDA, functions_platform()])
+def test_the_compiled_layer_is_for_one_platform_and_without_what_a_study_never_imports(platform: str) -> None:
+    python, _, machine = platform.partition("-")
+    layer = packages.compiled_layer_folder(platform) / "python"
+    modules = [name for name in names_in(layer) if name.endswith(".so") and "numpy/" in name]
+    assert modules
+    assert {name.partition(".")[2] for name in modules} == {f"cpython-{python[2:]}-{machine}-linux-gnu.so"}
+    assert {"optuna", "cmaes", "numpy"} <= {path.name for path in layer.iterdir()}
+    assert not {"sqlalchemy", "alembic"} & {path.name.lower() for path in layer.iterdir()}
+
+
+def test_the_platform_is_lambdas_unless_the_environment_names_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(packages.PLATFORM_VARIABLE, raising=False)
+    assert packages.functions_platform() == "cp313-aarch64"
+    monkeypatch.setenv(packages.PLATFORM_VARIABLE, "cp311-x86_64")
+    assert packages.functions_platform() == "cp311-x86_64"
 
 
 def in_a_copy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
