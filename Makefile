@@ -80,7 +80,7 @@ pictures: setup ## take the pictures of the page, and record the transcript of a
 changelog: .venv/.ready ## move the fragments of changes/ into CHANGELOG.md, under the version of the package
 	@$(VENV) -m towncrier build --yes
 
-check: .venv/.ready ## check format, lint, types and layers, and run unit tests (a minute)
+check: .venv/.ready ## check format, lint, types and layers, and run unit tests (some minutes)
 	@scripts/check
 
 format: .venv/.ready ## correct the format; write the generated schemas, tables and pages

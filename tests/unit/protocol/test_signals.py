@@ -22,6 +22,8 @@ from trainyard.protocol.signals import (
 from trainyard.values import serialization
 from trainyard.values.serialization import Measure
 
+NEWER = set[str]()
+"""The signals that the last version did not have."""
 GOOD = {"run": "r", "attempt": 2, "instance": "i-1", "at": "2026-11-21T04:00:00.000Z"}
 CASES: list[tuple[str, str, Any, str | None]] = [
     # name, word, changes to the detail, error
@@ -196,7 +198,7 @@ def test_a_signal_of_the_last_version_is_read_without_loss(written: dict[str, An
 
 
 def test_the_last_version_has_sent_every_signal() -> None:
-    assert {each["word"] for each in OF_HOSTS} == set(SIGNALS)
+    assert {each["word"] for each in OF_HOSTS} == set(SIGNALS) - NEWER, "a new signal belongs into NEWER"
 
 
 def test_a_stop_of_the_last_version_is_read() -> None:

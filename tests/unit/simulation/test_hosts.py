@@ -34,6 +34,7 @@ from simulation.hosts.faults import (
 from simulation.hosts.machines import Machines
 from simulation.world.world import World
 from tests.unit.core.builders import admitted
+from trainyard.protocol import signals
 from trainyard.values import serialization
 
 RUN, BUCKET = "digits-1a2b3c4d", "yard-bucket"
@@ -1045,6 +1046,11 @@ def test_hosts_without_gpus_publish_nothing() -> None:
 
 
 # ---- the table
+
+
+def test_a_fault_can_be_injected_at_every_signal() -> None:
+    missing = set(signals.SIGNALS) - set(SIGNALS) - {"dev-credentials"}  # the simulator launches no dev hosts
+    assert missing == set(), "name the function that sends it in simulation/hosts/agent/contract.py"
 
 
 def test_every_signal_is_sent_by_a_function_of_the_real_agent() -> None:
