@@ -27,7 +27,7 @@ from benchmarks.simulated import growth, scale, week
 from benchmarks.simulated.worlds import MANY
 from scripts.local_yard import ROOT, Cloud, port_for
 from tests.support import quick
-from trainyard.cli.output.terminal import Phases, console, failed, say
+from trainyard.cli.output.terminal import Phases, console, print_error, print_line
 from trainyard.client import Yard, YardError
 
 STATE = ROOT / "build" / "bench-cloud"
@@ -54,32 +54,35 @@ def _clean_runs(yard: Yard) -> list[runs.Clean]:
 
 
 PARTS: Mapping[str, Part] = {
-    "imports": Part("Cold imports", imports.ratios, budgets.of_imports),
+    "imports": Part("Cold imports", imports.ratios, budgets.measure_imports),
     "compiled": Part(
-        "Cold imports with the compiled layer", imports.compiled_ratios, budgets.of_compiled_imports
+        "Cold imports with the compiled layer", imports.compiled_ratios, budgets.measure_compiled_imports
     ),
     "runs": Part(
-        f"Clean runs with {', '.join(map(str, SIZES))} hosts", _clean_runs, budgets.of_runs, on_a_yard=True
+        f"Clean runs with {', '.join(map(str, SIZES))} hosts",
+        _clean_runs,
+        budgets.measure_runs,
+        on_a_yard=True,
     ),
-    "polling": Part("A running job, watched", runs.polling_calls, budgets.of_polling, on_a_yard=True),
+    "polling": Part("A running job, watched", runs.polling_calls, budgets.measure_polling, on_a_yard=True),
     "scaling": Part(
         "Two hosts with TensorFlow, by hand and under Trainyard",
         scaling.measure,
-        budgets.of_scaling,
+        budgets.measure_scaling,
         on_a_yard=True,
     ),
-    "saving": Part("Pause of a step for a checkpoint", saving.measure, budgets.of_saving),
+    "saving": Part("Pause of a step for a checkpoint", saving.measure, budgets.measure_saving),
     "patrol": Part(
         f"Patrol over {', '.join(f'{size:,}' for size in patrol.SIZES)} hosts",
         patrol.measure,
-        budgets.of_patrol,
+        budgets.measure_patrol,
     ),
     "week": Part(
         f"A simulated week of {week.RUNS_A_DAY:,} runs a day, and yards of up to {growth.SIZES[-1]:,} hosts",
         scale.measure,
-        budgets.of_week,
+        budgets.measure_week,
     ),
-    "worlds": Part(f"{MANY:,} clean simulated runs", scale.worlds, budgets.of_worlds),
+    "worlds": Part(f"{MANY:,} clean simulated runs", scale.worlds, budgets.measure_worlds),
 }
 
 
@@ -108,7 +111,7 @@ def main(
                 with phases.phase(name, part.title):
                     measured[name] = part.measure(yard) if part.on_a_yard else part.measure()
     except YardError as error:
-        failed(error)
+        print_error(error)
         raise typer.Exit(1) from error
     rows = [row for name, part in chosen.items() for row in part.rows(measured[name])]
     show(rows)
@@ -125,7 +128,7 @@ def _yard(phases: Phases) -> Iterator[Yard]:
             STATE.mkdir(parents=True, exist_ok=True)
             cloud.down()
             cloud.up()
-            yard = cloud.deployed()
+            yard = cloud.deploy()
             yard.bake(ROOT / "examples" / yard.recipe).result()
             quick.prepare(yard)
         yield yard
@@ -155,7 +158,7 @@ def write(rows: Sequence[Row], measured: Mapping[str, Any]) -> None:
     }
     OUTPUT.parent.mkdir(exist_ok=True)
     OUTPUT.write_text(json.dumps(report, indent=2, default=asdict) + "\n")
-    say(f"written to {OUTPUT.relative_to(ROOT)}")
+    print_line(f"written to {OUTPUT.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

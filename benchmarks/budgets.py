@@ -26,7 +26,7 @@ class Row:
     holds: bool
 
 
-def of_imports(ratios: dict[str, float]) -> list[Row]:
+def measure_imports(ratios: dict[str, float]) -> list[Row]:
     """Return the ratio of the slowest handler."""
     slowest, ratio = max(ratios.items(), key=lambda item: item[1])
     return [
@@ -34,14 +34,14 @@ def of_imports(ratios: dict[str, float]) -> list[Row]:
     ]
 
 
-def of_compiled_imports(ratios: dict[str, float]) -> list[Row]:
+def measure_compiled_imports(ratios: dict[str, float]) -> list[Row]:
     """Return the ratio of the slowest function with the compiled layer."""
     slowest, ratio = max(ratios.items(), key=lambda item: item[1])
     what = "cold import with the compiled layer / import boto3"
     return [Row(what, "<= 2.5", f"{ratio:.2f} ({slowest})", ratio <= 2.5)]
 
 
-def of_runs(clean: list[runs.Clean]) -> list[Row]:
+def measure_runs(clean: list[runs.Clean]) -> list[Row]:
     """Return the figures of a run without failures, which must not depend on the number of hosts."""
     transitions = max(run.transitions for run in clean)
     launch = {run.hosts: run.launch_calls for run in clean}
@@ -59,13 +59,13 @@ def of_runs(clean: list[runs.Clean]) -> list[Row]:
     ]
 
 
-def of_polling(calls: int) -> list[Row]:
+def measure_polling(calls: int) -> list[Row]:
     """Return the number of polling calls during training, which must be zero."""
     what = f"polling calls in {runs.WATCHED_SECONDS:.0f} s of a running job"
     return [Row(what, "0", str(calls), calls == 0)]
 
 
-def of_scaling(scaled: scaling.Scaling) -> list[Row]:
+def measure_scaling(scaled: scaling.Scaling) -> list[Row]:
     """Return the scaling of two hosts."""
     return [
         Row(
@@ -77,7 +77,7 @@ def of_scaling(scaled: scaling.Scaling) -> list[Row]:
     ]
 
 
-def of_saving(pauses: list[saving.Pause]) -> list[Row]:
+def measure_saving(pauses: list[saving.Pause]) -> list[Row]:
     """Return the pauses for checkpoints, which have no budget because a checkpoint is as large as its model."""
     return [
         Row(
@@ -90,7 +90,7 @@ def of_saving(pauses: list[saving.Pause]) -> list[Row]:
     ]
 
 
-def of_patrol(passes: list[patrol.Pass]) -> list[Row]:
+def measure_patrol(passes: list[patrol.Pass]) -> list[Row]:
     """Return the figures of one pass over all hosts in one invocation."""
     return [
         Row(
@@ -114,13 +114,13 @@ def of_patrol(passes: list[patrol.Pass]) -> list[Row]:
         Row(
             "cents to look at a host without a run for a day",
             "<= 1",
-            " / ".join(f"{each.looking_cents:g}" for each in passes),
-            all(each.looking_cents <= 1 for each in passes),
+            " / ".join(f"{each.read_cents:g}" for each in passes),
+            all(each.read_cents <= 1 for each in passes),
         ),
     ]
 
 
-def of_week(found: scale.Scale) -> list[Row]:
+def measure_week(found: scale.Scale) -> list[Row]:
     """Return the figures of the simulated week. Throttling only delays runs, and costs grow at most like hosts."""
     week, runs_ = found.week, found.week.runs
     return [
@@ -150,7 +150,7 @@ def of_week(found: scale.Scale) -> list[Row]:
     ]  # fmt: skip
 
 
-def of_worlds(found: Worlds) -> list[Row]:
+def measure_worlds(found: Worlds) -> list[Row]:
     ratio = found.after_many / found.after_few
     return [
         Row("CPU seconds of a clean simulated run of two hosts", "<= 0.2", f"{found.seconds:g}", found.seconds <= 0.2),

@@ -56,7 +56,7 @@ class Pass:
     metrics: int
     stop_calls: int
     stop_seconds: float
-    looking_cents: float
+    read_cents: float
 
 
 def measure() -> list[Pass]:
@@ -94,7 +94,7 @@ def one(size: int) -> Pass:
         metrics=quiet.metrics_asked,
         stop_calls=idle.calls["ec2:StopInstances"],
         stop_seconds=round(stop_seconds, 2),
-        looking_cents=round(100 * _dollars_a_day(quiet.metrics_asked, seconds) / (size / 2), 4),
+        read_cents=round(100 * _dollars_a_day(quiet.metrics_asked, seconds) / (size / 2), 4),
     )
 
 

@@ -13,7 +13,7 @@ from tests.support.calls import calls, less
 from trainyard.client import Event, Run, Yard
 from trainyard.client.jobs.submission import begin
 
-LOOKING = ("Describe", "List", "Get", "Query", "Scan", "BatchGet", "Head")
+READ_PREFIXES = ("Describe", "List", "Get", "Query", "Scan", "BatchGet", "Head")
 WATCHED_SECONDS = 20.0
 
 
@@ -47,7 +47,7 @@ def clean_run(yard: Yard, hosts: int) -> Clean:
     key = f"jobs/{name}.json"
     upload = begin(yard.bucket, key, json.dumps(job).encode())
     uploaded = datetime.now(UTC)
-    run = yard.run(upload.run).started()
+    run = yard.run(upload.run).wait_for_start()
     run.result(seconds=600)
     made = less(calls(yard), before)
     control = {role: counts for role, counts in made.items() if is_function(role)}
@@ -95,7 +95,7 @@ def polling_calls(yard: Yard) -> int:
 def is_polling(action: str) -> bool:
     """Return True for reads of EC2 and Systems Manager. Reads of the ledger follow signals."""
     service, _, operation = action.partition(":")
-    return service in ("ec2", "ssm") and operation.startswith(LOOKING)
+    return service in ("ec2", "ssm") and operation.startswith(READ_PREFIXES)
 
 
 def is_host(caller: str) -> bool:

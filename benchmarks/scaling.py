@@ -49,7 +49,7 @@ def measure(yard: Yard) -> Scaling:
     by_hand, under = [], []
     with _instance_profile(yard) as profile:
         for number in range(ROUNDS):
-            by_hand.append(_by_hand(yard, number, profile))
+            by_hand.append(_run_by_hand(yard, number, profile))
             under.append(_under_trainyard(yard, number))
     return Scaling(round(max(by_hand), 2), round(max(under), 2))
 
@@ -60,7 +60,7 @@ def steps_per_second(reports: list[dict[str, float]]) -> float:
     return statistics.median(rates[SETTLING:])
 
 
-def _by_hand(yard: Yard, number: int, profile: str) -> float:
+def _run_by_hand(yard: Yard, number: int, profile: str) -> float:
     """Run the program without Trainyard. Raise RuntimeError if it fails."""
     ssm = yard.session.client("ssm")
     with _two_instances(yard, number, profile) as instances:
@@ -148,10 +148,10 @@ def _two_instances(yard: Yard, number: int, profile: str) -> Iterator[list[dict[
     """Yield two instances of the current image outside any run, once they have registered with Systems Manager."""
     ec2, ssm = yard.session.client("ec2"), yard.session.client("ssm")
     launched = ec2.run_instances(
-        LaunchTemplate={"LaunchTemplateId": _deployed(yard, "Training", "AWS::EC2::LaunchTemplate")},
+        LaunchTemplate={"LaunchTemplateId": _find_resource(yard, "Training", "AWS::EC2::LaunchTemplate")},
         InstanceType="g4dn.xlarge",
         IamInstanceProfile={"Name": profile},
-        SubnetId=_deployed(yard, "Network", "AWS::EC2::Subnet"),
+        SubnetId=_find_resource(yard, "Network", "AWS::EC2::Subnet"),
         MinCount=2,
         MaxCount=2,
         TagSpecifications=[
@@ -171,7 +171,7 @@ def _two_instances(yard: Yard, number: int, profile: str) -> Iterator[list[dict[
         ec2.terminate_instances(InstanceIds=ids)
 
 
-def _deployed(yard: Yard, stack: str, kind: str) -> str:
+def _find_resource(yard: Yard, stack: str, kind: str) -> str:
     """Return the first resource of this type in a stack of the yard."""
     client = yard.session.client("cloudformation")
     found = client.describe_stack_resources(StackName=f"{yard.name}-{stack}")["StackResources"]

@@ -31,15 +31,15 @@ SYNTH = ("cdk", "synth", "--quiet", "--no-notices")
 def is_current(folder: Path, account: str, arguments: Sequence[str]) -> bool:
     """Return True if the assembly in `folder` was made from the current sources and settings, for ACCOUNT/REGION."""
     stamp = folder / STAMP
-    return stamp.exists() and stamp.read_text() == stamp_of(folder, account, arguments)
+    return stamp.exists() and stamp.read_text() == fingerprint(folder, account, arguments)
 
 
 def mark_current(folder: Path, account: str, arguments: Sequence[str]) -> None:
     """Record the sources of the assembly after its synthesis."""
-    (folder / STAMP).write_text(stamp_of(folder, account, arguments))
+    (folder / STAMP).write_text(fingerprint(folder, account, arguments))
 
 
-def stamp_of(folder: Path, account: str, arguments: Sequence[str]) -> str:
+def fingerprint(folder: Path, account: str, arguments: Sequence[str]) -> str:
     """Return a stamp of sources and content, because the user may have synthesized another assembly there."""
     templates = sorted(folder.glob("*.json"))
     total = hashlib.sha256(b"".join(hashlib.sha256(each.read_bytes()).digest() for each in templates))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 DEPLOYING = re.compile(r"^\S+ \((?P<stack>[^)]+)\): deploying\.\.\. \[(?P<number>\d+)/(?P<count>\d+)\]")
@@ -29,7 +29,7 @@ class StackDone:
 
     def __str__(self) -> str:
         of = f"{self.number}/{self.count}"
-        resources = f", {counted(self.changed, 'resource')}" if self.changed else ""
+        resources = f", {format_count(self.changed, 'resource')}" if self.changed else ""
         return f"{of:<9}  {self.name} {self.change}{resources}"
 
 
@@ -85,7 +85,7 @@ class Progress:
         return made
 
 
-def in_words(done: Sequence[StackDone]) -> str:
+def describe_stacks(done: Sequence[StackDone]) -> str:
     """Return the numbers of created, updated and unchanged stacks: `7 created`."""
     counts = {each.change: 0 for each in done}
     for each in done:

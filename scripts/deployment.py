@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import IO
 
 from scripts import assembly
-from scripts.cdk_output import Failure, Progress, StackDone, in_words
-from scripts.settings import Choice, choose, of_clone
+from scripts.cdk_output import Failure, Progress, StackDone, describe_stacks
+from scripts.settings import Choice, choose, settings_of_clone
 from trainyard.cli.options import NAME, Options, SettingsError
 from trainyard.cli.yard_settings import needs
 from trainyard.client import Session, Yard, YardError
@@ -34,7 +34,7 @@ from trainyard.client.admin.retained import Retained
 from trainyard.client.deployment import settings_of
 from trainyard.command_line import command_line, repeat_options
 from trainyard.core.model.yard import settings
-from trainyard.values.quantities import counted, span
+from trainyard.values.quantities import format_count, span
 
 ROOT = Path(__file__).resolve().parent.parent
 IDLE_DOLLARS = 1.50
@@ -91,7 +91,7 @@ class Deployment:
         began = time.monotonic()
         account = find_account(self.session)
         endpoint = os.environ.get("AWS_ENDPOINT_URL")
-        say(
+        print_line(
             f"Deploying {self.yard}: account {account.id}, {account.region}{f', {endpoint}' if endpoint else ''}"
         )
         check_tools()
@@ -106,13 +106,13 @@ class Deployment:
             if not account.is_bootstrapped:
                 where = f"aws://{account.id}/{account.region}"
                 self._cdk(log, "bootstrap", where)
-                say(
+                print_line(
                     f"  bootstrap  {preflight.BOOTSTRAP} created: the CDK's own stack, once for each account and region"
                 )
             if adopted.settings:
                 self._deploy_stacks(log, f"{self.yard}/Storage", "--import-existing-resources")
             progress = self._deploy_stacks(log, "--all")
-        say(f"Deployed in {span(time.monotonic() - began)}.")
+        print_line(f"Deployed in {span(time.monotonic() - began)}.")
         self._summarize(progress.done, is_prepared=PREPARED in progress.kinds)
 
     def _find_retained(self) -> Retained:
@@ -126,24 +126,24 @@ class Deployment:
         deployed = settings_of(self.session, self.yard)
         context = json.loads((ROOT / "cdk.json").read_text())["context"]
         try:
-            choice = choose(self.named, of_clone(context), deployed, self.reset)
+            choice = choose(self.named, settings_of_clone(context), deployed, self.reset)
         except ValueError as error:
             raise SettingsError(str(error)) from error
         for line in choice.lines:
-            say(f"  {line}")
+            print_line(f"  {line}")
         if adopted.settings:
-            say(f"  adopted    {adopted}, retained from an earlier yard {self.yard}")
+            print_line(f"  adopted    {adopted}, retained from an earlier yard {self.yard}")
         return replace(choice, words={**adopted.settings, **choice.words})
 
     def _check_account(self, choice: Choice) -> None:
         found = preflight.look(self.session, needs([f"{key}={value}" for key, value in choice.words.items()]))
         for row in found.rows:
             if row.verdict is not Verdict.READY:
-                say(f"  {row.verdict:<9}  {row.subject}: {row.found}; needed: {row.needed}")
-                say(f"             {row.next_step}")
+                print_line(f"  {row.verdict:<9}  {row.subject}: {row.found}; needed: {row.needed}")
+                print_line(f"             {row.next_step}")
         if not found.can_deploy:
             raise DeploymentError("this account is not ready for a yard, and nothing was changed", NOT_READY)
-        say(f"  preflight  {summary_of(found)}")
+        print_line(f"  preflight  {summary_of(found)}")
 
     def _synthesize(self, account: Account, arguments: Sequence[str], log: IO[str]) -> None:
         where = f"{account.id}/{account.region}"
@@ -153,7 +153,7 @@ class Deployment:
             self._command(synth, log, Progress())
             assembly.mark_current(self.folder, where, arguments)
         count = len(list(self.folder.glob("*.template.json")))
-        say(f"  synthesis  {counted(count, 'stack')}{', sources unchanged' if made else ''}")
+        print_line(f"  synthesis  {format_count(count, 'stack')}{', sources unchanged' if made else ''}")
 
     def _deploy_stacks(self, log: IO[str], *which: str) -> Progress:
         progress = Progress()
@@ -183,9 +183,9 @@ class Deployment:
                 log.write(line)
                 log.flush()
                 if self.is_verbose:
-                    say(line.rstrip("\n"))
+                    print_line(line.rstrip("\n"))
                 if done := progress.read(line):
-                    say(f"  {done}")
+                    print_line(f"  {done}")
         if process.returncode:
             raise DeploymentError(self._reason(command, process.returncode, progress.failures))
 
@@ -201,7 +201,10 @@ class Deployment:
         training = outputs.get(f"{self.yard}-Training", {})
         image = yard.image()
         for name, value in (
-            ("yard", f"{yard.name} {yard.version}, {counted(len(done), 'stack')}, {in_words(done)}"),
+            (
+                "yard",
+                f"{yard.name} {yard.version}, {format_count(len(done), 'stack')}, {describe_stacks(done)}",
+            ),
             ("bucket", yard.bucket.name),
             ("dashboard", yard.dashboard),
             ("image", image if image != "none" else "none yet"),
@@ -211,9 +214,9 @@ class Deployment:
             ("log", str(self.log)),
         ):
             if value:
-                say(f"  {name:<9}  {value}")
+                print_line(f"  {name:<9}  {value}")
         next_step = ("image", "bake") if image == "none" else ("doctor",)
-        say(f"Next: {command_line(*next_step)}")
+        print_line(f"Next: {command_line(*next_step)}")
 
 
 def find_account(session: Session) -> Account:
@@ -245,7 +248,7 @@ def install_cdk() -> None:
     is_other = installed.exists() and installed.read_text() != wanted.read_text()
     if shutil.which("cdk") and not is_other:
         return
-    say("  tools      installing the cdk command into .tools/cdk")
+    print_line("  tools      installing the cdk command into .tools/cdk")
     done = subprocess.run(["make", "--no-print-directory", "-C", str(ROOT), ".tools/cdk/.ready"], check=False)
     if done.returncode:
         raise DeploymentError(
@@ -259,7 +262,7 @@ def summary_of(found: Preflight) -> str:
     return f"{ready} of {len(found.rows)} checks passed"
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     print(line, flush=True)
 
 
@@ -268,7 +271,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         named = settings.read_words([*([f"yard={asked.yard}"] if asked.yard else []), *asked.context])
     except ValueError as error:
-        say(f"deploy: {error}")
+        print_line(f"deploy: {error}")
         return USAGE
     outputs = Path(os.environ.get("OUTPUTS", "build/outputs.json"))
     deployment = Deployment(
@@ -300,16 +303,16 @@ def _run(deployment: Deployment) -> int:
     try:
         deployment.run()
     except SettingsError as error:
-        say(f"deploy: {error}")
+        print_line(f"deploy: {error}")
         return USAGE
     except YardError as error:
-        say(f"deploy: {error.what}\n  {error.means}\nNext: {error.next_step}")
+        print_line(f"deploy: {error.what}\n  {error.means}\nNext: {error.next_step}")
         return NOT_READY
     except DeploymentError as error:
-        say(f"deploy: {error}")
+        print_line(f"deploy: {error}")
         if deployment.log.exists():
-            say(f"CDK's log: {deployment.log}")
-        say(f"Next: correct the cause, then {command_line('yard', 'deploy')}")
+            print_line(f"CDK's log: {deployment.log}")
+        print_line(f"Next: correct the cause, then {command_line('yard', 'deploy')}")
         return error.code
     return 0
 

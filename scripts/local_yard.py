@@ -11,7 +11,7 @@ import boto3
 
 from scripts.assembly import SOURCES, fingerprint_of
 from trainyard.cli.clone import port_for as port_for
-from trainyard.cli.output.terminal import console, quote, say
+from trainyard.cli.output.terminal import console, print_line, quote
 from trainyard.client import Session, Yard
 from trainyard.client.errors import NotHere, YardNotFound, YardOfAnotherVersion
 
@@ -68,14 +68,14 @@ class Cloud:
         """Run `python -m localcloud fault ...` and return its output."""
         return self._command("fault", *words).stdout
 
-    def deployed(self) -> Yard:
+    def deploy(self) -> Yard:
         """Return the yard of the current sources. Deploys only if they have changed since the last deployment."""
         fingerprint = fingerprint_of(ROOT / source for source in SOURCES)
         stamp = self.state / "deployed"
         try:
             yard = Yard.find(session=self.session())
             if stamp.exists() and stamp.read_text() == fingerprint:
-                say("  deployed already, and nothing of it has changed")
+                print_line("  deployed already, and nothing of it has changed")
                 return yard
         except (YardNotFound, YardOfAnotherVersion):
             pass

@@ -42,11 +42,11 @@ def choose(
     return Choice({**kept, **named}, tuple(_lines(named, clone, deployed, reset, kept)))
 
 
-def of_clone(context: Mapping[str, object]) -> Mapping[str, str]:
+def settings_of_clone(context: Mapping[str, object]) -> Mapping[str, str]:
     """Return the settings of a cdk.json that differ from the defaults. Raise ValueError that names an invalid key."""
     for key in context:
         settings.refuse_unknown(key)
-    return YardSettings.of_context(context).remembered
+    return YardSettings.from_context(context).remembered
 
 
 def _lines(

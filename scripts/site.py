@@ -26,13 +26,13 @@ LINK = re.compile(r"(?<=\]\()((?:\.\./)+[^)#\s]+)")
 
 def on_config(config: Any) -> Any:
     """Expand `folder/*.md` in the navigation, README.md first."""
-    config.nav = _written_out(config.nav, Path(config.docs_dir))
+    config.nav = _write_out(config.nav, Path(config.docs_dir))
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the files from outside docs/, and the pages for language models."""
-    for source, place in served().items():
+    for source, place in list_served().items():
         files.append(File.generated(config, place, abs_src_path=str(ROOT / source)))
     docs = Path(config.docs_dir)
     for name, text in (("llms.txt", llms.index), ("llms-full.txt", llms.full)):
@@ -43,7 +43,7 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(text: str, page: Any, config: Any, files: Files) -> str:
     """Redirect links out of docs/ to the site's copy. Other links stay, and the build reports them."""
     here = posixpath.dirname(page.file.src_uri)
-    places = served()
+    places = list_served()
 
     def led(link: re.Match[str]) -> str:
         place = places.get(posixpath.normpath(posixpath.join("docs", here, link[1])))
@@ -52,7 +52,7 @@ def on_page_markdown(text: str, page: Any, config: Any, files: Files) -> str:
     return LINK.sub(led, text)
 
 
-def served() -> dict[str, str]:
+def list_served() -> dict[str, str]:
     """Return paths in the site by paths in the repository."""
     shown = (
         file.relative_to(ROOT).as_posix()
@@ -63,7 +63,7 @@ def served() -> dict[str, str]:
     return EXTRA_FILES | {path: path for path in shown if "__pycache__" not in path}
 
 
-def _written_out(entries: list[Any], docs: Path) -> list[Any]:
+def _write_out(entries: list[Any], docs: Path) -> list[Any]:
     return [_entry(entry, docs) for entry in entries]
 
 
@@ -72,7 +72,7 @@ def _entry(entry: Any, docs: Path) -> Any:
         return entry
     ((title, inner),) = entry.items()
     if isinstance(inner, list):
-        return {title: _written_out(inner, docs)}
+        return {title: _write_out(inner, docs)}
     folder = posixpath.dirname(inner)
     names = sorted(
         (file.name for file in (docs / folder).glob("*.md")), key=lambda name: (name != "README.md", name)

@@ -158,7 +158,7 @@ def _run(options: Options) -> int:
 def _assembly() -> Path:
     if not assembly.is_made():
         console.print("Synthesising the yard (once for these sources) ...")
-    return assembly.synthesised()
+    return assembly.find_assembly()
 
 
 # ---------------------------------------------------------------------------------------------------------- a campaign

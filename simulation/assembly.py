@@ -26,7 +26,7 @@ SOURCES = (
     "requirements",
 )
 """The sources of an assembly."""
-KEPT = 3
+MOST_ASSEMBLIES = 3
 """The number of assemblies to keep, for switching between branches."""
 
 
@@ -39,7 +39,7 @@ def is_made() -> bool:
     return (_folder() / "manifest.json").exists()
 
 
-def synthesised() -> Path:
+def find_assembly() -> Path:
     """Return the folder of the assembly. Synthesise it first if it is missing. Raises NotSynthesisedError."""
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / "lock").open("w") as lock:
@@ -98,5 +98,5 @@ def _synthesise(folder: Path) -> None:
 
 def _forget_old(newest: Path) -> None:
     others = [path for path in BUILD.glob("assembly-*") if path != newest]
-    for path in sorted(others, key=lambda path: path.stat().st_mtime)[: -(KEPT - 1)]:
+    for path in sorted(others, key=lambda path: path.stat().st_mtime)[: -(MOST_ASSEMBLIES - 1)]:
         shutil.rmtree(path)

@@ -199,14 +199,14 @@ class Plan:
     def take(self, faults: Sequence[Fault]) -> None:
         """Replace the faults of the plan."""
         self.faults = faults
-        self._by_place: dict[tuple[Kind, str], list[Fault]] = {}
+        self._by_point: dict[tuple[Kind, str], list[Fault]] = {}
         for fault in faults:
-            self._by_place.setdefault((fault.kind, fault.point), []).append(fault)
+            self._by_point.setdefault((fault.kind, fault.point), []).append(fault)
 
     def at(self, kind: Kind, point: str, visit: Visit | None = None) -> list[Fault]:
         """Record the fault point, and return its faults."""
         self.points.setdefault((kind, point), visit)
-        found = self._by_place.get((kind, point), [])
+        found = self._by_point.get((kind, point), [])
         self.injected += [fault for fault in found if fault not in self.injected]
         return found
 

@@ -233,10 +233,10 @@ class Injections:
             case PersonFault.STOPS_IT:
                 self.world.after(0, lambda: yard.people.stop(execution))
             case PersonFault.ASKS_TO_STOP:
-                self.world.after(0, lambda: yard.people.ask_to_stop(run))
+                self.world.after(0, lambda: yard.people.request_stop(run))
             case PersonFault.ASKS_TWICE:
                 for seconds in (0, 5):
-                    self.world.after(seconds, lambda: yard.people.ask_to_stop(run))
+                    self.world.after(seconds, lambda: yard.people.request_stop(run))
             case PersonFault.UPLOADS_AGAIN:
                 yard.people.upload_again()
             case PersonFault.DELETES_JOB:
@@ -253,8 +253,8 @@ class Injections:
 
     def _terminate_one(self, run: str) -> None:
         """Terminate the first host that EC2 lists. Try again after 1 s if EC2 does not list a new host yet."""
-        live = [each for each in self.yard.ec2.tagged(Tag.RUN, run) if each.live]
-        shown = [each.id for each in live if each.known_at <= self.world.now]
+        live = [each for each in self.yard.ec2.find_tagged(Tag.RUN, run) if each.live]
+        shown = [each.id for each in live if each.listed_at <= self.world.now]
         if shown:
             self.yard.people.call("ec2", "terminate_instances", InstanceIds=shown[:1])
         elif live:

@@ -153,12 +153,12 @@ def _resumes(yard: Yard) -> None:
             yard.people.start("train", name, {"job": again})
 
     def stop(first: str) -> None:
-        yard.people.ask_to_stop(first)
+        yard.people.request_stop(first)
         yard.after(0.5, lambda: resume(first, "late-a", "late-b"), "a user resumes it twice")
 
     def once_it_has_saved() -> None:
         first = next((each.name for each in yard.runs()), None)
-        if first and (yard.confirmed(first) or yard.all_over()):
+        if first and (yard.confirmed_steps(first) or yard.all_over()):
             resume(first, "early-a", "early-b")
             yard.after(25, lambda: stop(first), "a user stops it")
         else:
@@ -186,7 +186,7 @@ def _snapshot(yard: Yard) -> None:
     _launch(yard)
 
     def call() -> None:
-        launched = yard.ec2.tagged(Tag.RUN, "sit")
+        launched = yard.ec2.find_tagged(Tag.RUN, "sit")
         host = launched[0].id if launched else "i-00000000000000099"
         yard.people.start("snapshot", "keep", {"instance": host})
 

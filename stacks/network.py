@@ -78,7 +78,7 @@ class NetworkStack(cdk.Stack):
             restrict_default_security_group=False,  # would cost a custom resource; nothing uses that group
         )
         subnets = vpc.select_subnets(subnet_group_name="Hosts").subnets
-        _tell_linter(subnets)
+        _configure_linter(subnets)
         acknowledge(vpc, "VPC7", "Nothing can connect to a host; flow logs would bill every byte trained on.")
         self._subnets = [subnet.subnet_id for subnet in subnets]
         return vpc
@@ -86,8 +86,8 @@ class NetworkStack(cdk.Stack):
     def _zones_of_account(self) -> list[str]:
         """Return the zones of the account. The command `cdk` requests them from EC2, caches the answer in
         cdk.context.json, and starts again. Without a known account, return two zones, which every region has."""
-        account = _known(self.account) or os.environ.get("CDK_DEFAULT_ACCOUNT")
-        region = _known(self.region) or os.environ.get("CDK_DEFAULT_REGION")
+        account = _find_known(self.account) or os.environ.get("CDK_DEFAULT_ACCOUNT")
+        region = _find_known(self.region) or os.environ.get("CDK_DEFAULT_REGION")
         if account and region:
             key = f"availability-zones:account={account}:region={region}"
             zones = self.node.try_get_context(key)
@@ -127,7 +127,7 @@ class NetworkStack(cdk.Stack):
             vpc.add_interface_endpoint(name, service=service, security_groups=[addresses], open=False)
 
 
-def _tell_linter(subnets: list[ec2.ISubnet]) -> None:
+def _configure_linter(subnets: list[ec2.ISubnet]) -> None:
     """Accept named zones: Fn::GetAZs omits zones without a default subnet."""
     for subnet in subnets:
         plain = subnet.node.default_child
@@ -135,7 +135,7 @@ def _tell_linter(subnets: list[ec2.ISubnet]) -> None:
         plain.add_metadata("cfn-lint", {"config": {"ignore_checks": ["W3010"]}})
 
 
-def _known(text: str) -> str | None:
+def _find_known(text: str) -> str | None:
     return None if cdk.Token.is_unresolved(text) else text
 
 

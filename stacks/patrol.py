@@ -10,7 +10,7 @@ from lambdas.workflows import patrol
 from stacks.constructs.alarms import Alarms
 from stacks.constructs.factory import FunctionFactory
 from stacks.constructs.function import Function
-from stacks.constructs.metrics import measured
+from stacks.constructs.metrics import yard_metric
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from trainyard.core.model.yard.metrics import Metric
@@ -74,7 +74,7 @@ class PatrolStack(cdk.Stack):
     def alarms(self, alarms: Alarms) -> None:
         alarms.on(
             "patrol-absent",
-            measured(self.settings.yard, Metric.DOLLARS, statistic="SampleCount"),
+            yard_metric(self.settings.yard, Metric.DOLLARS, statistic="SampleCount"),
             "For five minutes no pass of patrol has counted the money, so idle and lost hosts keep running. Its log "
             f"{self.patrol.log_name} contains the reason; if it is empty, check that its rule is enabled.",
             below=True,

@@ -65,9 +65,9 @@ class PeopleStack(cdk.Stack):
             word: policy.managed_policy_arn
             for word, policy in (("viewer", viewer), ("user", user), ("dev", dev), ("operator", operator))
         }
-        self._tell(arns)
+        self._write_resources(arns)
 
-    def _tell(self, policies: Mapping[str, str]) -> None:
+    def _write_resources(self, policies: Mapping[str, str]) -> None:
         """Write the parameter with the yard's resources, last of all (docs/contracts/README.md)."""
         settings, storage = self._settings, self._storage
         known = {

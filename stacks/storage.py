@@ -13,7 +13,7 @@ from constructs import Construct
 from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.names import by_name
-from stacks.constructs.permissions import of_account
+from stacks.constructs.permissions import account_principal
 from stacks.constructs.permissions.kms import key_of
 from stacks.settings import YardSettings
 from trainyard.core.model.names import BY_MONTH, LISTED
@@ -62,7 +62,7 @@ class StorageStack(cdk.Stack):
                 "CKV_AWS_26": "Notifications contain what summaries contain; with kms_key they are encrypted, too."
             },
         )
-        topic.grant_publish(of_account("cloudwatch.amazonaws.com"))
+        topic.grant_publish(account_principal("cloudwatch.amazonaws.com"))
         if settings.notify:
             topic.add_subscription(subscriptions.EmailSubscription(settings.notify))
         return by_name(self, "sns", f"{settings.yard}-notices")

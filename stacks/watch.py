@@ -7,7 +7,7 @@ from constructs import Construct
 from stacks.constructs.alarms import Alarms
 from stacks.constructs.function import functions_of
 from stacks.constructs.machine import StateMachine
-from stacks.constructs.metrics import measured
+from stacks.constructs.metrics import yard_metric
 from stacks.constructs.workflow import workflows_of
 from stacks.images import ImagesStack
 from stacks.patrol import PatrolStack
@@ -87,9 +87,9 @@ class WatchStack(cdk.Stack):
                 "Dead letters, failed or stopped runs, forged signals",
                 [
                     lost,
-                    measured(yard, Metric.RUNS_FAILED),
-                    measured(yard, Metric.RUNS_CUT_SHORT),
-                    measured(yard, Metric.FORGED_SIGNALS),
+                    yard_metric(yard, Metric.RUNS_FAILED),
+                    yard_metric(yard, Metric.RUNS_CUT_SHORT),
+                    yard_metric(yard, Metric.FORGED_SIGNALS),
                 ],
                 width=8,
             ),
@@ -101,14 +101,14 @@ class WatchStack(cdk.Stack):
         board.add_widgets(
             _graph(
                 "Hosts launched and recoveries",
-                [measured(yard, Metric.HOSTS_LAUNCHED), measured(yard, Metric.RECOVERIES)],
+                [yard_metric(yard, Metric.HOSTS_LAUNCHED), yard_metric(yard, Metric.RECOVERIES)],
             ),
             _graph(
                 "Capacity pools that refused, by kind",
-                [measured(yard, Metric.LAUNCHES_REFUSED, kind=kind.value) for kind in RefusalKind],
+                [yard_metric(yard, Metric.LAUNCHES_REFUSED, kind=kind.value) for kind in RefusalKind],
             ),
-            _graph("Dollars spent", [measured(yard, Metric.DOLLARS)]),
-            _graph("Seconds of recoveries, for ended runs", [measured(yard, Metric.SECONDS_LOST)]),
+            _graph("Dollars spent", [yard_metric(yard, Metric.DOLLARS)]),
+            _graph("Seconds of recoveries, for ended runs", [yard_metric(yard, Metric.SECONDS_LOST)]),
         )
         board.add_widgets(
             _table(
@@ -121,7 +121,10 @@ class WatchStack(cdk.Stack):
         board.add_widgets(
             _graph(
                 "Errors of functions",
-                [measured(yard, Metric.FUNCTION_FAILURES), *(each.measured("Errors") for each in functions)],
+                [
+                    yard_metric(yard, Metric.FUNCTION_FAILURES),
+                    *(each.aws_metric("Errors") for each in functions),
+                ],
                 width=24,
             ),
         )

@@ -69,7 +69,7 @@ def submitted() -> list[str]:
     if not cloud.is_up():
         cloud = Cloud(state, port_for(4566))
         cloud.up()
-    cloud.deployed()
+    cloud.deploy()
     environment = client_environment(cloud.environment()) | {"PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as folder:
 

@@ -40,7 +40,7 @@ class NotAllowedError(Exception):
     """A member that cannot be unpacked, with the reason."""
 
 
-def opened(file: IO[bytes]) -> tarfile.TarFile:
+def open_tar(file: IO[bytes]) -> tarfile.TarFile:
     """Open the tar in a file, plain or packed by gzip, bzip2 or xz.
 
     Raise one of BROKEN if the file is not a tar. Reading raises NotAllowedError for a header that is too large.
@@ -92,7 +92,7 @@ class _Tree:
         self._members = self._bytes = 0
 
     def add(self, member: tarfile.TarInfo) -> None:
-        name, path, kind = shown(member.name), _path_of(member), _kind_of(member)
+        name, path, kind = show_name(member.name), _path_of(member), _kind_of(member)
         self._members += 1
         self._bytes += member.size if kind == "file" else 0
         if self._members > MOST_MEMBERS:
@@ -106,7 +106,7 @@ class _Tree:
         for parent in path.parents[:-1]:
             if self._kinds.setdefault(parent, "folder") != "folder":
                 raise NotAllowedError(
-                    f"{name} is written through a {self._kinds[parent]}, {shown(str(parent))}"
+                    f"{name} is written through a {self._kinds[parent]}, {show_name(str(parent))}"
                 )
         before = self._kinds.get(path)
         if before is not None and (before != kind or kind.endswith("link")):
@@ -118,7 +118,7 @@ class _Tree:
             "hard link",
         ):
             raise NotAllowedError(
-                f"{name} is a hard link to {shown(member.linkname)}, which is not a file before it in the archive"
+                f"{name} is a hard link to {show_name(member.linkname)}, which is not a file before it in the archive"
             )
         self._kinds[path] = kind
 
@@ -127,11 +127,11 @@ def _path_of(member: tarfile.TarInfo) -> PurePosixPath:
     path, size = PurePosixPath(member.name), len(member.name.encode(errors="surrogateescape"))
     longest = max((len(part.encode(errors="surrogateescape")) for part in path.parts), default=0)
     if path.is_absolute() or ".." in path.parts:
-        raise NotAllowedError(f"{shown(member.name)} is outside the archive's folder")
+        raise NotAllowedError(f"{show_name(member.name)} is outside the archive's folder")
     if "\0" in member.name or size > LONGEST_NAME or longest > LONGEST_PART:
-        raise NotAllowedError(f"{shown(member.name)} is not a valid file name")
+        raise NotAllowedError(f"{show_name(member.name)} is not a valid file name")
     if len(path.parts) > DEEPEST:
-        raise NotAllowedError(f"{shown(member.name)} is more than {DEEPEST} folders deep")
+        raise NotAllowedError(f"{show_name(member.name)} is more than {DEEPEST} folders deep")
     return path
 
 
@@ -139,9 +139,9 @@ def _kind_of(member: tarfile.TarInfo) -> str:
     if member.issym() or member.islnk():
         return "symbolic link" if member.issym() else "hard link"
     if member.issparse():
-        raise NotAllowedError(f"{shown(member.name)} is a sparse file; pack it without --sparse")
+        raise NotAllowedError(f"{show_name(member.name)} is a sparse file; pack it without --sparse")
     if not (member.isreg() or member.isdir()):
-        raise NotAllowedError(f"{shown(member.name)} is neither a file, a folder nor a link")
+        raise NotAllowedError(f"{show_name(member.name)} is neither a file, a folder nor a link")
     return "folder" if member.isdir() else "file"
 
 
@@ -152,14 +152,14 @@ def _check_target(member: tarfile.TarInfo, path: PurePosixPath) -> None:
     up = next((count for count, part in enumerate(target.parts) if part != ".."), len(target.parts))
     if target.is_absolute() or up > len(path.parent.parts) or "\0" in member.linkname:
         raise NotAllowedError(
-            f"{shown(member.name)} is a link to {shown(member.linkname)}, outside the archive's folder"
+            f"{show_name(member.name)} is a link to {show_name(member.linkname)}, outside the archive's folder"
         )
     if ".." in target.parts[up:]:
         raise NotAllowedError(
-            f"{shown(member.name)} is a link to {shown(member.linkname)}, which goes up after it has gone down"
+            f"{show_name(member.name)} is a link to {show_name(member.linkname)}, which goes up after it has gone down"
         )
 
 
-def shown(name: str) -> str:
+def show_name(name: str) -> str:
     """Return a member's name for users: at most 100 characters, with characters that are not printable as escapes."""
     return ascii(name[:100])[1:-1] if not name[:100].isprintable() else name[:100]

@@ -13,7 +13,7 @@ def pins(text: str) -> set[tuple[str, str]]:
     return {(re.sub(r"[-_.]+", "-", found[1]).lower(), found[2]) for found in PIN.finditer(text)}
 
 
-def changed(listed: str, lock: str) -> list[str]:
+def find_changed(listed: str, lock: str) -> list[str]:
     """Return the pins of the list that its lock lacks, as `name==version`."""
     return sorted(f"{name}=={version}" for name, version in pins(listed) - pins(lock))
 

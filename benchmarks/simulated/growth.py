@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.simulated.week import CLUSTER, PROGRAM, NothingFails, without_quotas
 from lambdas.aws.dynamodb.rows import OPEN
-from lambdas.aws.dynamodb.serialization import packed
+from lambdas.aws.dynamodb.serialization import pack_row
 from simulation import assembly
 from simulation.aws.ec2 import Instance
 from simulation.aws.endpoint.api import Caller, ServiceError
@@ -135,7 +135,7 @@ class Watch:
             )
 
 
-def held(template: YardTemplate, hosts: int) -> Held:
+def measure_world(template: YardTemplate, hosts: int) -> Held:
     """Measure one world."""
     world = World(1)
     bake = template.machine("bake")
@@ -182,7 +182,7 @@ def held(template: YardTemplate, hosts: int) -> Held:
 def main(size: int) -> None:
     """Measure in a separate process and print Held as JSON."""
     process.restart_as_needed()
-    print(json.dumps(asdict(held(process.prepare(assembly.synthesised()), size))))
+    print(json.dumps(asdict(measure_world(process.prepare(assembly.find_assembly()), size))))
 
 
 def _fill(yard: Yard, hosts: int) -> None:
@@ -237,7 +237,7 @@ def _launch(yard: Yard, subnet: str, run: str) -> None:
 
 
 def _write(yard: Yard, row: Mapping[str, Any]) -> None:
-    yard.people.call("dynamodb", "put_item", TableName=yard.template.table.name, Item=packed(row))
+    yard.people.call("dynamodb", "put_item", TableName=yard.template.table.name, Item=pack_row(row))
 
 
 def _run(yard: Yard) -> Execution:

@@ -250,7 +250,7 @@ def dollars(yard: Yard, meter: Meter) -> float:
 def main(days: float = DAYS, runs_a_day: int = RUNS_A_DAY) -> None:
     """Simulate in a separate process and print the Week as JSON."""
     process.restart_as_needed()
-    template = process.prepare(assembly.synthesised())
+    template = process.prepare(assembly.find_assembly())
     print(json.dumps(asdict(week(template, days=days, runs_a_day=runs_a_day))))
 
 

@@ -27,7 +27,7 @@ class Worlds:
 
 
 def measure() -> Worlds:
-    folder, me = assembly.synthesised(), psutil.Process()
+    folder, me = assembly.find_assembly(), psutil.Process()
     seconds, held = [], {}
     for seed in range(1, MANY + 1):
         result = findings.run_case(folder, Case("train", seed=seed))

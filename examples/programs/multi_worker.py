@@ -7,7 +7,7 @@ import tf_keras
 from trainyard.runtime import start
 from trainyard.runtime.export import classifier
 from trainyard.runtime.keras import Resumable
-from trainyard.runtime.models import used
+from trainyard.runtime.models import for_inference
 
 EPOCHS, BATCH = 5, 64
 
@@ -35,6 +35,6 @@ with runtime.strategy.scope():
 resumable = Resumable(runtime, model, steps_per_epoch=steps, global_batch_size=BATCH)
 model.fit(resumable.rest_of(dataset), epochs=EPOCHS, steps_per_epoch=steps, callbacks=[resumable], verbose=0)
 image = tf.TensorSpec((None, 64), tf.float32, name="image")
-runtime.save_model(model, classifier(used(model), image), step=resumable.step)
+runtime.save_model(model, classifier(for_inference(model), image), step=resumable.step)
 runtime.write_metrics({"step": resumable.step, "history": resumable.history, **resumable.history[-1]})
 runtime.finish(resumable.step)

@@ -8,7 +8,7 @@ from trainyard.runtime import start
 from trainyard.runtime.data import Arrays
 from trainyard.runtime.export import classifier
 from trainyard.runtime.keras import Resumable
-from trainyard.runtime.models import used
+from trainyard.runtime.models import for_inference
 
 EPOCHS, BATCH = 5, 64
 
@@ -27,7 +27,9 @@ steps = runtime.steps_per_epoch(train, global_batch_size=BATCH)
 resumable = Resumable(runtime, model, steps_per_epoch=steps, global_batch_size=BATCH)
 model.fit(resumable.batches_of(train), epochs=EPOCHS, steps_per_epoch=steps, callbacks=[resumable], verbose=0)
 runtime.save_model(
-    model, classifier(used(model), tf.TensorSpec((None, 64), tf.float32, name="image")), step=resumable.step
+    model,
+    classifier(for_inference(model), tf.TensorSpec((None, 64), tf.float32, name="image")),
+    step=resumable.step,
 )
 runtime.write_metrics({"step": resumable.step, "history": resumable.history, **resumable.history[-1]})
 runtime.finish(resumable.step)

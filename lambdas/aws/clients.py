@@ -99,7 +99,7 @@ def client(service: str, region: str | None = None, *, read_seconds: float = 30.
         read_timeout=read_seconds,
     )
     made = boto3.client(service, region_name=region, config=config)
-    made.meta.events.register("after-call", _raise_known)
+    made.meta.events.register("after-call", _raise_by_code)
     made.meta.events.register("after-call-error", _raise_network)
     if service == "dynamodb":
         made.meta.events.register("needs-retry.dynamodb.TransactWriteItems", _conflict_delay)
@@ -128,7 +128,7 @@ def denial(code: str, message: str, *, action: str) -> AccessDenied | None:
     )
 
 
-def _raise_known(http_response: Any, parsed: dict[str, Any], model: Any, **_: Any) -> None:
+def _raise_by_code(http_response: Any, parsed: dict[str, Any], model: Any, **_: Any) -> None:
     error = parsed.get("Error")
     if not error:
         return

@@ -45,7 +45,7 @@ PROCESSORS = Metric(
 
 Series = tuple[Metric, str]
 """A metric of a host."""
-Known = dict[Series, dict[datetime, float]]
+SeriesValues = dict[Series, dict[datetime, float]]
 """Values of each metric by the start of their period."""
 
 
@@ -76,16 +76,16 @@ def read_processors(hosts: Collection[str], *, minutes: int, now: datetime) -> d
     }
 
 
-def _read(asked: Collection[Series], begin: datetime, end: datetime, *, period: timedelta) -> Known:
+def _read(asked: Collection[Series], begin: datetime, end: datetime, *, period: timedelta) -> SeriesValues:
     some = max(1, min(MOST_QUERIES, MOST_POINTS // max(1, (end - begin) // period)))
     ordered = sorted(asked, key=lambda each: (each[1], each[0].name))
-    found: Known = {each: {} for each in ordered}
+    found: SeriesValues = {each: {} for each in ordered}
     for first in range(0, len(ordered), some):
         _gather(ordered[first : first + some], begin, end, found)
     return found
 
 
-def _gather(asked: list[Series], begin: datetime, end: datetime, found: Known) -> None:
+def _gather(asked: list[Series], begin: datetime, end: datetime, found: SeriesValues) -> None:
     queries = [_query(n, *each) for n, each in enumerate(asked)]
     request: dict[str, Any] = {"MetricDataQueries": queries, "StartTime": begin, "EndTime": end}
     for result in list_items("cloudwatch", "get_metric_data", "MetricDataResults", **request):

@@ -44,17 +44,17 @@ def read(region: str, earlier: PriceList | None, now: datetime) -> PriceList:
     """Return the current price list of the region. If AWS does not return it, repeat the prices of `earlier` with the
     reason."""
     try:
-        return PriceList(on_demand=_on_demand(region), storage=_storage(region), read=now, asked=now)
+        return PriceList(on_demand=_on_demand(region), storage=_storage(region), read=now, requested=now)
     except (ServiceUnavailable, AccessDenied) as error:
         trouble = error.reason
     except ClientError as error:
         trouble = str(error)
-    before = earlier or PriceList(asked=now)
+    before = earlier or PriceList(requested=now)
     return PriceList(
         on_demand=before.on_demand,
         storage=before.storage,
         read=before.read,
-        asked=now,
+        requested=now,
         trouble=f"the price list was not read: {trouble[:MOST_SHOWN]}",
     )
 
@@ -91,10 +91,10 @@ def _products(service: str, region: str, narrowed: dict[str, str]) -> Iterator[A
     served = CHINAS if region.startswith("cn-") else SERVED_IN
     pages = client("pricing", served).get_paginator("get_products")
     for page in pages.paginate(ServiceCode=service, Filters=filters, PaginationConfig={"PageSize": PAGE}):
-        yield from map(_parsed, page["PriceList"])
+        yield from map(_parse_product, page["PriceList"])
 
 
-def _parsed(text: str) -> Any:
+def _parse_product(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:

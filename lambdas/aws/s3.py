@@ -16,7 +16,7 @@ GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
 EMPTY = "InvalidRange"
 NO_BUCKET = ("NoSuchBucket", "404")
 LARGEST_DOCUMENT = 16 * 2**20
-TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
+ALREADY_WRITTEN = ("PreconditionFailed", "ConditionalRequestConflict")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: s
     otherwise. If two calls write at once, exactly one succeeds."""
     condition = {"IfNoneMatch": "*"} if over is None else {"IfMatch": over}
     written = call_or_none(
-        (*TAKEN, *GONE),
+        (*ALREADY_WRITTEN, *GONE),
         client("s3").put_object,
         Bucket=bucket,
         Key=key,

@@ -16,7 +16,7 @@ SESSIONS_A_PAGE = 200
 FORWARDS = "AWS-StartPortForwardingSession"
 """The prefix of the SSM documents that forward a port of a host to a user's computer."""
 UNDER_WAY = ("Pending", "InProgress")
-NEVER_TOLD = ("DeliveryTimedOut", "Undeliverable")
+UNDELIVERED = ("DeliveryTimedOut", "Undeliverable")
 """Status details of a command whose host never answered (Systems Manager's user guide, "Understanding command
 statuses"). A command that the agent killed for its time limit has ExecutionTimedOut instead."""
 
@@ -62,7 +62,7 @@ def send(
     return tuple(commands)
 
 
-def send_to_known(
+def send_to_registered(
     document: str, ids: Sequence[str], parameters: Mapping[str, str], *, comment: str
 ) -> tuple[str, ...]:
     """Send the SSM document to the registered hosts of these; return the other hosts."""
@@ -102,7 +102,7 @@ def find_silent_hosts(command: str) -> frozenset[str]:
     return frozenset(
         str(invocation["InstanceId"])
         for invocation in _invocations(CommandId=command)
-        if invocation["StatusDetails"] in NEVER_TOLD
+        if invocation["StatusDetails"] in UNDELIVERED
     )
 
 

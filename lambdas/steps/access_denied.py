@@ -58,7 +58,7 @@ def _trouble(denied: AccessDenied) -> Trouble:
 def _tokens(ledger: Ledger, run: str, attempt: int) -> list[TokenRow]:
     """Return the unanswered task tokens. If the role may not query the ledger, read the tokens of this attempt only."""
     try:
-        return list(ledger.waiting(run))
+        return list(ledger.list_unanswered_tokens(run))
     except AccessDenied as also:
         logger.error("the ledger could not be queried either: %s", also.reason)
     waits = (*WAITING, "install", "test", "generalize", "pause", "capture")

@@ -59,25 +59,27 @@ class Admission:
     refusal: type[UsersFault]
     """The error of a refusal, which is the fault of the user."""
 
-    def refused(self, faults: InputFaults) -> Refused:
+    def refuse_or_none(self, faults: InputFaults) -> Refused:
         return Refused(self.refusal.__name__, faults.reason)
 
     def refuse(self, fault: InputFaults | str, values: RunUpdate) -> Refused:
         """Write the run as refused; return the refusal."""
         refused = (
-            self.refused(fault) if isinstance(fault, InputFaults) else Refused(self.refusal.__name__, fault)
+            self.refuse_or_none(fault)
+            if isinstance(fault, InputFaults)
+            else Refused(self.refusal.__name__, fault)
         )
         return self.write(refused, values) or refused
 
-    def misnamed(self) -> InputFaults | None:
+    def refuse_misnamed(self) -> InputFaults | None:
         return names.name_fault(self.given.run)
 
-    def refuse_taken_name(self) -> Refused | None:
+    def refuse_used_name(self) -> Refused | None:
         """Return the refusal if another execution has the run of this name, else None."""
         row = self.ledger.run(self.given.run)
         if row is None or is_its_own(row, self.given):
             return None
-        return Refused(self.refusal.__name__, names.name_taken(row.run, row.execution_arn))
+        return Refused(self.refusal.__name__, names.describe_used_name(row.run, row.execution_arn))
 
     def write(self, decided: Decision, values: RunUpdate, *rows: Write) -> Refused | None:
         """Write the rows of the run, which stays open until it is concluded, and the decision. Return the refusal if
@@ -87,7 +89,7 @@ class Admission:
             self.ledger.write(self._first_row(values), is_open, *rows, self._decision_event(decided))
         except AlreadyWrittenError:
             logger.info("%s is in the ledger already", self.given.run)
-            return self.refuse_taken_name()
+            return self.refuse_used_name()
         return None
 
     def write_claim(
@@ -129,6 +131,6 @@ class Admission:
         return event_row(self.given.run, note(decided.kind, decided.reason, at=clock()))
 
 
-def of_job(job: Job) -> RunUpdate:
+def job_values(job: Job) -> RunUpdate:
     """Return the job's values for the row of the run."""
     return {"job": serialization.to_json(job), "name": job.name, "labels": job.labels}

@@ -14,7 +14,7 @@ from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.outcome import failure_update
-from lambdas.core.run.records import ENDED_WITH_IT, Records
+from lambdas.core.run.records import TOKENS_BY_KIND, Records
 from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.core.run.updates import AttemptUpdate
 from lambdas.steps.inputs import Answer
@@ -22,7 +22,7 @@ from lambdas.steps.observability import logger, note
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.protocol.ledger.attempt import Ending, TokenRow
 from trainyard.protocol.ledger.host import HostRow
-from trainyard.protocol.signals import Resumed, known
+from trainyard.protocol.signals import Resumed, to_detail
 from trainyard.protocol.timeline import Entry
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
@@ -106,7 +106,7 @@ def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> boo
     if row is None or row.ending is None:
         return False
     trouble = trouble_of(row)
-    for wait in ENDED_WITH_IT.get(records.run.kind, ()):
+    for wait in TOKENS_BY_KIND.get(records.run.kind, ()):
         token = records.waiting(attempt, (wait,))
         if token and trouble:
             fail(ledger, records.run.run, token, trouble, now)
@@ -140,7 +140,7 @@ def end(
     well: AttemptUpdate = {"ending": Ending.FINISHED, "ended": now, "reason": entry.reason}
     values: AttemptUpdate = {**(failure_update(trouble, now) if trouble else well), "to_step": step}
     if resumed:
-        values["resumed"] = known(resumed)
+        values["resumed"] = to_detail(resumed)
     if not end_once(ledger, run, attempt, values, event_row(run, entry)):
         logger.info("%s changes nothing", entry.event)
     settle(ledger, ledger.require(run), attempt, now)
@@ -161,7 +161,7 @@ def gather(
     members = records.members(attempt)
     ids = [host.instance for host in members]
     ready = records.ready(attempt)
-    lost = dict(lost) | {host.instance: host.going for host in members if host.going}
+    lost = dict(lost) | {host.instance: host.ending_reason for host in members if host.ending_reason}
     run, patience = records.run.run, now + timedelta(days=1)
     verdict = readiness.assess(ids, ready=ready, lost=lost, now=now, deadline=patience)
     match verdict:
@@ -190,7 +190,7 @@ def give_up(ledger: Ledger, run: str, lost: Misconfigured, now: datetime) -> int
     """Fail every wait of a run whose rows were lost, so that its hosts are not kept in vain; return the number of
     waits. Without a wait, the run ends with the timeout of its state."""
     trouble = Trouble(error=Misconfigured.__name__, reason=lost.reason, final=True)
-    waiting = ledger.waiting(run)
+    waiting = ledger.list_unanswered_tokens(run)
     for token in waiting:
         fail(ledger, run, token, trouble, now)
     return len(waiting)

@@ -118,7 +118,7 @@ class RunEnd(EndedRun):
         lines = timeline.to_jsonl([*(self.ledger.timeline(run) if records else ()), *last])
         s3.put(self.bucket, keys.timeline(run), lines.encode(), media_type="application/x-ndjson")
         if records and records.plan:
-            plan = serialization.to_json(records.plan) | {"asked": records.asked()}
+            plan = serialization.to_json(records.plan) | {"launch_requests": records.requested_candidates()}
             s3.put_json(self.bucket, keys.plan(run), plan)
         entries = [event_row(run, entry) for entry in last]
         ended = [self.row_write(unless=unless), *entries] if records else []
@@ -185,7 +185,7 @@ def end_of(
     if given.cut_short and records:
         ledger.write(run_row(run, {"cut_short": end.now}))
         records = ledger.read(run)
-        if records and records.is_asking(end.now):
+        if records and records.has_open_request(end.now):
             return NotConcluded(
                 reason=f"a launch request for hosts of {run} is under way; patrol concludes the run later"
             )

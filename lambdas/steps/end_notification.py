@@ -46,7 +46,7 @@ def send_late(table_name: str, bucket: str, run: str, topic: str) -> None:
         logger.warning("%s gets no notification: its summary was deleted", run)
         ledger.write(no_open_row(run))
         return
-    _send_once(ledger, run, topic, run_texts.ended(summary.read(RunSummary, document)))
+    _send_once(ledger, run, topic, run_texts.notify_end(summary.read(RunSummary, document)))
 
 
 def _send_once(ledger: Ledger, run: str, topic: str, notification: Notification) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
-from lambdas.core.capacity.kept_hosts import KeptHosts
+from lambdas.core.capacity.retained_hosts import RetainedHosts
 from lambdas.core.run.recovery import Trouble
 from trainyard.values.lazy import dataclass
 
@@ -118,7 +118,7 @@ class ReleaseInput(RunInput):
     attempt: int | None = None
     execution: str | None = None
     """The execution, in calls by a rule. A rule does not pass the attempt."""
-    keep: KeptHosts = KeptHosts.NONE
+    keep: RetainedHosts = RetainedHosts.NONE
     """The hosts that the next attempt keeps, except those in `lost`."""
     lost: tuple[str, ...] = ()
 

@@ -21,7 +21,7 @@ def give(order: Order, *, bucket: str, document: str) -> tuple[str, ...] | None:
         return None
     given = {"Run": order.run, "Attempt": str(order.attempt)}
     try:
-        return ssm.send_to_known(
+        return ssm.send_to_registered(
             document, order.hosts, given, comment=f"{order.run} {order.word} {order.attempt}"
         )
     except ServiceUnavailable as trouble:
@@ -38,7 +38,7 @@ def find_started_attempt(bucket: str, run: str) -> int:
 
 def list_confirmations(bucket: str, run: str, attempt: int) -> Collection[str]:
     """Return the hosts whose agents have recorded the stop order of that attempt in the bucket."""
-    found = s3.list_keys(bucket, keys.leaving(run, attempt))
+    found = s3.list_keys(bucket, keys.drain_confirmations(run, attempt))
     return frozenset(sources.writer_of(key) for key in found)
 
 

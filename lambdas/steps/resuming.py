@@ -52,7 +52,7 @@ def drains(admitting: Admission, job: Job, values: RunUpdate) -> Waits | Refused
         return None
     created = admitting.given.started
     reason = f"{earlier.run}, which it resumes, saves its last checkpoint"
-    if late := slots.too_late(job, created, now):
+    if late := slots.refuse_late(job, created, now):
         refused = Refused(
             JobRefused.__name__,
             f"{earlier.run}, which this run resumes, has not ended: {late}. No host was launched. Check it with "

@@ -52,7 +52,7 @@ def admit(
             return admitting.write(too_dear, values) or too_dear
         decided = _decide(job, slots.why_full(mine, others, limits), mine.created, now, admitted, limits)
         if isinstance(decided, Waits):
-            told = waiting.for_place(
+            told = waiting.for_slot(
                 job, mine.created, seconds=decided.seconds, reason=decided.reason, now=now
             )
             if before:
@@ -62,7 +62,7 @@ def admit(
         try:
             admitting.write_claim(decided, mine, values, number, again=is_written or before is not None)
         except AlreadyWrittenError:
-            if taken := admitting.refuse_taken_name():
+            if taken := admitting.refuse_used_name():
                 return taken
             is_written = ledger.run(run) is not None
         else:
@@ -99,7 +99,7 @@ def _decide(
 ) -> Admitted | Waits | Refused:
     if full is None:
         return admitted
-    late = slots.too_late(job, created, now)
+    late = slots.refuse_late(job, created, now)
     if limits.waits and not late:
         seconds, minutes = slots.pause(job), job.limits.wait_minutes
         looks = f"it looks for a place every {seconds} seconds, for {minutes:g} minutes (limits.wait_minutes)"

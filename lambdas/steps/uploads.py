@@ -9,7 +9,7 @@ def read(bucket: str, key: str, version: str | None, *, what: str) -> bytes | In
     """Return the content of the file, or the fault. A version behind a delete marker is treated as deleted."""
     found = s3.get_start(bucket, key, most=document.MOST_BYTES, version=version)
     if found is None or s3.get_start(bucket, key, most=1) is None:
-        return document.gone(key, version)
+        return document.deleted_fault(key, version)
     if found.size > document.MOST_BYTES:
-        return document.too_big(found.size, source=key, what=what)
+        return document.too_big_fault(found.size, source=key, what=what)
     return found.start

@@ -85,7 +85,7 @@ def enter(ledger: Ledger, run: str, attempt: int, wait: str, task_token: str, no
     return Entered(ledger, records, attempt, wait, now)
 
 
-def gone(host: str) -> str | None:
+def describe_end(host: str) -> str | None:
     """Return EC2's reason if the host ends or has ended; None if it runs."""
     found = [each for each in instances.find_by_id([host]) if each.gone]
     return f"EC2 says {host} is {found[0].state_and_why}" if found else None
@@ -97,13 +97,13 @@ def raise_if_over(entered: Entered, host: str) -> None:
     trouble = trouble_of(row) if row else None
     if trouble:
         raise errors.WORDS.get(trouble.error, Infrastructure)(trouble.reason)
-    why = gone(host)
+    why = describe_end(host)
     if why:
         warned = entered.records.hosts[host].warned
         raise _record(entered, Interrupted(why) if warned else HostLost(why))
 
 
-def for_command(
+def await_command(
     entered: Entered, host: str, document: str, parameters: Mapping[str, str], *, doing: str
 ) -> None:
     """Wait for the end of the SSM document on this host. The command is sent once, even if the state is entered
@@ -135,7 +135,7 @@ def for_command(
         _raise_overdue(entered, row, f"the SSM document {document} has not ended on {host}")
 
 
-def for_image(
+def await_image(
     entered: Entered,
     host: str,
     name: str,
@@ -204,7 +204,7 @@ def answer_image(entered: Entered, image: Image | None) -> TrainyardError | None
         f"EC2 could not make the image {image.id}: it is {image.state} ({image.reason or 'no reason given'})"
     )
     members = entered.records.members(entered.attempt)
-    going = [f"{host.instance}: {host.going}" for host in members if host.going]
+    going = [f"{host.instance}: {host.ending_reason}" for host in members if host.ending_reason]
     wrong = HostLost(f"{reason}; its host was ending ({'; '.join(going)})") if going else ImageFailed(reason)
     return _record(entered, wrong, "image failed")
 

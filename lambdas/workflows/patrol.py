@@ -77,9 +77,9 @@ def handler() -> dict[str, Any]:
     troubles: list[Exception] = []
     if _run_part(lambda: book.begin(now, apart=TWO_LOOKS), troubles) is False:
         return {"patrol": "another pass began less than half a minute ago"}
-    known = _run_part(book.known, troubles)
+    known = _run_part(book.read_earlier, troubles)
     regions = Prices(yard.aws_region, known.prices if known else None)
-    opened = _run_part(book.opened, troubles)
+    opened = _run_part(book.read_open_runs, troubles)
     seen = observe(yard, regions, book, now, opened=opened, money=known.money if known else None)
     allowed = guard.review(
         seen.verdicts,
@@ -120,7 +120,7 @@ def handler() -> dict[str, Any]:
         entries,
         peaks=seen.peaks,
         live=len(seen.live),
-        month_dollars=budget.spent(money, now),
+        month_dollars=budget.month_dollars(money, now),
         now=now,
     )
     logger.info("patrol", extra={"patrol": figures})
@@ -167,7 +167,7 @@ def _find_restarted(seen: Observation) -> list[str]:
 def _entries(seen: Observation, allowed: Passed, acted: ActionResults, now: datetime) -> list[VerdictRow]:
     """Return the verdicts to record: the changed ones, and those with an action that was taken or deferred."""
     meant = {**allowed.acts, **allowed.deferred}
-    changed = guard.changed(seen.verdicts, seen.earlier, acts=meant)
+    changed = guard.find_changed(seen.verdicts, seen.earlier, acts=meant)
     return [
         VerdictRow(
             instance=name,
@@ -214,7 +214,7 @@ def _notify(
     new = [warning for warning in warnings if book.once(f"{hour}#{_kind_of(warning)}", now)]
     for warning in warnings:
         logger.warning(warning)
-    found = patrol_texts.passed(entries, new, yard=yard.yard)
+    found = patrol_texts.notify_pass(entries, new, yard=yard.yard)
     if found:
         notification.send(found, yard.topic_arn, book, now)
 
@@ -260,11 +260,11 @@ def _count(
     if not book.count(money, before):
         logger.info("another pass counted the costs of the month")
         return money
-    measure(Metric.DOLLARS, round(money.dollars - budget.spent(before, now), 6))
+    measure(Metric.DOLLARS, round(money.dollars - budget.month_dollars(before, now), 6))
     limit = yard.monthly_dollars or None
-    reached = budget.find_crossed(budget.spent(before, now), money.dollars, limit)
+    reached = budget.find_crossed(budget.month_dollars(before, now), money.dollars, limit)
     if reached and limit:
-        found = budget_texts.reached(
+        found = budget_texts.notify_budget(
             reached, spent=money.dollars, limit=limit, month=money.month, yard=yard.yard
         )
         notification.send(found, yard.topic_arn, book, now)
@@ -293,6 +293,6 @@ def _sum_up_yesterday(book: Logbook, yard: PatrolSettings, money: Money | None, 
         yard=yard.yard,
         date=f"{yesterday:%Y-%m-%d}",
         month=budget.month_of(now),
-        spent=budget.spent(money, now),
+        spent=budget.month_dollars(money, now),
     )
     notification.send(found, yard.topic_arn, book, now)

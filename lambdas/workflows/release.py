@@ -15,7 +15,7 @@ from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.rows import event_row, host_row, launched_row, pooled_rows, run_row
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
-from lambdas.core.capacity.kept_hosts import KeptHosts
+from lambdas.core.capacity.retained_hosts import RetainedHosts
 from lambdas.core.run import release, warm_pool
 from lambdas.core.run.records import Records
 from lambdas.core.run.release import Act, Disposal
@@ -96,12 +96,14 @@ def handler(given: ReleaseInput) -> Released:
     refused = instances.terminate(ending, new=not_shown)
     stopping = [each.instance for each in disposals if each.act is Act.STOP]
     instances.keep_disks(stopping)
-    instances.all_done(refused | instances.stop(stopping, new=not_shown))
+    instances.check_refusals(refused | instances.stop(stopping, new=not_shown))
     if wrong := trouble or unwritten:
         raise wrong
     if records:
         _write(ledger, records, disposals, given, clock(), not_kept)
-    if run_is_over and records and records.is_asking(now):  # the hosts of an open request must end, too
+    if (
+        run_is_over and records and records.has_open_request(now)
+    ):  # the hosts of an open request must end, too
         raise ServiceUnavailable(f"EC2 may still launch hosts of {run}; the release is retried")
     done = tuple(f"{each.act} {each.instance}: {each.reason}" for each in disposals)
     return Released(hosts=done[:MOST_HOSTS])
@@ -244,9 +246,9 @@ def _choose_remaining(
     if given.scope is Scope.LOST:
         return (frozenset(host for host, _ in found) | frozenset(records.hosts)) - frozenset(given.lost)
     match given.keep:
-        case KeptHosts.NONE:
+        case RetainedHosts.NONE:
             return frozenset()
-        case KeptHosts.REMAINING:
+        case RetainedHosts.REMAINING:
             staying = frozenset(host.instance for host in records.hosts.values() if host.stays)
             return staying - frozenset(given.lost)
         case _:

@@ -12,7 +12,13 @@ from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import retention
-from lambdas.core.images.retention import Disposition, Fate, RetentionInputs, RetentionPolicy, RetireRequest
+from lambdas.core.images.retention import (
+    Decision,
+    Disposition,
+    RetentionInputs,
+    RetentionPolicy,
+    RetireRequest,
+)
 from lambdas.environment import ImageSettings
 from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
@@ -116,7 +122,7 @@ def _retire_chosen(request: RetireRequest) -> RetireAnswer:
     if not request.report_only:
         decided = tuple(_retire_one(images.retire, each) for each in decided)
     said = retention.summary(decided, ())
-    if any(each.fate is Fate.LEFT for each in decided):
+    if any(each.fate is Decision.LEFT for each in decided):
         return SomeLeft(error="RetireIncomplete", reason=said)
     return Retired(reason=said, report="")
 
@@ -173,8 +179,8 @@ def _retire_one(retire: Callable[[str], None], disposition: Disposition) -> Disp
     try:
         retire(disposition.id)
     except (AccessDenied, Misconfigured) as error:
-        return replace(disposition, fate=Fate.LEFT, reason=error.reason)
-    return replace(disposition, fate=Fate.RETIRED)
+        return replace(disposition, fate=Decision.LEFT, reason=error.reason)
+    return replace(disposition, fate=Decision.RETIRED)
 
 
 def _report(yard: RetireSettings, report: dict[str, Any]) -> Retired | SomeLeft:
@@ -182,7 +188,7 @@ def _report(yard: RetireSettings, report: dict[str, Any]) -> Retired | SomeLeft:
     text = retention.as_text(report).encode()
     s3.put(yard.bucket_name, TEXT, text, media_type="text/plain; charset=utf-8")
     logger.info("%s", report["summary"])
-    left = [row["id"] for row in (*report["images"], *report["snapshots"]) if row["fate"] == Fate.LEFT]
+    left = [row["id"] for row in (*report["images"], *report["snapshots"]) if row["fate"] == Decision.LEFT]
     where = f"s3://{yard.bucket_name}/{TEXT}"
     if left:
         return SomeLeft(error="RetireIncomplete", reason=f"{report['summary']} Report: {where}")

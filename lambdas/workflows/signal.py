@@ -25,17 +25,17 @@ from lambdas.steps.signals import (
 )
 from lambdas.steps.signals.context import SignalContext, SignalSettings
 from lambdas.steps.signals.events import (
-    AWS_NEWS,
-    PATROL_NEWS,
+    AWS_EVENTS,
+    PATROL_EVENTS,
     AtCap,
-    AwsNews,
+    AwsEvent,
     CommandStatus,
     Event,
     Forgotten,
     ImageState,
     InstanceState,
     MayGrow,
-    PatrolNews,
+    PatrolEvent,
     SpotWarning,
     StillStopping,
 )
@@ -46,7 +46,7 @@ from trainyard.protocol.requests import Cool, DevHost, Request, Stop
 from trainyard.protocol.signals import DevCredentials, Hold, Sent
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 from trainyard.values.text import printable
 
 
@@ -57,7 +57,7 @@ class Handled:
     result: str
 
 
-NewsOfRuns = Sent | PatrolNews | Stop | Cool | AwsNews
+RunEvent = Sent | PatrolEvent | Stop | Cool | AwsEvent
 NOT_OURS = Handled(result="not about this yard")
 MOST_NAMED = 80
 """The most characters of a run's name in the log."""
@@ -91,7 +91,7 @@ NEEDS = Needs(
 def handler(event: Event) -> Handled:
     yard = environment.read(SignalSettings)
     ledger, now = Ledger(yard.table_name), clock()
-    claimed, attempt = _named(event)
+    claimed, attempt = _name_attempt(event)
     if claimed:
         set_log_context(claimed, attempt)
     news, context = _read(event), None
@@ -109,7 +109,9 @@ def handler(event: Event) -> Handled:
         result = _handle(context, news, event, now)
     except Misconfigured as lost:
         assert context is not None, "only the rows of a run can be missing"
-        result = f"ended {counted(attempts.give_up(ledger, context.run, lost, now), 'wait')}: {lost.reason}"
+        result = (
+            f"ended {format_count(attempts.give_up(ledger, context.run, lost, now), 'wait')}: {lost.reason}"
+        )
     except AccessDenied as denied:
         run, attempt = (context.run, context.attempt) if context else (claimed, attempt)
         if run and (event.time is None or now - event.time >= DENIED_FOR):
@@ -119,20 +121,20 @@ def handler(event: Event) -> Handled:
     return Handled(result=result)
 
 
-def _read(event: Event) -> NewsOfRuns | DevHost | None:
+def _read(event: Event) -> RunEvent | DevHost | None:
     """Return the content of the event; None if this version does not handle such events."""
     if sender := sources.sending_host(event.source):
-        return _from_host(sender, event)
+        return _read_signal(sender, event)
     if sources.sending_user(event.source):
-        return _from_person(event)
+        return _read_request(event)
     if event.source == sources.PATROL:
-        news = PATROL_NEWS.get(event.detail_type)
+        news = PATROL_EVENTS.get(event.detail_type)
         return parse(news, event.detail, of="signal") if news else None
-    kind = AWS_NEWS.get(event.detail_type)
+    kind = AWS_EVENTS.get(event.detail_type)
     return parse(kind, event.detail, of="signal") if kind else None
 
 
-def _from_host(sender: str, event: Event) -> Sent | None:
+def _read_signal(sender: str, event: Event) -> Sent | None:
     """Return the signal if its host sent it. IAM authenticates only the sender; the content may name another host."""
     sent = signals.decode(event.detail_type, event.detail)
     if isinstance(sent, str):
@@ -146,7 +148,7 @@ def _from_host(sender: str, event: Event) -> Sent | None:
     return sent
 
 
-def _from_person(event: Event) -> Request | None:
+def _read_request(event: Event) -> Request | None:
     """Return the request; None if it is malformed, which is not a fault of the yard."""
     request = requests.decode(event.detail_type, event.detail)
     if isinstance(request, str):
@@ -164,7 +166,7 @@ def _count_forged(what: str) -> None:
     measure(Metric.FORGED_SIGNALS, what=what)
 
 
-def _context(news: NewsOfRuns, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
+def _context(news: RunEvent, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
     """Return the run and attempt of the event. Hosts and patrol name them; events of AWS are matched by the look-up
     rows. A host may name the run that it was launched for; a request for a hold names the run in the host's tag."""
     match news:
@@ -180,7 +182,7 @@ def _context(news: NewsOfRuns, yard: SignalSettings, ledger: Ledger) -> SignalCo
             set_log_context(news.run)
             return SignalContext(yard, ledger, news.run, 1)
         case SpotWarning() | InstanceState() | ImageState() | CommandStatus():
-            kind, name = from_aws.about(news)
+            kind, name = from_aws.name_resource(news)
             owner = ledger.owner(kind, name)
             if owner is None:
                 logger.info("%s %s: not of this yard", kind, name)
@@ -203,7 +205,7 @@ def _is_of_its_run(news: Sent, ledger: Ledger) -> bool:
     return owner.run == news.run
 
 
-def _handle(context: SignalContext, news: NewsOfRuns, event: Event, now: datetime) -> str:
+def _handle(context: SignalContext, news: RunEvent, event: Event, now: datetime) -> str:
     match news:
         case Sent():
             return from_hosts.handle(context, news, now)
@@ -218,7 +220,7 @@ def _handle(context: SignalContext, news: NewsOfRuns, event: Event, now: datetim
     assert_never(news)
 
 
-def _named(event: Event) -> tuple[str, int]:
+def _name_attempt(event: Event) -> tuple[str, int]:
     """Return the run and attempt that the event names, even in a malformed event; an empty run if it names none."""
     detail = event.detail if isinstance(event.detail, Mapping) else {}
     run, attempt = detail.get("run", ""), detail.get("attempt", 1)

@@ -46,37 +46,37 @@ def refusal(
     `longest` is the role's MaxSessionDuration. `inherited` are the transitive tags of the caller's own session.
     """
     return (
-        _malformed(request)
-        or _too_long(request, is_chained=is_chained, longest=longest)
+        _malformed_error(request)
+        or _too_long_error(request, is_chained=is_chained, longest=longest)
         or _tags(request, inherited)
     )
 
 
-def _malformed(request: AssumeRoleRequest) -> Refusal | None:
+def _malformed_error(request: AssumeRoleRequest) -> Refusal | None:
     if len(request.role) < SHORTEST_ARN:
-        return _violated(
+        return _violated_error(
             request.role, "roleArn", f"Member must have length greater than or equal to {SHORTEST_ARN}"
         )
     if not re.fullmatch(SESSION_NAME, request.name, re.ASCII):
-        return _violated(
+        return _violated_error(
             request.name, "roleSessionName", f"Member must satisfy regular expression pattern: {SESSION_NAME}"
         )
     if not 2 <= len(request.name) <= 64:
         bound = "greater than or equal to 2" if len(request.name) < 2 else "less than or equal to 64"
-        return _violated(request.name, "roleSessionName", f"Member must have length {bound}")
+        return _violated_error(request.name, "roleSessionName", f"Member must have length {bound}")
     if not ARN.fullmatch(request.role):
         return Refusal("ValidationError", f"{request.role} is invalid")
     return None
 
 
-def _too_long(request: AssumeRoleRequest, *, is_chained: bool, longest: int) -> Refusal | None:
+def _too_long_error(request: AssumeRoleRequest, *, is_chained: bool, longest: int) -> Refusal | None:
     seconds = int(request.seconds) if request.seconds.isdigit() else 0
     if seconds < SHORTEST:
-        return _violated(
+        return _violated_error(
             request.seconds, "durationSeconds", f"Member must have value greater than or equal to {SHORTEST}"
         )
     if seconds > LONGEST:
-        return _violated(
+        return _violated_error(
             request.seconds, "durationSeconds", f"Member must have value less than or equal to {LONGEST}"
         )
     if is_chained and seconds > CHAINED:
@@ -106,7 +106,7 @@ def _tags(request: AssumeRoleRequest, inherited: Collection[str]) -> Refusal | N
     return None
 
 
-def _violated(value: str, name: str, constraint: str) -> Refusal:
+def _violated_error(value: str, name: str, constraint: str) -> Refusal:
     return Refusal(
         "ValidationError",
         f"1 validation error detected: Value '{value}' at '{name}' failed to satisfy constraint: {constraint}",

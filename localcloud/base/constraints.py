@@ -35,15 +35,15 @@ def _violations(shape: Any, value: Any, path: str) -> Iterator[str]:
         case "structure" if isinstance(value, Mapping):
             for name in shape.metadata.get("required", ()):
                 if value.get(name) is None:
-                    yield _violated(shape, None, _join(path, name), "Member must not be null")
+                    yield _describe_violation(shape, None, _join(path, name), "Member must not be null")
             for name, member in shape.members.items():
                 if value.get(name) is not None:
                     yield from _violations(member, value[name], _join(path, name))
         case "list" if isinstance(value, list):
-            yield from (_violated(shape, value, path, each) for each in _broken(shape, value))
+            yield from (_describe_violation(shape, value, path, each) for each in _broken(shape, value))
             yield from _of_items(shape, value, path)
         case _ if shape.type_name in (*SCALARS, "blob"):
-            yield from (_violated(shape, value, path, each) for each in _broken(shape, value))
+            yield from (_describe_violation(shape, value, path, each) for each in _broken(shape, value))
 
 
 def _of_items(shape: Any, value: list[Any], path: str) -> Iterator[str]:
@@ -54,7 +54,9 @@ def _of_items(shape: Any, value: list[Any], path: str) -> Iterator[str]:
     elif any(_broken(shape.member, each) for each in value):
         bounds = [bound for bound, _ in _bounds(shape.member)]
         bounds += ["Member must not be null"] if shape.member.metadata.get("enum") else []
-        yield _violated(shape, value, path, f"Member must satisfy constraint: [{', '.join(bounds)}]")
+        yield _describe_violation(
+            shape, value, path, f"Member must satisfy constraint: [{', '.join(bounds)}]"
+        )
 
 
 def _broken(shape: Any, value: Any) -> list[str]:
@@ -75,7 +77,7 @@ def _bounds(shape: Any) -> list[tuple[str, Any]]:
     if least is not None:
         text = f"Member must have {what} greater than or equal to {least}"
         found.append((text, lambda value: _size(value) >= least))
-    if pattern is not None and (compiled := _compiled(pattern)):
+    if pattern is not None and (compiled := _compile(pattern)):
         text = f"Member must satisfy regular expression pattern: {pattern}"
         found.append((text, lambda value: not isinstance(value, str) or compiled.fullmatch(value)))
     if allowed:
@@ -89,7 +91,7 @@ def _size(value: Any) -> float:
 
 
 @functools.cache
-def _compiled(pattern: str) -> re.Pattern[str] | None:
+def _compile(pattern: str) -> re.Pattern[str] | None:
     r"""Compile a pattern. Return None for one that only Java supports (`\p{ASCII}`), which is not checked."""
     try:
         return re.compile(pattern, re.ASCII)
@@ -106,7 +108,7 @@ def _lowered(name: str) -> str:
     return name[0].lower() + name[1:]
 
 
-def _violated(shape: Any, value: Any, path: str, constraint: str) -> str:
+def _describe_violation(shape: Any, value: Any, path: str, constraint: str) -> str:
     shown = f" {_quoted(shape, value)}" if not shape.metadata.get("sensitive") else ""
     return f"Value{shown} at '{path}' failed to satisfy constraint: {constraint}"
 

@@ -11,7 +11,7 @@ How = TypeVar("How")
 
 
 @dataclass(frozen=True)
-class _Left(Generic[How]):
+class _Remaining(Generic[How]):
     how: How
     times: int | None
     until: datetime | None = None
@@ -26,7 +26,7 @@ class Injected(Generic[How]):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._left: dict[str, _Left[How]] = {}
+        self._remaining: dict[str, _Remaining[How]] = {}
 
     def set(self, what: str, how: How, times: int | None, seconds: float | None = None) -> None:
         """Fail the next `times` uses of `what` within `seconds`.
@@ -36,38 +36,38 @@ class Injected(Generic[How]):
         until = None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
         with self._lock:
             if times == 0:
-                self._left.pop(what, None)
+                self._remaining.pop(what, None)
             else:
-                self._left[what] = _Left(how, times, until)
+                self._remaining[what] = _Remaining(how, times, until)
 
     def take(self, what: str) -> How | None:
         """Return the fault for this use and count it, or None if no fault applies."""
         with self._lock:
-            left = self._left.get(what)
+            left = self._remaining.get(what)
             if left is None:
                 return None
             if left.over:
-                del self._left[what]
+                del self._remaining[what]
                 return None
             if left.times == 1:
-                del self._left[what]
+                del self._remaining[what]
             elif left.times is not None:
-                self._left[what] = replace(left, times=left.times - 1)
+                self._remaining[what] = replace(left, times=left.times - 1)
             return left.how
 
     def clear(self) -> None:
         with self._lock:
-            self._left.clear()
+            self._remaining.clear()
 
     def active(self) -> dict[str, tuple[How, int | None]]:
         """Return the active faults, each with the remaining number of times (None: unlimited)."""
         with self._lock:
-            return {what: (left.how, left.times) for what, left in self._left.items() if not left.over}
+            return {what: (left.how, left.times) for what, left in self._remaining.items() if not left.over}
 
     def until(self, what: str) -> datetime | None:
         """Return when the fault of `what` expires, or None if it has no end time."""
         with self._lock:
-            return self._left[what].until if what in self._left else None
+            return self._remaining[what].until if what in self._remaining else None
 
 
 class Lasting:

@@ -1,6 +1,6 @@
 """Counts in texts for users."""
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Return a count with its noun: `1 host`, `2 hosts`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -29,7 +29,7 @@ class RootKey:
         return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
-def of(state: Path) -> RootKey:
+def load_key(state: Path) -> RootKey:
     """Return the key of this state folder. Generate it at the first call."""
     path = state / FILE
     try:

@@ -170,14 +170,14 @@ class Settings:
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Settings:
         """Return the settings in a parsed file. Raise SettingsError that names every unknown key."""
-        built = dict(_checked(cls, document, ""))
+        built = dict(_check(cls, document, ""))
         if isinstance(built["latencies"], dict) and "agent" in built["latencies"]:
             built["latencies"] = built["latencies"] | {"agent": _spread_or_never(built["latencies"]["agent"])}
         for name, kind in PARTS.items():
-            built[name] = kind(**_checked(kind, built[name], f"{name}."))
+            built[name] = kind(**_check(kind, built[name], f"{name}."))
         for name, kind in ENTRIES.items():
             named = built[name].items()
-            built[name] = {key: kind(**_checked(kind, entry, f"{name}.{key}.")) for key, entry in named}
+            built[name] = {key: kind(**_check(kind, entry, f"{name}.{key}.")) for key, entry in named}
         for name in ("rates", "resource_rates"):
             built[name] = _rates(built[name] or {}, name)
         for image, entry in built["images"].items():
@@ -297,7 +297,7 @@ def _check_files(files: Any, where: str) -> None:
             raise SettingsError(f"{where}.{path}: the content of a file is text, found {content!r}")
 
 
-def _checked(kind: type, values: Any, where: str) -> dict[str, Any]:
+def _check(kind: type, values: Any, where: str) -> dict[str, Any]:
     """Return `values` if its keys are the fields of `kind`, else raise SettingsError."""
     allowed = {f.name for f in fields(kind)}
     if not isinstance(values, dict):

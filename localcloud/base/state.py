@@ -74,7 +74,7 @@ class Store:
         """
         self.parts.append(Part(name, save, restore, may_differ))
 
-    def changed(self) -> None:
+    def request_write(self) -> None:
         """Request a write soon."""
         self._changed.set()
 

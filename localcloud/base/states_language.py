@@ -50,12 +50,12 @@ def matches(wanted: Sequence[str], error: str | None) -> bool:
     return TASK_FAILED in wanted and error != TIMEOUT
 
 
-def reported(error: str) -> str:
+def reported_error(error: str) -> str:
     """Return the name that histories, Catch and events show. A missed heartbeat has a name only for `ErrorEquals`."""
     return TIMEOUT if error == HEARTBEAT_TIMEOUT else error
 
 
-def located(error: str, cause: str, state: str, event: int) -> str:
+def locate_cause(error: str, cause: str, state: str, event: int) -> str:
     """Return the cause as AWS writes it: with the state and the number of the event that entered it."""
     if error not in LOCATED or not state or cause.startswith("An error occurred while executing the state"):
         return cause
@@ -87,12 +87,12 @@ def threw(source: str, location: str, code: str | None, message: str) -> QueryEr
     return QueryError(f"{_expression(source, location)} threw an error during evaluation. {text}", location)
 
 
-def undefined(source: str, location: str) -> QueryError:
+def undefined_error(source: str, location: str) -> QueryError:
     """Return the error of an expression without a value: JSON has none for it."""
     return QueryError(f"{_expression(source, location)} returned nothing (undefined).", location)
 
 
-def unsupported(source: str, location: str) -> QueryError:
+def unsupported_error(source: str, location: str) -> QueryError:
     """Return the error of an expression that returns something other than JSON, such as a function."""
     return QueryError(f"{_expression(source, location)} returned an unsupported result type.", location)
 

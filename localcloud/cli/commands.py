@@ -106,7 +106,7 @@ def status(
 @app.command()
 def env(state: State = DEFAULT_STATE) -> None:
     """Print the shell variables for clients: `eval "$(python -m localcloud env)"`."""
-    port, root = port_of(state), root_key.of(existing_state(state))
+    port, root = port_of(state), root_key.load_key(existing_state(state))
     print("unset AWS_PROFILE AWS_SESSION_TOKEN")
     for name, value in client_environment(port, root).items():
         print(f"export {name}={value}")
@@ -134,7 +134,7 @@ def _readable(settings: Path) -> Path:
 
 
 def _up_detached(state: Path, port: int, settings: Path | None, listening: int) -> None:
-    log, root = state / "server.log", root_key.of(state)
+    log, root = state / "server.log", root_key.load_key(state)
     command = [sys.executable, "-m", "localcloud.supervisor", str(state), str(port), str(listening)]
     log.touch()
     log.chmod(0o600)

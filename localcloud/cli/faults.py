@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from localcloud.base.quantities import counted
+from localcloud.base.quantities import format_count
 from localcloud.cli.requests import Json, ask
 from localcloud.cli.state import DEFAULT_STATE, State, fail
 
@@ -199,11 +199,14 @@ def active_faults(
         print(json.dumps(faults, indent=2))
         return
     for pool, slots in faults["capacity"].items():
-        print(f"{pool}: " + ("unlimited capacity" if slots is None else f"room for {counted(slots, 'host')}"))
+        print(
+            f"{pool}: "
+            + ("unlimited capacity" if slots is None else f"room for {format_count(slots, 'host')}")
+        )
     for failing, times in faults["throttled"].items():
         print(
             f"{failing}: "
-            + ("the next " + counted(times, "request") if isinstance(times, int) else f"until {times}")
+            + ("the next " + format_count(times, "request") if isinstance(times, int) else f"until {times}")
         )
     for instance_id, notice in faults["interrupted"].items():
         print(f"{instance_id}: {notice['action']} at {notice['at']}")
@@ -215,7 +218,7 @@ def active_faults(
     for detail_type, times in faults["lost"].items():
         print(
             f"{detail_type}: "
-            + ("drops all events" if times is None else "drops the next " + counted(times, "event"))
+            + ("drops all events" if times is None else "drops the next " + format_count(times, "event"))
         )
     for who, until in faults["silent"].items():
         silent = "no host publishes metrics" if who == "*" else f"{who} publishes no metrics"

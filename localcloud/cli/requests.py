@@ -18,7 +18,7 @@ Json = dict[str, Any]
 def ask(state: Path, method: str, path: str, body: Json | None = None) -> Json:
     port = port_of(state)
     try:
-        return request(port, root_key.of(existing_state(state)), method, path, body, seconds=30)
+        return request(port, root_key.load_key(existing_state(state)), method, path, body, seconds=30)
     except urllib.error.HTTPError as refusal:
         answer = json.loads(refusal.read() or b"{}")
         fail(str(answer.get("error", refusal)))

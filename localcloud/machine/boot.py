@@ -39,7 +39,7 @@ from localcloud.machine.kernel import (
     KernelError,
     below,
     bind,
-    checked,
+    check_result,
     drop_capabilities,
     enter,
     lend,
@@ -186,7 +186,7 @@ def mount_system(root: Path, spec: Specification) -> None:
     bind(Path("/usr"), root / "usr", read_only=True)
     if not python.is_relative_to("/usr/local") and (root / "usr/local").is_dir():
         bind(kept_local, root / "usr/local")
-    checked(libc.umount2(bytes(kept_local), MNT_DETACH), "set /usr/local free")
+    check_result(libc.umount2(bytes(kept_local), MNT_DETACH), "set /usr/local free")
     kept_local.rmdir()
     lend_system(root)
     if not python.is_relative_to("/usr"):
@@ -321,7 +321,7 @@ def main() -> int:
     spec = cast(Specification, next(received))
     try:
         namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC
-        checked(libc.unshare(namespaces), "make the host's namespaces")
+        check_result(libc.unshare(namespaces), "make the host's namespaces")
         mount("none", Path("/"), flags=MS_REC | MS_PRIVATE)
         send(control, event="namespaces")
         if next(received, None) is None:

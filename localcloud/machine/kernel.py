@@ -44,7 +44,7 @@ class KernelError(Exception):
     """The machine's kernel refuses a call. The text reaches a host's console and a function's log."""
 
 
-def checked(result: int, doing: str) -> None:
+def check_result(result: int, doing: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise KernelError(f"{doing}: {os.strerror(number)} (errno {number})")
@@ -58,7 +58,7 @@ def mount(source: str | Path, target: Path, kind: str = "", flags: int = 0, opti
         ctypes.c_ulong(flags),
         os.fsencode(options) or None,
     )
-    checked(result, f"mount {kind or 'bind'} {source} on {target}")
+    check_result(result, f"mount {kind or 'bind'} {source} on {target}")
 
 
 def make_read_only(target: Path) -> None:
@@ -72,7 +72,7 @@ def make_read_only(target: Path) -> None:
         attributes,
         ctypes.c_size_t(len(attributes)),
     )
-    checked(result, f"make {target} read-only (needs Linux 5.12)")
+    check_result(result, f"make {target} read-only (needs Linux 5.12)")
 
 
 def bind(source: Path, target: Path, *, read_only: bool = False) -> None:
@@ -132,8 +132,8 @@ def enter(root: Path) -> None:
     machine = os.uname().machine
     if machine not in SYS_PIVOT_ROOT:
         raise KernelError(f"this machine is a {machine}; the local cloud runs on {', '.join(SYS_PIVOT_ROOT)}")
-    checked(libc.syscall(SYS_PIVOT_ROOT[machine], b".", b"."), "change the root")
-    checked(libc.umount2(b".", MNT_DETACH), "detach the machine's root")
+    check_result(libc.syscall(SYS_PIVOT_ROOT[machine], b".", b"."), "change the root")
+    check_result(libc.umount2(b".", MNT_DETACH), "detach the machine's root")
     os.chdir("/")
 
 
@@ -143,4 +143,4 @@ def drop_capabilities(kept: Collection[int]) -> None:
     for capability in range(last + 1):
         if capability not in kept:
             result = libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
-            checked(result, f"drop capability {capability}")
+            check_result(result, f"drop capability {capability}")

@@ -21,7 +21,15 @@ from localcloud.services.ec2.actions.base import Ec2
 from localcloud.services.ec2.capacity.allocation import Pool
 from localcloud.services.ec2.faults import KEPT_SNAPSHOT_CODES, Impairment
 from localcloud.services.ec2.instances import spot_requests
-from localcloud.services.ec2.store.records import LIVE, LOCK, Notice, everything, find_anywhere, here, now
+from localcloud.services.ec2.store.records import (
+    LIVE,
+    LOCK,
+    InterruptionNotice,
+    everything,
+    find_anywhere,
+    here,
+    now,
+)
 from localcloud.services.eventbridge import service_events
 from localcloud.services.ssm.agent import unknown
 
@@ -75,7 +83,7 @@ class Faults:
                 )
             seconds = _number(request, "seconds", self._ec2.settings.interruption.warning_seconds)
             action, at = behind.interruption_behavior, now() + timedelta(seconds=seconds)
-            here().notices[host.id] = Notice(action, at)
+            here().notices[host.id] = InterruptionNotice(action, at)
             announce(host, action)
             self._ec2.lifecycle.interrupt_after(host, seconds)
             self._ec2.lifecycle.changed()
@@ -227,7 +235,7 @@ class Faults:
             return {"cleared": [pool]}
         cleared = [
             *self._ec2.capacity.changed,
-            *throttle.throttled(),
+            *throttle.list_throttled(),
             *self._ec2.image_faults.active(),
             *service_events.lost_events.active(),
             *(f"{who} metrics" for who in gpu_metrics.muted_hosts.active()),
@@ -250,7 +258,7 @@ class Faults:
         }
         return {
             "capacity": self._ec2.capacity.changed,
-            "throttled": throttle.throttled(),
+            "throttled": throttle.list_throttled(),
             "interrupted": notices,
             "impaired": self._ec2.impairments.active(),
             "images": self._ec2.image_faults.active(),

@@ -137,7 +137,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     service_events.install()
     ministack_state.install(context)
-    iam.install(root_key.of(context.state))
+    iam.install(root_key.load_key(context.state))
     s3.install(context)
     sts.install()
     dynamodb.install(context.settings)
@@ -197,7 +197,7 @@ def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> No
     config.loglevel = "WARNING"
     threading.Thread(target=context.store.write_forever, name="state", daemon=True).start()
     application: Any = gate.with_gate(
-        admin.with_admin_routes(_track_changes(ministack_app.app, context), root_key.of(context.state))
+        admin.with_admin_routes(_track_changes(ministack_app.app, context), root_key.load_key(context.state))
     )
     asyncio.run(_serve_until_terminated(hypercorn_serve, application, config))
     hypervisor.close()
@@ -224,7 +224,7 @@ def _track_changes(application: admin.Application, context: Context) -> admin.Ap
             await application(scope, receive, send)
         finally:
             if scope["type"] == "http" and not str(scope["path"]).startswith("/_"):
-                context.store.changed()
+                context.store.request_write()
 
     return tracking
 

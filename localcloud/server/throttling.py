@@ -89,7 +89,7 @@ class Throttle(Injected[ThrottlingError]):
         """Return the error for this request from a fault of its action or service, or None."""
         return self.take(action) or self.take(f"{action.partition(':')[0]}:{EVERY}")
 
-    def throttled(self) -> dict[str, int | str | None]:
+    def list_throttled(self) -> dict[str, int | str | None]:
         """Return the remaining number of refusals, or their end time, by action and error code."""
         return {
             f"{action.removeprefix('ec2:')} {error.code}": until.isoformat()

@@ -65,7 +65,7 @@ class Transactions:
             return await pass_on()
         calls.mark_retryable()
         return (
-            self._cancelled(items)
+            self._cancelled_error(items)
             if operation in TRANSACTIONS
             else _error("TransactionConflictException", ONGOING)
         )
@@ -80,7 +80,7 @@ class Transactions:
         if not self._locked.isdisjoint(tokens):
             return _error("TransactionInProgressException", TOKEN_IN_USE)
         if not self._locked.isdisjoint(items):
-            return self._cancelled(items)
+            return self._cancelled_error(items)
         locked = {*items, *tokens}
         self._locked |= locked
         try:
@@ -89,7 +89,7 @@ class Transactions:
         finally:
             self._locked -= locked
 
-    def _cancelled(self, items: list[Item]) -> Answer:
+    def _cancelled_error(self, items: list[Item]) -> Answer:
         codes = ["TransactionConflict" if item in self._locked else "None" for item in items]
         reasons = [{"Code": code, **({} if code == "None" else {"Message": ONGOING})} for code in codes]
         message = (

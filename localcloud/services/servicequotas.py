@@ -45,21 +45,29 @@ class ServiceQuotas:
         code, quota = self._quota(body)
         if quota.applied is None:
             raise ServiceQuotasError("NoSuchResourceException", NO_SUCH_QUOTA)
-        return {"Quota": described(code, quota, quota.applied)}
+        return {"Quota": describe_quota(code, quota, quota.applied)}
 
     def get_default(self, body: Body) -> Body:
         """Return AWS's default quota."""
         code, quota = self._quota(body)
-        return {"Quota": described(code, quota, quota.default)}
+        return {"Quota": describe_quota(code, quota, quota.default)}
 
     def list_quotas(self, body: Body) -> Body:
         """Return every applied quota of the service."""
-        applied = {code: quota for code, quota in self._of_service(body).items() if quota.applied is not None}
-        return _paged("Quotas", [described(code, q, q.value) for code, q in applied.items()], body)
+        applied = {
+            code: quota
+            for code, quota in self._list_service_quotas(body).items()
+            if quota.applied is not None
+        }
+        return _page("Quotas", [describe_quota(code, q, q.value) for code, q in applied.items()], body)
 
     def list_defaults(self, body: Body) -> Body:
         """Return every default quota of the service."""
-        return _paged("Quotas", [described(c, q, q.default) for c, q in self._of_service(body).items()], body)
+        return _page(
+            "Quotas",
+            [describe_quota(c, q, q.default) for c, q in self._list_service_quotas(body).items()],
+            body,
+        )
 
     def list_services(self, body: Body) -> Body:
         """Return EC2, the only service with quotas here."""
@@ -109,9 +117,9 @@ class ServiceQuotas:
             for request in self.requests
             if all(request[key] == body[key] for key in ("ServiceCode", "QuotaCode", "Status") if key in body)
         ]
-        return _paged("RequestedQuotas", matching, body)
+        return _page("RequestedQuotas", matching, body)
 
-    def _of_service(self, body: Body) -> Mapping[str, Quota]:
+    def _list_service_quotas(self, body: Body) -> Mapping[str, Quota]:
         if body["ServiceCode"] != "ec2":
             raise ServiceQuotasError(
                 "NoSuchResourceException", f"The service {body['ServiceCode']} does not exist here."
@@ -120,13 +128,13 @@ class ServiceQuotas:
 
     def _quota(self, body: Body) -> tuple[str, Quota]:
         code = body["QuotaCode"]
-        quota = self._of_service(body).get(code)
+        quota = self._list_service_quotas(body).get(code)
         if quota is None:
             raise ServiceQuotasError("NoSuchResourceException", NO_SUCH_QUOTA)
         return code, quota
 
 
-def described(code: str, quota: Quota, value: float) -> Body:
+def describe_quota(code: str, quota: Quota, value: float) -> Body:
     """Return a quota in the service's format."""
     market = "Spot" if quota.market == "spot" else "OnDemand"
     family = "Standard" if "t" in quota.families else quota.families[0].upper()
@@ -154,7 +162,7 @@ def quota_arn(code: str) -> str:
     return f"arn:aws:servicequotas:{get_region()}:{get_account_id()}:ec2/{code}"
 
 
-def _paged(key: str, rows: list[Body], body: Body) -> Body:
+def _page(key: str, rows: list[Body], body: Body) -> Body:
     start, size = int(body.get("NextToken") or 0), int(body.get("MaxResults") or 100)
     answer: Body = {key: rows[start : start + size]}
     return answer if start + size >= len(rows) else {**answer, "NextToken": str(start + size)}
@@ -162,7 +170,7 @@ def _paged(key: str, rows: list[Body], body: Body) -> Body:
 
 def install(context: Context) -> None:
     """Answer the service `service-quotas`, which ministack lacks."""
-    quotas = ServiceQuotas(context.settings, context.store.changed)
+    quotas = ServiceQuotas(context.settings, context.store.request_write)
     operations: dict[str, Callable[[Body], Body]] = {
         "GetServiceQuota": quotas.get_service_quota,
         "GetAWSDefaultServiceQuota": quotas.get_default,

@@ -52,7 +52,7 @@ def main(
     findings, recordings, left = [], {}, []
     for check in chosen:
         try:
-            finding = _made(check, account)
+            finding = _make(check, account)
         finally:  # also after Ctrl-C
             left += account.clean_up()
         recordings[check.name] = dict(account.answers)
@@ -68,7 +68,7 @@ def main(
     raise typer.Exit(int(bool(left) or any(finding.verdict is Verdict.DIFFERS for _, finding in findings)))
 
 
-def _made(check: Check, account: Account) -> Finding:
+def _make(check: Check, account: Account) -> Finding:
     try:
         return check.run(account)
     except (BotoCoreError, ClientError) as error:

@@ -19,7 +19,7 @@ IDS = {
     "address": r"\b(?:\d{1,3}\.){3}\d{1,3}\b",
     "mail": r"[\w.+-]+@[\w-]+\.[\w.]+",
 }
-LEFT_OUT = ("HTTPHeaders", "RequestId", "HostId", "RetryAttempts", "UserId", "Owner", "Grants")
+OMITTED_KEYS = ("HTTPHeaders", "RequestId", "HostId", "RetryAttempts", "UserId", "Owner", "Grants")
 
 
 def write(
@@ -46,7 +46,7 @@ def write(
             for check, finding in findings
         ),
     ]
-    (folder / "report.md").write_text(redacted("\n".join(lines) + "\n", account, region))
+    (folder / "report.md").write_text(redact("\n".join(lines) + "\n", account, region))
     document = {
         f"aws-check::{name}": {
             "recorded-date": f"{datetime.now(UTC):%d-%m-%Y, %H:%M:%S}",
@@ -55,11 +55,11 @@ def write(
         for name, answers in recordings.items()
     }
     (folder / "recordings.json").write_text(
-        redacted(json.dumps(document, indent=2, default=str), account, region)
+        redact(json.dumps(document, indent=2, default=str), account, region)
     )
 
 
-def redacted(text: str, account: str, region: str) -> str:
+def redact(text: str, account: str, region: str) -> str:
     """Return the text without account, region, ids, addresses and names. Each id becomes `<kind:number>`."""
     text = text.replace(account, "111111111111").replace(region, "<region>")
     for kind, pattern in IDS.items():
@@ -71,7 +71,7 @@ def redacted(text: str, account: str, region: str) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items() if name not in LEFT_OUT}
+        return {name: _plain(each) for name, each in value.items() if name not in OMITTED_KEYS}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return (

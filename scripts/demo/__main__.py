@@ -22,7 +22,7 @@ from scripts import datasets
 from scripts.datasets import HOST_PYTHON
 from scripts.local_yard import ROOT, Cloud, port_for
 from trainyard.cli.output import report, screen
-from trainyard.cli.output.terminal import Phases, console, failed, quote, say
+from trainyard.cli.output.terminal import Phases, console, print_error, print_line, quote
 from trainyard.client import Run, Yard, YardError
 from trainyard.client.errors import NotHere, RunFailed
 from trainyard.client.jobs import source
@@ -66,14 +66,14 @@ def main() -> int:
             if ours:
                 cloud = Cloud(settings.state, port_for(PORT))
                 cloud.up()
-            say(f"  {cloud.session().endpoint}, state in {os.path.relpath(settings.state)}")
+            print_line(f"  {cloud.session().endpoint}, state in {os.path.relpath(settings.state)}")
         run(settings, phases, cloud)
         return 0
     except YardError as error:
-        failed(error)
+        print_error(error)
         return 1
     except KeyboardInterrupt:
-        say("\nInterrupted.")
+        print_line("\nInterrupted.")
         keep = False
         return 130
     finally:
@@ -83,7 +83,7 @@ def main() -> int:
 def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
     """Deploy, bake, submit, follow, evaluate, report."""
     with phases.phase("deploy", "Deploying the stacks"), host_software():
-        yard = cloud.deployed()
+        yard = cloud.deploy()
     with phases.phase("bake", "Baking an image"):
         bake(yard)
     with phases.phase("upload", f"Uploading {os.path.relpath(settings.job)}"):
@@ -96,13 +96,13 @@ def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
         if module_of(settings.job) == DIGITS_MODULE:
             with phases.phase("evaluate", "Evaluating the model on held-out digits"):
                 accuracy = evaluate(run)
-                say(f"  accuracy {accuracy:.4f} on held-out digits")
+                print_line(f"  accuracy {accuracy:.4f} on held-out digits")
     finally:
         write(run.summary, accuracy, phases.seconds)
-    report.ended(run, status)
+    report.print_report(run, status)
     for name, seconds in phases.seconds.items():
-        say(f"  {name:<24} {seconds:>8.1f}")
-    say(f"\nSummary: {os.path.relpath(BUILD / 'summary.json')}")
+        print_line(f"  {name:<24} {seconds:>8.1f}")
+    print_line(f"\nSummary: {os.path.relpath(BUILD / 'summary.json')}")
     if accuracy is not None and accuracy < LEAST_ACCURACY and settings.job == SHIPPED_JOB:
         raise NotHere(
             f"the model's accuracy is {accuracy:.4f}, below {LEAST_ACCURACY}",
@@ -143,17 +143,19 @@ def bake(yard: Yard) -> None:
     except RunFailed:
         quote("\n".join(bake.log("builder").splitlines()[-25:]))
         raise
-    say(f"  {report.made(bake.execution, summary)}")
+    print_line(f"  {report.describe_image(bake.execution, summary)}")
 
 
 def submit(yard: Yard, job: Path) -> Run:
     """Upload the shipped data and submit the job file. Return the run."""
     for data_set, uploads in datasets.upload(yard.bucket, job).items():
-        say(f"  {data_set.what}: {len(uploads)} objects under s3://{yard.bucket.name}/{data_set.prefix}")
+        print_line(
+            f"  {data_set.what}: {len(uploads)} objects under s3://{yard.bucket.name}/{data_set.prefix}"
+        )
     uploaded = yard.upload(source.read(job, to=yard.destination))
     for key in uploaded.sent:
-        say(f"  s3://{yard.bucket.name}/{key}")
-    return yard.run(uploaded.run).started()
+        print_line(f"  s3://{yard.bucket.name}/{key}")
+    return yard.run(uploaded.run).wait_for_start()
 
 
 def evaluate(run: Run) -> float:
@@ -182,14 +184,14 @@ def leave(cloud: Cloud, *, keep: bool, ours: bool) -> None:
     """Stop the cloud, or print how to look around and stop it."""
     folder = os.path.relpath(cloud.state)
     if keep and cloud.is_up():
-        say("\n[bold]The cloud is still up.[/bold] Look around:")
+        print_line("\n[bold]The cloud is still up.[/bold] Look around:")
         for line in tour(folder):
             console.print(f"  {line}", markup=False)
     elif ours:
-        say("Stopping the local cloud (KEEP=1 leaves it up, with all that is in it)")
+        print_line("Stopping the local cloud (KEEP=1 leaves it up, with all that is in it)")
         cloud.down()
     elif cloud.is_up():
-        say(
+        print_line(
             f"The cloud was up before and still is. To stop it: .venv/bin/trainyard local down --state {folder}"
         )
 

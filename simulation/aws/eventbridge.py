@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from localcloud.base import event_entries
-from localcloud.services.eventbridge.patterns import InvalidPatternError, compiled
+from localcloud.services.eventbridge.patterns import InvalidPatternError, compile_pattern
 from simulation.aws.endpoint.api import (
     ACCOUNT,
     PARTITION,
@@ -337,7 +337,7 @@ def _refuse_aws_source(entry: Mapping[str, Any]) -> dict[str, str] | None:
 def compile_matcher(pattern: Mapping[str, Any]) -> Matcher:
     """Compile an event pattern. Raises ServiceError if EventBridge refuses it."""
     try:
-        return compiled(pattern).matches
+        return compile_pattern(pattern).matches
     except InvalidPatternError as reason:
         refusal = f"Event pattern is not valid. Reason: {reason}"
         raise ServiceError("InvalidEventPatternException", refusal) from reason

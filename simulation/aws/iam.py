@@ -164,7 +164,7 @@ class Iam:
     def _judge(self, caller: Caller, check: Check) -> Verdict:
         context = _context(session_arn(caller), check, user_id(caller), caller.vpc)
         on_action = self._statements_on(caller.role, check.action)
-        statements = [variables.filled(each, context) for each in on_action.statements]
+        statements = [variables.fill_in(each, context) for each in on_action.statements]
         answer: EvalResult = evaluate(context, [statements])
         document = self._policy_of(check.resource)
         if document is not None:

@@ -8,18 +8,18 @@ from typing import Any
 
 from localcloud.base.price_list import ENDPOINTS, PriceList, PriceListError
 from localcloud.base.settings import Settings
-from simulation.aws.ec2.supply.catalogue import shipped
+from simulation.aws.ec2.supply.catalogue import read_shipped
 from simulation.aws.endpoint.api import Answer, Caller, Check, Request, ServiceError
 
 
 @cache
-def _shipped() -> PriceList:
-    return PriceList(shipped())
+def _read_shipped() -> PriceList:
+    return PriceList(read_shipped())
 
 
 class Pricing:
     def __init__(self, settings: Settings) -> None:
-        self.prices = _shipped() if settings is shipped() else PriceList(settings)
+        self.prices = _read_shipped() if settings is read_shipped() else PriceList(settings)
 
     def get_products(self, caller: Caller, request: Request) -> Answer:
         try:

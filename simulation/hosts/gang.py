@@ -80,7 +80,7 @@ class Program:
             return
         self.exit_code = code
         self.print(*lines)
-        self.gang.ended(self)
+        self.gang.handle_end(self)
         self._changed()
 
     def end_after(self, seconds: float, code: int, *lines: str) -> None:
@@ -101,7 +101,7 @@ class Program:
     def ask_to_leave(self) -> None:
         """Send SIGTERM."""
         self.asked = True
-        self.gang.asked(self)
+        self.gang.handle_sigterm(self)
 
     def kill(self) -> None:
         self.end(KILLED)
@@ -171,7 +171,7 @@ class Gang:
             self.world.after(seconds, lambda: self._give_up_forming(program, line), what="forming")
         self._form()
 
-    def asked(self, program: Program) -> None:
+    def handle_sigterm(self, program: Program) -> None:
         if self.work.deaf or self.phase is Phase.HUNG:
             return
         if not self.work.handler:
@@ -186,7 +186,7 @@ class Gang:
             self._is_leaving = True
             self._plan()
 
-    def ended(self, program: Program) -> None:
+    def handle_end(self, program: Program) -> None:
         self._react_to_loss(program)
 
     def lose(self, program: Program) -> None:

@@ -55,7 +55,7 @@ class Site(Protocol):
     is_exact: bool
     puts_metrics: bool
     has_agent: Callable[[Host], bool]
-    knows_systems_manager: Callable[[Host], bool]
+    is_registered: Callable[[Host], bool]
     on_silence: Callable[[str, bool], None] | None
 
     def fault(self, host: AffectedHost, stage: str, when: When) -> Fault | None: ...
@@ -182,7 +182,7 @@ class Machine:
     def power_off(self, reason: str) -> None:
         """Shut down from inside. EC2 does the rest."""
         self.note("powers off", reason=reason)
-        self._own_flow(self._going_down(self.host.power_off), f"{self.instance} powers off")
+        self._own_flow(self._go_down(self.host.power_off), f"{self.instance} powers off")
 
     def is_busy(self, busy: bool) -> None:
         self.metrics.change(busy=busy)
@@ -209,7 +209,7 @@ class Machine:
             return
         what = f"{self.instance} is forced off"
         self._forced = self.world.after(FORCED_SECONDS, lambda: self._off(down), what=what)
-        self._own_flow(self._going_down(down), f"{self.instance} goes down")
+        self._own_flow(self._go_down(down), f"{self.instance} goes down")
 
     def cut_power(self) -> None:
         self._off(lambda: None)
@@ -288,7 +288,7 @@ class Machine:
         self.is_up = True
         if gpus.has_gpus(self.host.metadata.instance_type) and self.site.has_agent(self.host):
             self.publish()
-        if self.site.knows_systems_manager(self.host):
+        if self.site.is_registered(self.host):
             self._own_flow(self._register(), f"{self.instance} registers")
         yield self.draw(self.delays.agent)
         self.life = self.site.life_of(self)
@@ -300,7 +300,7 @@ class Machine:
         yield self.draw(self.delays.register) + self._late_to_register
         if self._never_registers:
             return
-        yield from self._until_reached()
+        yield from self._wait_until_reached()
         self.is_registered = True
         self.host.register()
         yield from self.stage("register", "after")
@@ -308,7 +308,7 @@ class Machine:
 
     def _run_command(self, command_id: str) -> Steps:
         yield self.draw(self.delays.order)
-        yield from self._until_reached()
+        yield from self._wait_until_reached()
         pending = self._pending.pop(command_id, None)
         if pending is None:
             return
@@ -317,14 +317,14 @@ class Machine:
         yield from self.stage(name)
         end = yield from self.site.document(self, name, parameters)
         yield from self.stage(name, "after")
-        yield from self._until_reached()
+        yield from self._wait_until_reached()
         done(end)
 
     def _report_silence(self, *, is_silent: bool) -> None:
         if self.site.on_silence and self.is_registered:
             self.site.on_silence(self.instance, is_silent)
 
-    def _until_reached(self) -> Steps:
+    def _wait_until_reached(self) -> Steps:
         while self.is_cut_off:
             yield Sleep()
 
@@ -332,7 +332,7 @@ class Machine:
         for command_id, (document, _, _) in self._pending.items():
             self._own_flow(self._run_command(command_id), f"{self.instance} {document}")
 
-    def _going_down(self, down: Callable[[], None]) -> Steps:
+    def _go_down(self, down: Callable[[], None]) -> Steps:
         if self.life:
             self.life.go_down()
             left = AGENT_STOPS_SECONDS

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from simulation.aws.endpoint.api import ServiceError
 from simulation.hosts import ssm_documents
-from simulation.hosts.agent.agent import Agent, with_a_lease
+from simulation.hosts.agent.agent import Agent, renew_lease
 from simulation.hosts.agent.waiting import Waiting
 from simulation.hosts.bucket import Unreachable
 from simulation.hosts.delays import Delays
@@ -47,7 +47,7 @@ class Machines:
     `host_of` is called once for each instance. With `is_exact`, logs, metrics.json and an evaluator's checks
     happen as often as on real hosts, with a call every few seconds; otherwise only when an attempt begins and
     ends. With `puts_metrics`, every host calls PutMetricData each minute; otherwise `gpu_minutes` computes the
-    metrics. `has_agent` and `knows_systems_manager` tell whether a host has our agent, and an SSM agent with a
+    metrics. `has_agent` and `is_registered` tell whether a host has our agent, and an SSM agent with a
     role.
     """
 
@@ -60,14 +60,14 @@ class Machines:
         is_exact: bool = False,
         puts_metrics: bool = True,
         has_agent: Callable[[Host], bool] = was_launched_by_yard,
-        knows_systems_manager: Callable[[Host], bool] = is_of_yard,
+        is_registered: Callable[[Host], bool] = is_of_yard,
     ) -> None:
         self.world = world
         self.delays = delays or Delays()
         self.is_exact = is_exact
         self.puts_metrics = puts_metrics
         self.has_agent = has_agent
-        self.knows_systems_manager = knows_systems_manager
+        self.is_registered = is_registered
         self.on_stage: OnStage | None = None
         """Called before and after every signal and stage of every host (contract.py)."""
         self.on_silence: Callable[[str, bool], None] | None = None
@@ -212,7 +212,7 @@ class Machines:
         """Return the software for the machine, by its tags."""
         if warm_until(machine.host.metadata.tags()) and self.has_agent(machine.host):
             return Waiting(machine, machine.identity())
-        identity = with_a_lease(machine.identity(), machine.now())
+        identity = renew_lease(machine.identity(), machine.now())
         kind = identity.tags.get(Tag.KIND)
         if kind == "bake":
             return Builder(machine, identity)

@@ -11,7 +11,7 @@ from simulation.hosts.environment import CommandEnd
 from simulation.hosts.flow import Sleep
 from simulation.hosts.machine import Machine
 from training.baking.recipe import as_admitted
-from training.baking.results import Outcome, Result, Versions, counted, failure, to_json
+from training.baking.results import Outcome, Result, Versions, count_results, failure, to_json
 from training.baking.tests import TESTS
 from training.host.bucket import Bucket
 from training.host.errors import HostTrouble, ProgramFault
@@ -139,11 +139,11 @@ def _test(
     ]
     found = json.dumps(to_json(results, VERSIONS), indent=2)
     bucket.write(keys.tests(run_id), found.encode())
-    _log(machine, bucket, run_id, counted(results))
+    _log(machine, bucket, run_id, count_results(results))
     wrong = failure(results)
     if wrong:
         raise ProgramFault(wrong)
-    return f"{counted(results)}\ntest is done\n"
+    return f"{count_results(results)}\ntest is done\n"
 
 
 def _log(machine: Machine, bucket: Bucket, run_id: str, text: str) -> None:

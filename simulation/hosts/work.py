@@ -67,7 +67,7 @@ class Work:
         )
         return replace(work, **known)
 
-    def facts(self, step: int) -> dict[str, Any]:
+    def report(self, step: int) -> dict[str, Any]:
         """Return the report of a step."""
         return {
             "step": step,
@@ -89,7 +89,7 @@ class Work:
             return math.nan
         return round(step / (step + 10) / (1 + math.log10(self.lr / 0.01) ** 2), 6)
 
-    def resumed(self, step: int) -> dict[str, Any] | None:
+    def report_restore(self, step: int) -> dict[str, Any] | None:
         """Return the report about the restored checkpoint; None on a fresh start."""
         if step <= 0:
             return None
@@ -103,7 +103,7 @@ class Work:
 
     def metrics(self, step: int) -> dict[str, Any]:
         """Return the metrics.json that the program writes at its end."""
-        facts = self.facts(step)
+        facts = self.report(step)
         return {
             "steps": step,
             "epochs": 1,

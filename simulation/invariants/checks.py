@@ -67,7 +67,7 @@ def find_regressions(key: Key, before: Item, after: Item) -> Iterator[str]:
 
 def _run_regressions(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     if {"kind", "state"} <= was.keys() and _phase(now) < _phase(was):
-        yield f"it was in {_named(was)} and is in {_named(now)}"
+        yield f"it was in {_name_row(was)} and is in {_name_row(now)}"
     old, new = (row.get("progress") or {} for row in (was, now))
     if old and (new.get("attempt"), new.get("at")) < (old["attempt"], old["at"]):
         yield f"its progress was from {old['at']} and is from {new.get('at')}"
@@ -77,7 +77,7 @@ def _phase(row: Mapping[str, Any]) -> tuple[int, int]:
     return int(row.get("attempt") or 0), STATES[row["kind"]].index(row["state"])
 
 
-def _named(row: Mapping[str, Any]) -> str:
+def _name_row(row: Mapping[str, Any]) -> str:
     return f"{row['state']} of attempt {row.get('attempt')}"
 
 

@@ -139,10 +139,10 @@ class Ending:
             self._survival(execution, summary)
         self._cause(execution, summary)
         if run in self.scenario.refused:
-            self._refused(execution, summary)
+            self._check_refusal(execution, summary)
             return
         if self.scenario.gang:
-            self._resumed(run, summary)
+            self._check_resumption(run, summary)
             self._model(execution, summary)
             self._gangs(run)
             self._stops(execution, summary)
@@ -151,7 +151,7 @@ class Ending:
                 self.breaks(Invariant.TRUE_LEDGER, wrong)
         self._budgets(execution, summary)
 
-    def _refused(self, execution: Execution, summary: Mapping[str, Any]) -> None:
+    def _check_refusal(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         """Check that a run is refused if it resumes a running run."""
         if summary["outcome"] != "refused" and len(self.faults) == 0:
             self.breaks(
@@ -159,7 +159,7 @@ class Ending:
                 f"{execution.name} ended as {summary['outcome']} instead of refused",
             )
 
-    def _resumed(self, run: str, summary: Mapping[str, Any]) -> None:
+    def _check_resumption(self, run: str, summary: Mapping[str, Any]) -> None:
         """Check that a resumed run starts with the last checkpoint of the earlier run."""
         named = self.scenario.resumed.get(run)
         begins = (summary.get("resume") or {}).get("resumed_at", ())
@@ -172,7 +172,7 @@ class Ending:
             or any(fault.what == PersonFault.DELETES_CHECKPOINTS for fault in self.faults)
         ):
             return
-        last = max(self.yard.confirmed(earlier[0]), default=0)
+        last = max(self.yard.confirmed_steps(earlier[0]), default=0)
         if begins[0] != last:
             self.breaks(
                 Invariant.ONE_CLAIMANT,
@@ -182,7 +182,7 @@ class Ending:
     def _stops(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         """Check that a stopped run ends soon as stopped, unless its program was faster."""
         row = self.yard.run_row(execution.name) or {}
-        if summary["outcome"] == "stopped" and execution.name not in self.yard.people.asked_to_stop:
+        if summary["outcome"] == "stopped" and execution.name not in self.yard.people.stop_requests:
             self.breaks(Invariant.ONE_END, f"{execution.name} ended as stopped, but no user has stopped it")
         if "stopping" not in row or any(fault.what not in STOP_REQUESTS for fault in self.faults):
             return
@@ -196,7 +196,7 @@ class Ending:
         if took > STOP_TIME:
             self.breaks(Invariant.ENDS_IN_TIME, f"{execution.name} ran for {took} after it was stopped")
 
-    def _was_asked_to_stop(self, execution: Execution) -> bool:
+    def _was_stopped_by_user(self, execution: Execution) -> bool:
         return "stopping" in (self.yard.run_row(execution.name) or {})
 
     def _was_stopped_at_its_end(self) -> bool:
@@ -212,7 +212,7 @@ class Ending:
             return
         if sum(fault.what in DENIALS for fault in self.faults) > 1:
             return  # a permission that stays missing ends the run
-        if summary["error"] in RIGHTLY_REFUSED or self._was_asked_to_stop(execution):
+        if summary["error"] in RIGHTLY_REFUSED or self._was_stopped_by_user(execution):
             return
         if summary["error"] == "JobRefused" and RUNNING_RUN_REASON in summary["reason"]:
             return  # the run to be resumed was stopped late
@@ -277,7 +277,7 @@ class Ending:
         """Check that every host that was launched for a run joins it, or ends, in time."""
         clusters = self.yard.clusters(run).values()
         joined = {each.instance for cluster in clusters for each in cluster.assignments}
-        for each in self.yard.ec2.tagged(Tag.RUN, run):
+        for each in self.yard.ec2.find_tagged(Tag.RUN, run):
             lived = (each.ended or self.yard.world.now) - each.created
             if each.id not in joined and lived > JOIN_TIME:
                 self.breaks(
@@ -286,7 +286,7 @@ class Ending:
 
     def _steps(self, run: str, summary: Mapping[str, Any]) -> None:
         """Check that steps only go back to a confirmed checkpoint."""
-        confirmed = self.yard.confirmed(run)
+        confirmed = self.yard.confirmed_steps(run)
         for step in summary.get("resume", {}).get("resumed_at", ()):
             if step and step not in confirmed:
                 self.breaks(

@@ -30,6 +30,6 @@ class Broken:
     at: datetime
 
 
-def in_words(broken: Sequence[Broken]) -> Iterator[str]:
+def describe_broken(broken: Sequence[Broken]) -> Iterator[str]:
     for each in broken:
         yield f"{each.invariant}: {each.what}"

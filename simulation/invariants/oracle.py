@@ -58,7 +58,7 @@ class Oracle:
         """Check that a run never has two gangs at once."""
         if not run or not self.scenario.gang:
             return
-        live = [each for each in self.yard.ec2.tagged(Tag.RUN, run) if each.live]
+        live = [each for each in self.yard.ec2.find_tagged(Tag.RUN, run) if each.live]
         if len(live) > self.scenario.gang:
             names = ", ".join(each.id for each in live)
             self.breaks(

@@ -75,10 +75,10 @@ def matrices(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Return matrices: fault point by fault for single faults, fault by fault for several faults."""
     single = [each for each in findings if len(each.case.faults) == 1]
     several = [each for each in findings if len(each.case.faults) > 1]
-    return [*_of_singles(single), *_of_pairs(several)]
+    return [*_table_of_singles(single), *_table_of_pairs(several)]
 
 
-def _of_singles(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def _table_of_singles(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, dict[str, Finding]]] = {}
     for finding in findings:
         [fault] = finding.case.faults
@@ -111,7 +111,7 @@ def _code(finding: Finding | None) -> str:
     return RECOVERED if finding.recoveries else HELD
 
 
-def _of_pairs(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def _table_of_pairs(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Count each pair of faults. A cell is red if any world with both faults broke an invariant."""
     found: dict[str, dict[tuple[str, str], list[Finding]]] = {}
     for finding in findings:

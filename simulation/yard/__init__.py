@@ -225,14 +225,14 @@ class Yard:
         written = [cluster.read(text) for text in texts if text]
         return {each.attempt: each for each in written}
 
-    def confirmed(self, run: str) -> set[int]:
+    def confirmed_steps(self, run: str) -> set[int]:
         """Return every step whose checkpoint latest.json has ever named."""
         versions = self.versions(keys.latest_checkpoint(run))
         return {int(json.loads(each.body or b"")["step"]) for each in versions}
 
     def hours(self, run: str) -> tuple[float, int]:
         """Return the seconds and the number of the run's hosts, as EC2 bills them."""
-        instances = self.ec2.tagged(Tag.RUN, run)
+        instances = self.ec2.find_tagged(Tag.RUN, run)
         return self.ec2.bill(Tag.RUN, run).hours * 3600, len(instances)
 
     def ended_at(self, instance: Instance) -> datetime:

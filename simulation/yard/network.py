@@ -9,7 +9,7 @@ from typing import Any
 from greenlet import GreenletExit
 
 from lambdas.aws.clients import THROTTLED
-from simulation.aws.dynamodb.writes import CONFLICT, cancelled
+from simulation.aws.dynamodb.writes import CONFLICT, cancelled_error
 from simulation.aws.endpoint.api import REGION, Answer, Caller, ServiceError
 from simulation.aws.endpoint.gateway import Broken, Gateway, Unreachable
 from simulation.aws.functions import Functions, Invocation
@@ -170,9 +170,9 @@ class Network:
             case RequestFault.THROTTLED_IN_BURSTS if tries == 0:
                 self.gateway.throttled_until[service] = self.world.now + BURST
             case RequestFault.CONFLICT if tries == 0:
-                raise cancelled([CONFLICT])
+                raise cancelled_error([CONFLICT])
             case RequestFault.CONFLICTS if tries < 20:
-                raise cancelled([CONFLICT])
+                raise cancelled_error([CONFLICT])
             case RequestFault.ROWS_DELETED if tries == 0:
                 self.delete_all_rows()
             case RequestFault.SLOW if tries == 0:

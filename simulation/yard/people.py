@@ -22,7 +22,7 @@ ROOT = Caller("somebody", "root")
 class People:
     def __init__(self, yard: Yard) -> None:
         self.yard = yard
-        self.asked_to_stop: set[str] = set()
+        self.stop_requests: set[str] = set()
         """Runs that a user has asked to stop, even in vain."""
         self._uploaded: tuple[str, bytes] | None = None
 
@@ -61,9 +61,9 @@ class People:
         if execution.status in (Status.RUNNING, Status.ABORTED):
             self.call("stepfunctions", "stop_execution", executionArn=execution.arn)
 
-    def ask_to_stop(self, run: str) -> None:
+    def request_stop(self, run: str) -> None:
         """Ask a run to save and stop."""
-        self.asked_to_stop.add(run)
+        self.stop_requests.add(run)
         bus, source = self.yard.template.bus.name, sources.user_source(PERSON)
         entry = {
             "EventBusName": bus,

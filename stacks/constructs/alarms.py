@@ -7,7 +7,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from stacks.constructs.metrics import measured
+from stacks.constructs.metrics import yard_metric
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol import keys
 
@@ -44,27 +44,27 @@ class Alarms:
         """Add the alarms on functions and runs of the whole yard."""
         self.on(
             "function-failed",
-            measured(self._yard, Metric.FUNCTION_FAILURES),
+            yard_metric(self._yard, Metric.FUNCTION_FAILURES),
             "A function failed through the yard's own fault: a permission, its set-up, or a bug. The dashboard's table "
             f"of these names it; the reason is in its log, /{self._yard}/functions/<name>. Work for a run is "
             "repeated, or ends that run with the same reason.",
         )
         self.on(
             "run-failed",
-            measured(self._yard, Metric.RUNS_FAILED),
+            yard_metric(self._yard, Metric.RUNS_FAILED),
             "A run, bake, snapshot, or launch failed, and neither its user nor missing capacity was the cause: a "
             "permission, the yard's set-up, a host, or AWS. Lines with RunsFailed in the logs of the functions "
             "*-conclude name the run; `trainyard why RUN` says what to do. What users do wrong rings no alarm.",
         )
         self.on(
             "signal-forged",
-            measured(self._yard, Metric.FORGED_SIGNALS),
+            yard_metric(self._yard, Metric.FORGED_SIGNALS),
             "A host sent a signal in the name of another host or run. The signal was ignored. Lines with "
             f"ForgedSignals in /{self._yard}/functions/signal name it: stop its run, and check its program.",
         )
         self.on(
             "run-cut-short",
-            measured(self._yard, Metric.RUNS_CUT_SHORT),
+            yard_metric(self._yard, Metric.RUNS_CUT_SHORT),
             "An execution was stopped by hand, timed out, or failed in its Conclude. Its hosts were terminated and "
             f"{keys.summary('<id>')} is written; the dashboard's last failures name it. If you did not stop it "
             "yourself, the yard is at fault.",

@@ -17,7 +17,7 @@ from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.function import Function
 from stacks.constructs.machine import StateMachine
 from stacks.constructs.names import by_name
-from stacks.constructs.permissions import of_account
+from stacks.constructs.permissions import account_principal
 
 BADLY = ("FAILED", "TIMED_OUT", "ABORTED")
 """Statuses of a failed execution."""
@@ -96,7 +96,7 @@ def rule(
     target = targets.LambdaFunction(
         function,
         event=None if input is None else events.RuleTargetInput.from_object(input),
-        **_kept(dead_letter_queue),
+        **_keep_failed(dead_letter_queue),
     )
     return events.Rule(
         scope, name, event_bus=bus, event_pattern=pattern, description=description, targets=[target]
@@ -140,13 +140,13 @@ def schedule(
     description: str,
 ) -> events.Rule:
     """Start an execution of `machine` without an input on a schedule."""
-    role = iam.Role(scope, "EventsRole", assumed_by=of_account("events.amazonaws.com"))
+    role = iam.Role(scope, "EventsRole", assumed_by=account_principal("events.amazonaws.com"))
     machine.grant_start_execution(role)
     target = targets.SfnStateMachine(
-        machine, role=role, input=events.RuleTargetInput.from_object({}), **_kept(dead_letter_queue)
+        machine, role=role, input=events.RuleTargetInput.from_object({}), **_keep_failed(dead_letter_queue)
     )
     return events.Rule(scope, name, description=description, schedule=schedule, targets=[target])
 
 
-def _kept(queue: DeadLetterQueue) -> dict[str, Any]:
+def _keep_failed(queue: DeadLetterQueue) -> dict[str, Any]:
     return {"dead_letter_queue": queue.named, "max_event_age": cdk.Duration.hours(1), "retry_attempts": 20}

@@ -85,7 +85,7 @@ class Function(lambda_.Function):
             "Log",
             log_group_name=self.log_name,
             encryption_key=key_of(holder, settings.kms_key),
-            retention=kept_for(settings.log_days),
+            retention=retention_days(settings.log_days),
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         role = iam.Role(
@@ -124,7 +124,7 @@ class Function(lambda_.Function):
         """Return the ARN for use in the stack of `scope`."""
         return arn_in(scope, self, self.function_arn, "lambda", "function", self.name)
 
-    def measured(self, metric: str) -> cloudwatch.Metric:
+    def aws_metric(self, metric: str) -> cloudwatch.Metric:
         """Return the sum over five minutes of one of the function's `AWS/Lambda` metrics, for any stack."""
         return cloudwatch.Metric(
             namespace="AWS/Lambda",
@@ -144,12 +144,12 @@ def camel(word: str) -> str:
     return "".join(part.capitalize() for part in re.split(r"[._-]", word))
 
 
-def kept_for(days: int) -> logs.RetentionDays:
+def retention_days(days: int) -> logs.RetentionDays:
     """Return the CDK's name of one of the retentions in DAYS."""
     return dict(zip(DAYS, logs.RetentionDays, strict=False))[days]
 
 
 def _code(folder: Path) -> lambda_.Code:
     return lambda_.Code.from_asset(
-        str(folder), exclude=packages.LEFT_BEHIND, asset_hash=packages.asset_hash(folder)
+        str(folder), exclude=packages.NOT_UPLOADED, asset_hash=packages.asset_hash(folder)
     )

@@ -13,9 +13,9 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge, skip
-from stacks.constructs.function import LOG_ACCEPTED, Function, camel, kept_for
+from stacks.constructs.function import LOG_ACCEPTED, Function, camel, retention_days
 from stacks.constructs.names import arn_in, by_name
-from stacks.constructs.permissions import allow, of_account
+from stacks.constructs.permissions import account_principal, allow
 from stacks.constructs.permissions.kms import key_of
 from stacks.settings import YardSettings
 
@@ -81,7 +81,7 @@ class StateMachine(sfn.StateMachine):
         role = iam.Role(
             scope,
             "WorkflowRole",
-            assumed_by=of_account("states.amazonaws.com"),
+            assumed_by=account_principal("states.amazonaws.com"),
             description=f"Permissions of the workflow {yard}-{word}",
         )
         self.log_name, self._named = f"/aws/vendedlogs/states/{yard}-{word}", f"{yard}-{word}"
@@ -90,7 +90,7 @@ class StateMachine(sfn.StateMachine):
             "WorkflowLog",
             log_group_name=self.log_name,
             encryption_key=key_of(scope, settings.kms_key),
-            retention=kept_for(settings.log_days),
+            retention=retention_days(settings.log_days),
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         skip(log, LOG_ACCEPTED)
@@ -98,7 +98,7 @@ class StateMachine(sfn.StateMachine):
             scope,
             "Workflow",
             state_machine_name=f"{yard}-{word}",
-            definition_body=sfn.DefinitionBody.from_string(_completed(text, timeout)),
+            definition_body=sfn.DefinitionBody.from_string(_complete(text, timeout)),
             definition_substitutions=arns | looks,
             role=role,
             logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ALL, include_execution_data=True),
@@ -107,7 +107,7 @@ class StateMachine(sfn.StateMachine):
         named = by_name(scope, "states", "stateMachine", self._named)
         self.measured = sfn.StateMachine.from_state_machine_arn(scope, "Measured", named)
         """The machine whose metrics any stack may use."""
-        _tell_linter(self)
+        _configure_linter(self)
         allow(role, ["lambda:InvokeFunction"], list(arns.values()))
         acknowledge(
             role,
@@ -125,7 +125,7 @@ class StateMachine(sfn.StateMachine):
         return arn_in(scope, self, self.state_machine_arn, "states", "stateMachine", self._named)
 
 
-def _completed(text: str, timeout: cdk.Duration) -> str:
+def _complete(text: str, timeout: cdk.Duration) -> str:
     """Return the definition with its time limit, which the CDK ignores for a text, and with RETRY."""
     definition = json.loads(text)
     for state in definition["States"].values():
@@ -134,7 +134,7 @@ def _completed(text: str, timeout: cdk.Duration) -> str:
     return json.dumps({**definition, "TimeoutSeconds": timeout.to_seconds()}, indent=1)
 
 
-def _tell_linter(machine: sfn.StateMachine) -> None:
+def _configure_linter(machine: sfn.StateMachine) -> None:
     """Allow JSONata for TimeoutSeconds and HeartbeatSeconds, where cfn-lint expects a number."""
     plain = machine.node.default_child
     assert isinstance(plain, sfn.CfnStateMachine)

@@ -5,7 +5,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from trainyard.core.model.yard.metrics import NAMESPACE, Metric
 
 
-def measured(
+def yard_metric(
     yard: str, metric: Metric, *, statistic: str = "Sum", kind: str | None = None
 ) -> cloudwatch.Metric:
     """Return the metric over five minutes; for LaunchesRefused of one `kind`."""

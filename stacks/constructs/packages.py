@@ -66,18 +66,18 @@ SERVICES = (
 each cold start."""
 LONG_AGO = 315532800
 """1980-01-01, the earliest time in a zip."""
-LEFT_BEHIND = ["**/__pycache__"]
+NOT_UPLOADED = ["**/__pycache__"]
 """Traces of programs that ran in these folders, such as benchmarks. They are not uploaded."""
 
 
 def functions_folder() -> Path:
     """Return a folder with FUNCTIONS only, importable as in this repository."""
-    return _copied("functions", FUNCTIONS)
+    return _copy("functions", FUNCTIONS)
 
 
 def software_folder() -> Path:
     """Return a folder with the packages `training` and `trainyard` and their requirements."""
-    return _copied("software", SOFTWARE)
+    return _copy("software", SOFTWARE)
 
 
 def layer_folder() -> Path:
@@ -89,7 +89,7 @@ def layer_folder() -> Path:
         install_layer(folder / "python", [*installer(), *_pinned("lambda.txt")])
         keep_services(folder / "python" / "botocore" / "data")
 
-    return _made("layer", _hash([*_lists("lambda.txt"), Path(__file__)], ROOT), install)
+    return _make_once("layer", _hash([*_lists("lambda.txt"), Path(__file__)], ROOT), install)
 
 
 def functions_platform() -> str:
@@ -106,7 +106,7 @@ def compiled_layer_folder(platform: str) -> Path:
         install_layer(folder / "python", command, removed=(".pyc",))
 
     name = f"compiled-layer-{platform}"
-    return _made(name, _hash([*_lists("study.txt"), Path(__file__)], ROOT), install)
+    return _make_once(name, _hash([*_lists("study.txt"), Path(__file__)], ROOT), install)
 
 
 def _lists(name: str) -> tuple[Path, Path]:
@@ -117,7 +117,7 @@ def _lists(name: str) -> tuple[Path, Path]:
 def _pinned(name: str) -> list[str]:
     """Return the installer's arguments for a list: its lock with hashes, or the list itself if the lock is too old."""
     requirements, lock = _lists(name)
-    missing = locks.changed(requirements.read_text(), lock.read_text())
+    missing = locks.find_changed(requirements.read_text(), lock.read_text())
     if missing:
         warnings.warn(locks.warning(requirements.name, missing), stacklevel=2)
         return ["--requirement", str(requirements)]
@@ -156,7 +156,7 @@ def software_hash(*more: str) -> str:
     return hashlib.sha256("\0".join([sources, *more]).encode()).hexdigest()[:16]
 
 
-def _copied(name: str, sources: Iterable[str]) -> Path:
+def _copy(name: str, sources: Iterable[str]) -> Path:
     files = _sources(sources)
 
     def copy(folder: Path) -> None:
@@ -165,10 +165,10 @@ def _copied(name: str, sources: Iterable[str]) -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
 
-    return _made(name, _hash(files, ROOT), copy)
+    return _make_once(name, _hash(files, ROOT), copy)
 
 
-def _made(name: str, key: str, make: Callable[[Path], None]) -> Path:
+def _make_once(name: str, key: str, make: Callable[[Path], None]) -> Path:
     """Return the folder `build/<name>`, made by `make` unless it exists for this key. Two synths at once take turns."""
     BUILD.mkdir(exist_ok=True)
     folder, receipt = BUILD / name, BUILD / f"{name}.sha256"

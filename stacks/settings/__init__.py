@@ -151,10 +151,10 @@ class YardSettings:
     @classmethod
     def of(cls, scope: Construct) -> YardSettings:
         """Return the settings in the context of `scope`. Raise ValueError with the context key at fault."""
-        return cls.of_context({key: scope.node.try_get_context(key) for key in READERS})
+        return cls.from_context({key: scope.node.try_get_context(key) for key in READERS})
 
     @classmethod
-    def of_context(cls, context: Mapping[str, object]) -> YardSettings:
+    def from_context(cls, context: Mapping[str, object]) -> YardSettings:
         """Return the settings from these values by key; None means unset. Raise ValueError with the key at fault."""
         given = {key: value for key, value in context.items() if value is not None}
         read = {CALLED.get(key, key): READERS[key](key, value) for key, value in given.items()}

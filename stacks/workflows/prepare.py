@@ -25,7 +25,7 @@ class Prepare(Construct):
             resource_type="Custom::Prepared",
             service_token=function.function_arn,
             service_timeout=cdk.Duration.minutes(WAITS_MINUTES),
-            properties=_wanted(settings, bake.software),
+            properties=_desired_properties(settings, bake.software),
         )
         cdk.CfnOutput(scope, "Prepared", value=self._prepared.get_att_string("Said"))
 
@@ -34,7 +34,7 @@ class Prepare(Construct):
         self._prepared.node.add_dependency(*others)
 
 
-def _wanted(settings: YardSettings, software: str) -> dict[str, str]:
+def _desired_properties(settings: YardSettings, software: str) -> dict[str, str]:
     """Return the properties whose change makes CloudFormation call the function again."""
     key = {"Key": settings.kms_key} if settings.kms_key else {}
     if not settings.bake_on_deploy:

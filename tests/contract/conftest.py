@@ -88,7 +88,7 @@ class Cloud:
     @property
     def root(self) -> Credentials:
         """Return the account's own credentials, as `localcloud env` prints them."""
-        key = root_key.of(self.state)
+        key = root_key.load_key(self.state)
         return Credentials(key.access_key_id, key.secret_access_key)
 
     def command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -125,7 +125,7 @@ class Cloud:
     def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Call a route under /_localcloud/."""
         data = json.dumps(body).encode() if body is not None else None
-        key = {"Authorization": root_key.of(self.state).as_basic()}
+        key = {"Authorization": root_key.load_key(self.state).as_basic()}
         request = urllib.request.Request(f"{self.endpoint}/_localcloud{path}", data, key, method=method)
         with urllib.request.urlopen(request, timeout=30) as reply:
             return json.load(reply)

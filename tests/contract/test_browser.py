@@ -168,7 +168,7 @@ def test_a_page_of_another_origin_reads_nothing(cloud: Cloud, elsewhere: webdriv
     s3.create_bucket(Bucket="seen-by-nobody")
     s3.put_object(Bucket="seen-by-nobody", Key="a", Body=b"text", ContentType="image/png")
     presigned = s3.generate_presigned_url("get_object", {"Bucket": "seen-by-nobody", "Key": "a"})
-    basic = root_key.of(cloud.state).as_basic()
+    basic = root_key.load_key(cloud.state).as_basic()
     for url in (
         cloud.endpoint,
         f"{cloud.endpoint}/_localcloud/status",

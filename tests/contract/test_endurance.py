@@ -31,7 +31,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cloud, U
     settings.write_text(endurance.SETTINGS)
     cloud = Cloud(folder / "state", free_port())
     up_under("ulimit -n 1024", cloud, "--settings", str(settings))
-    user = User(cloud.endpoint, root_key.of(cloud.state))
+    user = User(cloud.endpoint, root_key.load_key(cloud.state))
     user.furnish()
     yield cloud, user
     cloud.command("down", check=False)

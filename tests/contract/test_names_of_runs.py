@@ -78,7 +78,7 @@ def test_an_execution_that_finds_its_own_run_goes_on(place: Place) -> None:
     place.begins("train")
     event = {"run": RUN, "execution": f"{STATES}-train:{RUN}", "started": STARTED}
     mine = place.admission(**event)
-    assert mine.refuse_taken_name() is None
+    assert mine.refuse_used_name() is None
     assert mine.write(Admitted(reason="no fault found"), {"kind": "train"}) is None
 
 

@@ -56,7 +56,7 @@ def test_a_new_account_is_told_what_to_ask_for_and_then_how_far_it_is(new_accoun
 
     assert {row.quota for row in request_increases(mine, before)} == {SPOT, ON_DEMAND}
     after = look(mine, NEEDS)
-    asked = {row.quota: row.found for row in after.rows if row.verdict is Verdict.ASKED}
+    asked = {row.quota: row.found for row in after.rows if row.verdict is Verdict.REQUESTED}
     assert asked.keys() == {SPOT, ON_DEMAND}
     assert "8 asked for on 20" in asked[SPOT]
     assert "PENDING" in asked[SPOT]

@@ -263,7 +263,7 @@ def test_the_key_is_generated_once_and_is_its_users_alone(tmp_path: Path) -> Non
             cloud.client("s3", given).list_buckets()
     finally:
         cloud.command("down", check=False)
-    assert root_key.of(other) != root_key.of(old)
+    assert root_key.load_key(other) != root_key.load_key(old)
 
 
 def test_only_loopback_is_listened_on(cloud: Cloud) -> None:
@@ -279,7 +279,7 @@ def admin(cloud: Cloud, **headers: Any) -> int:
 
 
 def test_the_admin_interface_needs_the_same_key(cloud: Cloud) -> None:
-    right = root_key.of(cloud.state).as_basic()
+    right = root_key.load_key(cloud.state).as_basic()
     assert admin(cloud, Authorization=right) == 200
     for wrong in ("", "Basic", right[:-4], right.lower(), "Bearer a"):
         assert admin(cloud, Authorization=wrong) == 403, wrong

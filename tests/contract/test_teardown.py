@@ -14,9 +14,18 @@ from tests.contract.ec2.conftest import BASE_PARAMETER
 from trainyard import __version__
 from trainyard.client import Session
 from trainyard.client.admin import people, teardown
-from trainyard.client.admin.teardown import DATA, IMAGES, Kind, Leftover, delete_stacks, left, remove, stacks
+from trainyard.client.admin.teardown import (
+    DATA,
+    IMAGES,
+    Kind,
+    Leftover,
+    delete_stacks,
+    find_leftovers,
+    remove,
+    stacks,
+)
 from trainyard.client.deployment import Deployment
-from trainyard.client.errors import HostsRunning, NobodyFound, RunsRunning, StackNotDeleted
+from trainyard.client.errors import HolderNotFound, HostsRunning, RunsRunning, StackNotDeleted
 
 WAITS = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
 
@@ -88,12 +97,12 @@ def test_stacks_go_before_those_they_import_from_and_the_data_stays_until_it_is_
     assert said == ["deleting Leaving-Second", "deleting Leaving-First"]
     assert stacks(mine, yard) == []
 
-    found = left(mine, yard)
+    found = find_leftovers(mine, yard)
     assert by_kind(found) == {Kind.BUCKET: "leaving-bucket", Kind.TABLE: "Leaving-Ledger"}
     assert "2 objects" in found[0].about
 
     remove(mine, [each for each in found if each.kind in DATA])
-    assert left(mine, yard) == []
+    assert find_leftovers(mine, yard) == []
     assert cloud.client("ec2").describe_images(Owners=["self"])["Images"] == image
 
 
@@ -102,28 +111,28 @@ def test_what_is_left_costs_what_patrol_has_read_of_its_region(cloud: Cloud) -> 
     mine = session(cloud)
 
     def bucket() -> Leftover:
-        (one,) = (each for each in left(mine, "Dear") if each.kind is Kind.BUCKET)
+        (one,) = (each for each in find_leftovers(mine, "Dear") if each.kind is Kind.BUCKET)
         return one
 
     assert bucket().dollars == pytest.approx(bucket().gib * 0.023)
     assert f"prices of us-east-1, November 2026: the yard's ledger has none of {REGION}" in bucket().prices
     row = {
         "read": "2026-11-23T00:00:00.000Z",
-        "asked": "2026-11-23T00:00:00.000Z",
+        "requested": "2026-11-23T00:00:00.000Z",
         "storage": {"bucket": Decimal("0.0273")},
     }
     mine.resource("dynamodb").Table("Dear-Ledger").put_item(Item={"pk": "patrol", "sk": "prices", **row})
     assert bucket().dollars == pytest.approx(bucket().gib * 0.0273)
     assert bucket().prices == f"prices of {REGION}, 2026-11-23"
-    remove(mine, left(mine, "Dear"))
-    assert left(mine, "Dear") == []
+    remove(mine, find_leftovers(mine, "Dear"))
+    assert find_leftovers(mine, "Dear") == []
 
 
 def test_what_is_another_yards_is_not_touched(cloud: Cloud) -> None:
     kept(cloud, "Other")
-    assert left(session(cloud), "Othe") == []
-    assert left(session(cloud), "Others") == []
-    assert by_kind(left(session(cloud), "Other")).keys() == {Kind.BUCKET, Kind.TABLE}
+    assert find_leftovers(session(cloud), "Othe") == []
+    assert find_leftovers(session(cloud), "Others") == []
+    assert by_kind(find_leftovers(session(cloud), "Other")).keys() == {Kind.BUCKET, Kind.TABLE}
 
 
 def test_a_bucket_of_more_versions_than_a_page_has_is_deleted_at_once(
@@ -136,20 +145,20 @@ def test_a_bucket_of_more_versions_than_a_page_has_is_deleted_at_once(
         s3.put_object(Bucket="long-bucket", Key=key, Body=b"")
     s3.delete_object(Bucket="long-bucket", Key="runs/two/model")
     mine = session(cloud)
-    remove(mine, left(mine, "Long"))
-    assert left(mine, "Long") == []
+    remove(mine, find_leftovers(mine, "Long"))
+    assert find_leftovers(mine, "Long") == []
 
 
 def test_secrets_are_left_and_go_with_the_data(cloud: Cloud) -> None:
     ssm = cloud.client("ssm")
     ssm.put_parameter(Name="/secretive/secrets/token", Value="x", Type="SecureString")
     ssm.put_parameter(Name="/secretiveother/secrets/token", Value="x", Type="SecureString")
-    (found,) = left(session(cloud), "Secretive")
+    (found,) = find_leftovers(session(cloud), "Secretive")
     assert (found.kind, found.name) == (Kind.PARAMETER, "/secretive/secrets/token")
     assert (found.dollars, found.about) == (0.0, "a secret of jobs")
     assert found.kind in DATA
     remove(session(cloud), [found])
-    assert left(session(cloud), "Secretive") == []
+    assert find_leftovers(session(cloud), "Secretive") == []
     assert ssm.get_parameter(Name="/secretiveother/secrets/token")
 
 
@@ -215,7 +224,7 @@ def test_a_grant_is_revoked_and_others_policies_stay(cloud: Cloud, granting: Dep
     assert len(people.revoke(granting, f"user/{ada}")) == 2
     assert held_by(cloud, ada) == {"other"}
     assert people.revoke(granting, f"user/{ada}") == []
-    with pytest.raises(NobodyFound, match="the user nobody-there does not exist"):
+    with pytest.raises(HolderNotFound, match="the user nobody-there does not exist"):
         people.revoke(granting, "user/nobody-there")
 
 
@@ -251,12 +260,12 @@ def test_a_yard_with_a_host_stays_and_says_how_to_end_it(cloud: Cloud) -> None:
     ec2.get_waiter("image_available").wait(ImageIds=[image], WaiterConfig={"Delay": 1})
     ec2.terminate_instances(InstanceIds=[host["InstanceId"]])
     delete_stacks(session(cloud), "Hosted")
-    (found,) = left(session(cloud), "Hosted")
+    (found,) = find_leftovers(session(cloud), "Hosted")
     assert (found.kind, found.name) == (Kind.IMAGE, image)
     assert found.dollars == pytest.approx(found.gib * 0.05)
     assert found.kind in IMAGES
     remove(session(cloud), [found])
-    assert left(session(cloud), "Hosted") == []
+    assert find_leftovers(session(cloud), "Hosted") == []
 
 
 def test_a_yard_with_a_run_under_way_stays_and_says_how_to_stop_it(cloud: Cloud) -> None:

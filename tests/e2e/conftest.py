@@ -67,7 +67,7 @@ def cloud_in(state: Path) -> Cloud:
 
 def furnished(cloud: Cloud) -> Yard:
     """Return the yard of a cloud with an image, and create what is missing."""
-    yard = cloud.deployed()
+    yard = cloud.deploy()
     yard.bake(ROOT / "examples" / yard.recipe).result()
     return yard
 
@@ -110,7 +110,7 @@ def no_host_remains(runs: Runs) -> Iterator[None]:
     A request is 0.2 s faster than the command `fault clear`.
     """
     yield
-    key = {"Authorization": root_key.of(runs.cloud.state).as_basic()}
+    key = {"Authorization": root_key.load_key(runs.cloud.state).as_basic()}
     clear = Request(f"http://127.0.0.1:{runs.cloud.port}/_localcloud/faults/clear", b"{}", key)
     urlopen(clear, timeout=30).close()
     assert runs.living() == []

@@ -58,7 +58,7 @@ VARIES: Mapping[str, tuple[str, ...]] = {
         "resumed",
     ),
     "host": ("launched", "ready", "ready_at", "address", "releasing", "ended", "warned", "stopped_at", "why"),
-    "intent": ("token", "at", "answered"),
+    "launch-request": ("token", "at", "answered"),
     "token": ("token", "stored", "answered"),
     "wait": ("since", "command", "image"),
     "plan": ("made", "image", "candidates"),

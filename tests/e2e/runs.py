@@ -39,7 +39,7 @@ class Runs:
 
     def start(self, job: dict[str, Any]) -> Run:
         """Upload a job and return its run."""
-        return self.yard.run(self.upload(job).run).started()
+        return self.yard.run(self.upload(job).run).wait_for_start()
 
     def in_mid_training(self, job: dict[str, Any]) -> Run:
         """Start a job and return its run when the first checkpoint is in the bucket."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support import quick
-from trainyard.client.jobs.source import packed
+from trainyard.client.jobs.source import pack_folder
 from trainyard.protocol.cluster import Role
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def main() -> None:
     from simulation import assembly
     from simulation.cases import process
 
-    template = process.prepare(assembly.synthesised())
+    template = process.prepare(assembly.find_assembly())
     observed = {}
     for name, world in worlds().items():
         with contextlib.redirect_stdout(io.StringIO()):
@@ -85,7 +85,7 @@ def worlds() -> Mapping[str, Callable[[Any], list[dict[str, Any]]]]:
 
 def train(name: str, template: Any) -> list[dict[str, Any]]:
     yard = a_yard(template)
-    yard.s3.write(yard.bucket, quick.PROGRAM_KEY, packed(quick.PROGRAMS))
+    yard.s3.write(yard.bucket, quick.PROGRAM_KEY, pack_folder(quick.PROGRAMS))
     yard.s3.write(yard.bucket, "data/few/numbers.txt", b"1\n2\n3\n")
     before = yard.gateway.checked.copy()
     if name == "refused":

@@ -148,7 +148,7 @@ BY_PEOPLE: list[tuple[str, Attack, frozenset[str]]] = [
     ("a row by PartiQL", call("dynamodb", "execute_statement", Statement="""INSERT INTO "{table}" VALUE {'pk': 'x', 'sk': 'y'}"""), NO_ROLE),
     ("a claim deleted", call("dynamodb", "delete_item", TableName="{table}", Key={"pk": {"S": "open"}, "sk": {"S": "x"}}), NO_ROLE),
     ("the month's money", call("dynamodb", "transact_write_items", TransactItems=[{"Delete": {"TableName": "{table}", "Key": {"pk": {"S": "patrol"}, "sk": {"S": "money"}}}}]), NO_ROLE),
-    ("rows in bulk", call("dynamodb", "batch_write_item", RequestItems={"{table}": [{"DeleteRequest": {"Key": {"pk": {"S": "places"}, "sk": {"S": "given"}}}}]}), NO_ROLE),
+    ("rows in bulk", call("dynamodb", "batch_write_item", RequestItems={"{table}": [{"DeleteRequest": {"Key": {"pk": {"S": "counters"}, "sk": {"S": "given"}}}}]}), NO_ROLE),
     ("a secret of the yard", call("ssm", "get_parameter", Name="/trainyard/secrets/hub", WithDecryption=True), NO_ROLE),
     ("secrets in bulk", call("ssm", "get_parameters_by_path", Path="/trainyard/secrets", WithDecryption=True), NO_ROLE),
     ("a secret's history", call("ssm", "get_parameter_history", Name="/trainyard/secrets/hub", WithDecryption=True), NO_ROLE),

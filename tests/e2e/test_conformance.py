@@ -151,11 +151,12 @@ ACCEPTED = (
         "a worker at its last steps when the run ends may be asked to leave by chance; its row has the attempt",
     ),
     Accepted(
-        r"(clean|refused): keys: .* attempts/1/words/worker-1|(interrupted|killed): keys: .* attempts/2/words/worker-1",
+        r"(clean|refused): keys: .* attempts/1/signals/worker-1|"
+        r"(interrupted|killed): keys: .* attempts/2/signals/worker-1",
         "a worker that finishes reports nothing; a worker at its last steps when the run ends may be asked to leave",
     ),
     Accepted(
-        r"interrupted: keys: only (in|on) the .*: attempts/1/leaving/worker-1\.json",
+        r"interrupted: keys: only (in|on) the .*: attempts/1/drain-confirmations/worker-1\.json",
         "an interrupted host reads its orders every five seconds until its program has left, so it may miss one",
     ),
 )

@@ -5,7 +5,7 @@ import pytest
 from tests.e2e.conftest import OTHER_BUCKET
 from tests.e2e.runs import Runs
 from tests.support import quick
-from trainyard.client.jobs.source import packed
+from trainyard.client.jobs.source import pack_folder
 
 PROGRAM, DATA = f"s3://{OTHER_BUCKET}/digits/steps.tar.gz", f"s3://{OTHER_BUCKET}/digits/few/"
 
@@ -15,7 +15,7 @@ def elsewhere(runs: Runs) -> None:
     """Create another bucket. The yard may read one of its folders."""
     s3 = runs.yard.session.client("s3")
     s3.create_bucket(Bucket=OTHER_BUCKET)
-    s3.put_object(Bucket=OTHER_BUCKET, Key="digits/steps.tar.gz", Body=packed(quick.PROGRAMS))
+    s3.put_object(Bucket=OTHER_BUCKET, Key="digits/steps.tar.gz", Body=pack_folder(quick.PROGRAMS))
     s3.put_object(Bucket=OTHER_BUCKET, Key="digits/few/numbers.txt", Body=b"1\n2\n3\n")
     s3.put_object(Bucket=OTHER_BUCKET, Key="private/numbers.txt", Body=b"4\n")
 

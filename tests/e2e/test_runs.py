@@ -82,7 +82,7 @@ def test_by_speed_ec2_is_asked_for_all_pools_at_once_and_the_gang_is_in_one(runs
     assert [reason.partition(": ")[0] for reason in asked] == ["2 x any of 6 spot pools in one request"]
     hosts = runs.yard.instances(run.id)
     assert len({(host["InstanceType"], host["Placement"]["AvailabilityZone"]) for host in hosts}) == 1
-    (launched,) = run.json("plan.json")["asked"]
+    (launched,) = run.json("plan.json")["launch_requests"]
     assert launched["answer"] == "launched"
     assert launched["pool"].startswith(
         f"{hosts[0]['InstanceType']} in {hosts[0]['Placement']['AvailabilityZone']}"
@@ -122,7 +122,7 @@ def test_a_job_given_to_the_execution_itself_runs(runs: Runs) -> None:
 def test_the_same_object_delivered_twice_is_one_run_and_a_new_version_is_another(runs: Runs) -> None:
     job = runs.job("twice", cluster={"workers": 1}, program={"args": {"steps": 5}})
     uploaded = runs.upload(job)
-    first = runs.yard.run(uploaded.run).started()
+    first = runs.yard.run(uploaded.run).wait_for_start()
     s3, events = runs.yard.session.client("s3"), runs.yard.session.client("lambda")
     detail = {
         "bucket": {"name": runs.yard.bucket.name},

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.e2e.published import script
 from tests.e2e.runs import Runs
-from trainyard.client.jobs.source import packed
+from trainyard.client.jobs.source import pack_folder
 
 LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
 SLOW_AT_FIRST: dict[str, Any] = {"pause": 5.0, "attempt": "${attempt}"}
@@ -142,7 +142,7 @@ def test_a_program_may_call_its_own_modules_as_ours_are_called(runs: Runs, tmp_p
         (tmp_path / f"{module}.py").touch()
     names = (*(f"{folder}.inside" for folder in folders), *modules)
     (tmp_path / "mine.py").write_text(THEIRS.format(names=names))
-    runs.yard.bucket.put("programs/theirs.tar.gz", packed(tmp_path))
+    runs.yard.bucket.put("programs/theirs.tar.gz", pack_folder(tmp_path))
     job = runs.job("theirs", data=None, cluster={"strategy": "multi_worker", "workers": 2})
     job["program"] |= {"source": "s3://BUCKET/programs/theirs.tar.gz", "module": "mine", "args": None}
     run = runs.run(job)

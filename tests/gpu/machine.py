@@ -103,7 +103,7 @@ def shown(seconds: float) -> tuple[list[float], float]:
     busy, memory = [], 0.0
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        told = gpus.ask_driver()
+        told = gpus.read_driver()
         busy.append(max(told[gpus.UTILIZATION]))
         memory = max(memory, *told[gpus.MEMORY])
         time.sleep(0.5)

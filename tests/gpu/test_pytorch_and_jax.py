@@ -146,7 +146,7 @@ def test_programs_compute_on_every_gpu_as_an_account_without_rights(programs: ac
         cwd="/",
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(programs.uid), str(len(gpus.ask_driver()[gpus.UTILIZATION]))]
+    assert done.stdout.split() == [str(programs.uid), str(len(gpus.read_driver()[gpus.UTILIZATION]))]
 
 
 def test_memory_alone_is_no_work_and_the_smallest_steps_are() -> None:

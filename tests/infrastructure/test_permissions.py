@@ -295,9 +295,9 @@ def test_hosts_speak_for_themselves_measure_and_read_their_credentials(yard: Ass
         ("events:PutEvents", ""),
         ("s3:GetObject", "credentials/${aws:userid}*"),
         ("s3:ListBucket", ""),
-        ("s3:PutObject", "runs/*/attempts/*/last-words/${aws:userid}*"),
-        ("s3:PutObject", "runs/*/attempts/*/leaving/${aws:userid}*"),
-        ("s3:PutObject", "runs/*/attempts/*/words/${aws:userid}*"),
+        ("s3:PutObject", "runs/*/attempts/*/final-reports/${aws:userid}*"),
+        ("s3:PutObject", "runs/*/attempts/*/drain-confirmations/${aws:userid}*"),
+        ("s3:PutObject", "runs/*/attempts/*/signals/${aws:userid}*"),
         ("s3:PutObject", "runs/*/attempts/*/working/${aws:userid}*"),
     ]
 
@@ -397,8 +397,8 @@ def test_signal_alone_takes_the_roles_of_runs_and_dev_hosts_and_any_other_is_for
     "key",
     [
         "job.json", "order.json", "attempts/1/cluster.json", "recipe.json", "tests.json", "sbom.json", "plan.json",
-        "summary.json", "timeline.jsonl", "logs/builder/00000001.log", "attempts/1/words/AROAOTHER:i-2.json",
-        "attempts/1/words/i-1.json",
+        "summary.json", "timeline.jsonl", "logs/builder/00000001.log", "attempts/1/signals/AROAOTHER:i-2.json",
+        "attempts/1/signals/i-1.json",
     ],
 )  # fmt: skip
 def test_no_host_writes_what_the_yard_says_of_a_run_or_what_another_says(yard: Assembly, key: str) -> None:
@@ -409,7 +409,7 @@ def test_no_host_writes_what_the_yard_says_of_a_run_or_what_another_says(yard: A
         if each.action == "s3:PutObject"
     ]
     assert not [each for each in own if fnmatch(f"runs/victim/{key}", each)]
-    assert [each for each in own if fnmatch("runs/mine/attempts/1/words/AROAHOST:i-1.json", each)]
+    assert [each for each in own if fnmatch("runs/mine/attempts/1/signals/AROAHOST:i-1.json", each)]
 
 
 def test_signal_alone_stops_executions_and_those_of_train(yard: Assembly) -> None:

@@ -205,7 +205,7 @@ def finish_unheard(runs: Runs, name: str) -> Seen:
     runs.cloud.fault("freeze", host)
     late = datetime.now(UTC) + timedelta(hours=1)
     word = {"run": run.id, "attempt": 1, "instance": host, "at": late.isoformat(), "signal": "finished"}
-    runs.yard.bucket.put(f"runs/{run.id}/attempts/1/words/AROA:{host}.json", json.dumps(word).encode())
+    runs.yard.bucket.put(f"runs/{run.id}/attempts/1/signals/AROA:{host}.json", json.dumps(word).encode())
     return _seen(runs, run, 300)
 
 
@@ -234,7 +234,9 @@ def answer_lost(runs: Runs, name: str) -> Seen:
     runs.cloud.fault("refuse", "*", "*", "*")
     try:
         run = runs.start(runs.job(name, **ONE))
-        requests = runs.until("a run that waits", lambda: _waits(run) and _rows(run, "intent#", "answer"))
+        requests = runs.until(
+            "a run that waits", lambda: _waits(run) and _rows(run, "launch-request#", "answer")
+        )
         _forget(runs, requests[-1], "answer", "refusal", "code", "reason", "answered")
     finally:
         runs.cloud.fault("clear")
@@ -366,7 +368,7 @@ def bake_answer_lost(runs: Runs, name: str) -> Seen:
         try:
             run = _bake(runs, name)
             requests = runs.until(
-                "a bake that waits", lambda: _waits(run) and _rows(run, "intent#", "answer")
+                "a bake that waits", lambda: _waits(run) and _rows(run, "launch-request#", "answer")
             )
             _forget(runs, requests[-1], "answer", "refusal", "code", "reason", "answered")
         finally:
@@ -396,7 +398,7 @@ def bake_uploaded(runs: Runs, name: str) -> Seen:
     """Upload the recipe of the current image, so that nothing is baked."""
     key = runs.yard.recipe
     uploaded = begin(runs.yard.bucket, key, runs.yard.bucket.read(key) or b"")
-    return _seen(runs, runs.yard.run(uploaded.run, "bake").started())
+    return _seen(runs, runs.yard.run(uploaded.run, "bake").wait_for_start())
 
 
 def bake_missing(runs: Runs, name: str) -> Seen:

@@ -178,7 +178,7 @@ class Place:
         table.put_item(Item=wait)
         host = "i-0123456789abcdef0"
         text = {"run": "live-1", "attempt": 1, "instance": host, "at": ago, "signal": "finished"}
-        key = f"runs/live-1/attempts/1/words/AROA:{host}.json"
+        key = f"runs/live-1/attempts/1/signals/AROA:{host}.json"
         self.cloud.client("s3").put_object(Bucket="bucket", Key=key, Body=json.dumps(text).encode())
 
     def left(self, hosts: Mapping[str, str]) -> set[str]:

@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def folder() -> Path:
-    return assembly.synthesised()
+    return assembly.find_assembly()
 
 
 @pytest.fixture(scope="module")

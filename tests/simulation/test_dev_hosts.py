@@ -26,7 +26,7 @@ def forgotten(
             "EventBusName": yard.template.bus.name,
             "Source": sources.user_source(PERSON),
             "DetailType": "dev",
-            "Detail": json.dumps({"run": RUN, "name": "mine", "want": "up", "asked": asked}),
+            "Detail": json.dumps({"run": RUN, "name": "mine", "want": "up", "request": asked}),
         }
         yard.people.call("events", "put_events", Entries=[entry])
 

@@ -17,7 +17,7 @@ WINDOW, SLACK = timedelta(minutes=30), timedelta(minutes=10)
 
 
 def launched(yard: Yard) -> Instance:
-    (host,) = yard.ec2.tagged("trainyard:run", "notebook")
+    (host,) = yard.ec2.find_tagged("trainyard:run", "notebook")
     return host
 
 

@@ -31,7 +31,7 @@ def launched(template: YardTemplate, **gangs: int) -> dict[str, Any]:
             written = yard.s3.body(yard.template.bucket.name, f"runs/{name}/summary.json")
             assert written is not None, f"{name} has no summary"
             summary = json.loads(written)
-            hosts = yard.ec2.tagged("trainyard:run", name)
+            hosts = yard.ec2.find_tagged("trainyard:run", name)
             bill = yard.ec2.bill("trainyard:run", name)
             rates = Counter(host.initialization_rate for host in hosts)
             found[name.rsplit("-", 1)[0]] = (summary, dict(rates), bill)

@@ -52,7 +52,7 @@ def simulate_runs(
     def at_end(yard: Yard) -> None:
         (run,) = yard.runs()
         plan = yard.read_json(f"runs/{run.name}/plan.json")
-        ends.append({**(yard.summary(run.name) or {}), "asked": plan["asked"]})
+        ends.append({**(yard.summary(run.name) or {}), "launch_requests": plan["launch_requests"]})
 
     planned = [Fault.parse(fault) for fault in faults]
     scenario = Scenario("speed", "a run by speed", begin, gang=gang, least=least)
@@ -76,7 +76,7 @@ def test_one_request_finds_the_pool_with_the_most_room(yard: YardTemplate) -> No
     result, summary = simulate_runs(yard)
     assert result.calls["ec2.create_fleet"] == 1
     assert pools(summary) == {("g5.xlarge", ROOMY, "spot")}
-    assert [(row["pool"], row["answer"]) for row in summary["asked"]] == [
+    assert [(row["pool"], row["answer"]) for row in summary["launch_requests"]] == [
         (f"g5.xlarge in {ROOMY}, spot", "launched")
     ]
 
@@ -85,7 +85,7 @@ def test_two_requests_find_a_pool_on_demand(yard: YardTemplate) -> None:
     result, summary = simulate_runs(yard, environment=no_room_on_spot)
     assert result.calls["ec2.create_fleet"] == 2
     assert {market for *_, market in pools(summary)} == {"on_demand"}
-    spot = [row for row in summary["asked"] if row["answer"] == "refused"]
+    spot = [row for row in summary["launch_requests"] if row["answer"] == "refused"]
     assert len({row["pool"] for row in spot}) == len(spot) > 3
     assert {row["code"] for row in spot} == {"InsufficientInstanceCapacity"}
 
@@ -140,9 +140,9 @@ def test_without_capacity_for_cpu_hosts_the_same_batch_requests_another_pool(yar
 
     result, summary = simulate_runs(yard, cluster=SERVERS, gang=4, environment=no_cpu_there)
     assert result.outcome.endswith("SUCCEEDED")
-    assert [row["answer"] for row in summary["asked"]] == ["refused", "launched"]
-    assert summary["asked"][0]["pool"] == f"g5.xlarge in {ROOMY}, spot"
-    assert ROOMY not in summary["asked"][1]["pool"]
+    assert [row["answer"] for row in summary["launch_requests"]] == ["refused", "launched"]
+    assert summary["launch_requests"][0]["pool"] == f"g5.xlarge in {ROOMY}, spot"
+    assert ROOMY not in summary["launch_requests"][1]["pool"]
 
 
 def test_survivors_of_an_interruption_stay_and_what_is_missing_joins_them(yard: YardTemplate) -> None:

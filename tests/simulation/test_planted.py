@@ -70,7 +70,7 @@ def forgets_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     def context(news: Any, yard: Any, ledger: Ledger) -> SignalContext | None:
         found = stock(news, yard, ledger)
         records = ledger.read(found.run) if found else None
-        return found.about(records.run.attempt) if found and records else found
+        return found.for_attempt(records.run.attempt) if found and records else found
 
     monkeypatch.setattr(signal, "_context", context)
 

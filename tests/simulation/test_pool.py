@@ -39,7 +39,7 @@ def hosts(summary: dict[str, Any]) -> set[str]:
 
 def test_the_second_run_gets_the_hosts_of_the_first_and_launches_none(yard: YardTemplate) -> None:
     result, (first, second), (paid, _) = simulate_runs(yard, "pool")
-    assert hosts(first) == hosts(second) == set(first["pool"]["kept"]) == set(second["pool"]["taken"])
+    assert hosts(first) == hosts(second) == set(first["pool"]["retained"]) == set(second["pool"]["claimed"])
     assert result.calls["ec2.create_fleet"] == 1
     assert first["pool"]["minutes"] == 6
     assert 0 < paid["pool_dollars"] < first["pool"]["most_dollars"]

@@ -59,7 +59,7 @@ def test_it_stops_in_mid_training_with_a_checkpoint(yard: YardTemplate) -> None:
         """Stop the run at its first checkpoint."""
         if after and "checkpointed" in after and "checkpointed" not in (before or {}):
             run = key[0].removeprefix("run#")
-            world.after(1, lambda: world.people.ask_to_stop(run), "a user stops it")
+            world.after(1, lambda: world.people.request_stop(run), "a user stops it")
 
     def at_end(world: Yard) -> None:
         ends.append(world.summary(world.runs()[0].name) or {})
@@ -90,7 +90,7 @@ def test_a_run_that_waits_ends_at_once(yard: YardTemplate, limits: dict[str, int
                 job(f"r{number}", TWO, hardware={"market": "spot"}),
             )
             world.after(1 + 20 * number, upload, "an upload")
-        world.after(100, lambda: world.people.ask_to_stop(world.runs()[-1].name), "a user stops it")
+        world.after(100, lambda: world.people.request_stop(world.runs()[-1].name), "a user stops it")
 
     def over(world: Yard) -> bool:
         return len(world.runs()) >= 2 and world.all_over()

@@ -13,7 +13,9 @@ from simulation.template import YardTemplate
 @pytest.fixture(scope="module")
 def found(yard: YardTemplate) -> Scale:
     """Twenty simultaneous runs, and yards of 20 and 60 hosts."""
-    return Scale(week(yard, days=0.02, runs_a_day=1_000), [growth.held(yard, size) for size in (20, 60)])
+    return Scale(
+        week(yard, days=0.02, runs_a_day=1_000), [growth.measure_world(yard, size) for size in (20, 60)]
+    )
 
 
 def test_where_a_limit_is_met_a_yard_slows_down_and_loses_nothing(found: Scale) -> None:
@@ -31,7 +33,7 @@ def test_no_function_uses_up_the_retries_of_another() -> None:
 
 def test_every_budget_holds_on_small_yards(found: Scale) -> None:
     """CPU seconds are left out, because they are too short for twenty hosts to measure on a busy machine."""
-    assert [row for row in budgets.of_week(found) if not row.holds and "CPU" not in row.what] == []
+    assert [row for row in budgets.measure_week(found) if not row.holds and "CPU" not in row.what] == []
 
 
 def test_a_pass_of_patrol_sends_no_more_requests_for_more_hosts_on_a_page(found: Scale) -> None:

@@ -14,7 +14,7 @@ from simulation.cases import selection, traces
 from simulation.cases.campaign import Cores
 from simulation.cases.case import Case, parse
 from simulation.faults import Fault
-from simulation.invariants.model import in_words
+from simulation.invariants.model import describe_broken
 from simulation.scenarios import SCENARIOS
 from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
@@ -56,7 +56,7 @@ except Exception as error:
 
 
 def broken_in(result: Result) -> list[str]:
-    return list(in_words(result.broken))
+    return list(describe_broken(result.broken))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -4,7 +4,7 @@ import io
 import tarfile
 
 
-def packed(files: dict[str, str], links: dict[str, str] | None = None) -> bytes:
+def pack(files: dict[str, str], links: dict[str, str] | None = None) -> bytes:
     held = io.BytesIO()
     with tarfile.open(fileobj=held, mode="w:gz") as archive:
         for name, text in files.items():

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.client import Yard
-from trainyard.client.jobs.source import packed
+from trainyard.client.jobs.source import pack_folder
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 PROGRAM_KEY = "programs/steps.tar.gz"
@@ -18,7 +18,7 @@ UNTIL_RELEASED: dict[str, Any] = {"steps": 200, "waits-for": RELEASE_FILE}
 
 def prepare(yard: Yard) -> None:
     """Put the program and a little data into the yard's bucket."""
-    yard.bucket.put(PROGRAM_KEY, packed(PROGRAMS))
+    yard.bucket.put(PROGRAM_KEY, pack_folder(PROGRAMS))
     yard.bucket.put("data/few/numbers.txt", b"1\n2\n3\n")
 
 
@@ -36,17 +36,17 @@ def job(name: str, **changes: Any) -> dict[str, Any]:
         "hardware": {"instance_types": ["g6.xlarge"], "market": "spot"},
         "limits": {"hours": 1, "dollars": 5, "restarts": 2, "wait_minutes": 5},
     }
-    return merged(base, changes)
+    return merge(base, changes)
 
 
-def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     """Return `below` with the values of `above`; None removes a key."""
     result = dict(below)
     for key, value in above.items():
         if value is None:
             result.pop(key, None)
         elif isinstance(value, dict) and isinstance(result.get(key), dict):
-            result[key] = merged(result[key], value)
+            result[key] = merge(result[key], value)
         else:
             result[key] = value
     return result

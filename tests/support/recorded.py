@@ -23,7 +23,7 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.awsrequest import AWSResponse
 
 from lambdas.aws import clients
-from lambdas.aws.dynamodb.serialization import packed
+from lambdas.aws.dynamodb.serialization import pack_row
 from localcloud.base.price_list import PriceList
 from localcloud.base.settings import Settings
 from simulation.aws.dynamodb.expressions import condition, update
@@ -109,7 +109,7 @@ class Recorded:
         _, service, operation = event_name.split(".")
         self.calls[f"{service}:{operation}"] += 1
         if operation in self.broken:
-            return _failed(service, self.broken[operation])
+            return _raise_failure(service, self.broken[operation])
         body: Any = getattr(self, f"_{service}")(operation, request)
         return body if isinstance(body, AWSResponse) else _response(request.url, body)
 
@@ -117,7 +117,7 @@ class Recorded:
         arguments = _form(request.body)
         self.assumed.append(arguments)
         if len(arguments["Policy"]) > self.policy_room:
-            return _failed("sts", "PackedPolicyTooLarge")
+            return _raise_failure("sts", "PackedPolicyTooLarge")
         given = "<AccessKeyId>ASIA1</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>"
         until = f"<Expiration>{CREDENTIALS_END}</Expiration>"
         return (
@@ -131,7 +131,7 @@ class Recorded:
         arguments = _form(request.body)
         match operation:
             case "DescribeInstances":
-                return self._described(int(arguments.get("NextToken", "0")), _filters(arguments))
+                return self._describe(int(arguments.get("NextToken", "0")), _filters(arguments))
             case "DescribeImages":
                 images = "".join(
                     f"<item><imageId>{image}</imageId><imageState>{state}</imageState><name>{image}</name>"
@@ -143,17 +143,17 @@ class Recorded:
                     for host, image in self.imaged.items()
                 )
                 return f"<DescribeImagesResponse {NAMESPACE}><imagesSet>{images}</imagesSet></DescribeImagesResponse>"
-            case "CreateTags" if self._denied(_numbered(arguments, "ResourceId")):
-                return _failed("ec2", "UnauthorizedOperation")
+            case "CreateTags" if self._is_denied(_read_numbered(arguments, "ResourceId")):
+                return _raise_failure("ec2", "UnauthorizedOperation")
             case "DeregisterImage":
                 if self.shown_late:
                     self.shown_late -= 1
-                    return _failed("ec2", "InvalidAMIID.NotFound", arguments["ImageId"])
+                    return _raise_failure("ec2", "InvalidAMIID.NotFound", arguments["ImageId"])
                 self.images.pop(arguments["ImageId"], None)
                 return f"<DeregisterImageResponse {NAMESPACE}><return>true</return></DeregisterImageResponse>"
             case "CreateTags":
                 numbers = [name.split(".")[1] for name in arguments if re.fullmatch(r"Tag\.\d+\.Key", name)]
-                for host in _numbered(arguments, "ResourceId"):
+                for host in _read_numbered(arguments, "ResourceId"):
                     for n in numbers:
                         self.hosts[host].tags[arguments[f"Tag.{n}.Key"]] = arguments.get(f"Tag.{n}.Value", "")
                 return f"<CreateTagsResponse {NAMESPACE}><return>true</return></CreateTagsResponse>"
@@ -163,24 +163,24 @@ class Recorded:
                 ]
                 return f"<{operation}Response {NAMESPACE}><return>true</return></{operation}Response>"
             case "StopInstances" | "TerminateInstances":
-                return self._ended(operation, _numbered(arguments, "InstanceId"))
+                return self._end_hosts(operation, _read_numbered(arguments, "InstanceId"))
         raise NotImplementedError(operation)
 
-    def _ended(self, operation: str, ids: list[str]) -> str | AWSResponse:
-        if self._denied(ids):
-            return _failed("ec2", "UnauthorizedOperation")
+    def _end_hosts(self, operation: str, ids: list[str]) -> str | AWSResponse:
+        if self._is_denied(ids):
+            return _raise_failure("ec2", "UnauthorizedOperation")
         refused = [host for host in ids if host in self.refuses]
         if refused:
-            return _failed("ec2", self.refuses[refused[0]], refused[0])
+            return _raise_failure("ec2", self.refuses[refused[0]], refused[0])
         for host in ids:
             self.hosts[host].state = "stopping" if operation == "StopInstances" else "shutting-down"
         return f"<{operation}Response {NAMESPACE}><instancesSet/></{operation}Response>"
 
-    def _denied(self, ids: list[str]) -> bool:
+    def _is_denied(self, ids: list[str]) -> bool:
         """Return True for a call on a forgotten host: without the yard's tag, EC2 denies the whole call."""
         return any(host not in self.hosts for host in ids)
 
-    def _described(self, first: int, filters: Mapping[str, list[str]]) -> str:
+    def _describe(self, first: int, filters: Mapping[str, list[str]]) -> str:
         ids, states = filters.get("instance-id"), filters.get("instance-state-name")
         run = filters.get("tag:trainyard:run")
         hosts = [
@@ -231,7 +231,7 @@ class Recorded:
             return {**arguments, "status": "RUNNING"}
         if arn in self.over:
             return {**arguments, "status": "ABORTED", "stopDate": self.over[arn].timestamp()}
-        return _failed("sfn", "ExecutionDoesNotExist")
+        return _raise_failure("sfn", "ExecutionDoesNotExist")
 
     def _ssm(self, operation: str, request: Any) -> Any:
         arguments = json.loads(request.body)
@@ -245,7 +245,7 @@ class Recorded:
                 ]
             }
         if operation == "SendCommand":
-            return _failed("ssm", "InvalidInstanceId")
+            return _raise_failure("ssm", "InvalidInstanceId")
         hosts = sorted(self.commanded) if arguments["Filters"][0]["value"] == "InProgress" else []
         return {"CommandInvocations": [{"InstanceId": host, "Status": "InProgress"} for host in hosts]}
 
@@ -280,37 +280,37 @@ class Recorded:
                 self._put(arguments["Item"])
                 return {}
             case "TransactWriteItems":
-                return self._written(arguments)
+                return self._write_transaction(arguments)
             case "GetItem":
                 found = self.table.get((arguments["Key"]["pk"]["S"], arguments["Key"]["sk"]["S"]))
-                return {"Item": _packed(found)} if found else {}
+                return {"Item": _pack(found)} if found else {}
             case "BatchGetItem":
                 ((name, asked),) = arguments["RequestItems"].items()
                 keys = [(key["pk"]["S"], key["sk"]["S"]) for key in asked["Keys"]]
-                return {"Responses": {name: [_packed(self.table[key]) for key in keys if key in self.table]}}
+                return {"Responses": {name: [_pack(self.table[key]) for key in keys if key in self.table]}}
             case "Query":
-                return {"Items": [_packed(row) for row in self._queried(arguments)]}
+                return {"Items": [_pack(row) for row in self._query(arguments)]}
         raise NotImplementedError(operation)
 
-    def _queried(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _query(self, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         pk, *edge = [value["S"] for value in arguments["ExpressionAttributeValues"].values()]
         rows = [row for (its_pk, _), row in sorted(self.table.items()) if its_pk == pk]
         return [row for row in rows if not edge or row["sk"].startswith(edge[0])]
 
-    def _written(self, arguments: Mapping[str, Any]) -> Any:
+    def _write_transaction(self, arguments: Mapping[str, Any]) -> Any:
         """Write a transaction, unless its client token was used before."""
         if arguments["ClientRequestToken"] in self.tokens:
             return {}
         writes = [(act, each) for item in arguments["TransactItems"] for act, each in item.items()]
         hold = [self._holds(each) for _, each in writes]
         if not all(hold):
-            return _cancelled(hold)
+            return _cancelled_error(hold)
         for act, each in writes:
             self._write(act, each)
         self.tokens.add(arguments["ClientRequestToken"])
         if self.lost_answers:
             self.lost_answers -= 1
-            return _failed("dynamodb", "InternalServerError", status=500)
+            return _raise_failure("dynamodb", "InternalServerError", status=500)
         return {}
 
     def _write(self, act: str, arguments: Mapping[str, Any]) -> None:
@@ -322,7 +322,7 @@ class Recorded:
                 self.table.pop(key, None)
             case "Update":
                 names, values = arguments["ExpressionAttributeNames"], arguments["ExpressionAttributeValues"]
-                before = packed(self.table.get(key, {})) | arguments["Key"]
+                before = pack_row(self.table.get(key, {})) | arguments["Key"]
                 self._put(update(arguments["UpdateExpression"]).apply(before, names, values))
 
     def _put(self, item: Mapping[str, Any]) -> None:
@@ -334,7 +334,7 @@ class Recorded:
         text = arguments.get("ConditionExpression")
         names, values = (arguments.get(f"ExpressionAttribute{kind}", {}) for kind in ("Names", "Values"))
         return not text or condition(text).holds(
-            packed(self.table.get(_key_of(arguments), {})), names, values
+            pack_row(self.table.get(_key_of(arguments), {})), names, values
         )
 
     def _pricing(self, _operation: str, request: Any) -> Any:
@@ -424,7 +424,7 @@ def _instance(host: Host) -> str:
     )
 
 
-def _numbered(arguments: Mapping[str, str], name: str) -> list[str]:
+def _read_numbered(arguments: Mapping[str, str], name: str) -> list[str]:
     return [arguments[f"{name}.{n}"] for n in range(1, len(arguments) + 1) if f"{name}.{n}" in arguments]
 
 
@@ -434,10 +434,10 @@ def _filters(arguments: Mapping[str, str]) -> dict[str, list[str]]:
         for name, value in arguments.items()
         if re.fullmatch(r"Filter\.\d+\.Name", name)
     }
-    return {name: _numbered(arguments, f"Filter.{number}.Value") for number, name in names.items()}
+    return {name: _read_numbered(arguments, f"Filter.{number}.Value") for number, name in names.items()}
 
 
-def _packed(row: Mapping[str, Any]) -> dict[str, Any]:
+def _pack(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: PACK.serialize(value) for name, value in row.items()}
 
 
@@ -463,13 +463,13 @@ def _key_of(arguments: Mapping[str, Any]) -> tuple[str, str]:
     return key["pk"]["S"], key["sk"]["S"]
 
 
-def _cancelled(hold: Sequence[bool]) -> AWSResponse:
+def _cancelled_error(hold: Sequence[bool]) -> AWSResponse:
     reasons = [{"Code": "None" if holds else "ConditionalCheckFailed"} for holds in hold]
     body = {"__type": "TransactionCanceledException", "message": "no", "CancellationReasons": reasons}
     return _response("", body, status=400)
 
 
-def _failed(service: str, code: str, about: str = "", *, status: int = 400) -> AWSResponse:
+def _raise_failure(service: str, code: str, about: str = "", *, status: int = 400) -> AWSResponse:
     if service in ("ec2", "sns"):
         error = f"<Code>{code}</Code><Message>no: {about}</Message>"
         return _response("", f"<Response><Errors><Error>{error}</Error></Errors></Response>", status=400)

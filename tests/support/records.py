@@ -49,7 +49,7 @@ def ledger(
         "hosts": sorted(hosts),
         "launched": AT,
     }
-    found = records.of_rows(
+    found = records.from_rows(
         "digits-1", [run, gang, *({"sk": f"host#{name}"} | row for name, row in hosts.items()), *rows]
     )
     assert found is not None

@@ -11,7 +11,7 @@ import tensorflow as tf
 from trainyard.protocol.cluster import Strategy
 from trainyard.runtime.data import Arrays, Examples, Records, Share
 from trainyard.runtime.environment import Environment
-from trainyard.runtime.loops.feeding import distributed
+from trainyard.runtime.loops.feeding import distribute
 from trainyard.runtime.plan import Plan, Resumed, resume
 from trainyard.runtime.processes.cluster import Cluster
 from trainyard.runtime.processes.place import Place, strategy_for
@@ -140,7 +140,7 @@ def test_no_thread_tunes_a_pipeline_that_has_nothing_to_tune(tmp_path: Path) -> 
 def test_workers_in_step_know_that_examples_never_end() -> None:
     """Otherwise TensorFlow makes workers check before every step which of them have examples left."""
     cluster = Cluster(Place.from_tf_config(None), Strategy.SINGLE, tf.distribute.get_strategy())
-    batches = distributed(
+    batches = distribute(
         cluster,
         Environment.from_os({}),
         Arrays(tf.zeros(4), tf.zeros(4)),

@@ -93,7 +93,7 @@ def test_matmul_measures_checks_and_says_where_the_product_lies(tmp_path: Path) 
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_a_right_product_is_within_the_tolerance_and_one_wrong_number_is_not(dtype: str) -> None:
     precision, shape = PRECISIONS[dtype], Shape(64, 256, 48)
-    factors = Factors.drawn(shape, precision, seed=3)
+    factors = Factors.draw_values(shape, precision, seed=3)
     product = tf.linalg.matmul(*(tf.constant(one, precision.name) for one in (factors.left, factors.right)))
     assert largest_error(product, factors) <= precision.tolerance(shape.summed)
     wrong = tf.cast(product, tf.float64).numpy()
@@ -218,7 +218,7 @@ def check_model(folder: Path, digits: Path, *, accuracy: float) -> None:
     """Check that the signatures agree with each other, and reach the program's accuracy on the test digits."""
     signatures = tf.saved_model.load(str(folder)).signatures
     assert set(signatures) == {"serving_default", "predict", "classify"}
-    test = idx.labelled(digits, idx.TEST)
+    test = idx.read_part(digits, idx.TEST)
     images = tf.constant(test.images)
     logits = signatures["serving_default"](images=images)["outputs"].numpy()
     assert (logits.argmax(axis=1) == test.labels).mean() == pytest.approx(accuracy, abs=1e-4)
@@ -234,7 +234,7 @@ def test_mnist_data_are_the_same_every_time_and_no_test_digit_is_learnt_from(
     mnist_data.write_idx(tmp_path)
     for path in sorted(tmp_path.iterdir()):
         assert path.read_bytes() == (digits / path.name).read_bytes()
-    train, test = (idx.labelled(digits, part) for part in (idx.TRAIN, idx.TEST))
+    train, test = (idx.read_part(digits, part) for part in (idx.TRAIN, idx.TEST))
     assert (train.images.shape, test.images.shape) == ((TRAIN_DIGITS, 784), (TEST_DIGITS, 784))
     known = {cropped(image) for image in train.images}
     assert not known & {cropped(image) for image in test.images}
@@ -252,7 +252,9 @@ def test_plain_idx_files_with_a_dot_in_their_name_are_read_too(digits: Path, tmp
         plain = path.stem.replace("-idx", ".idx")
         (tmp_path / plain).write_bytes(gzip.decompress(path.read_bytes()))
     for part in (idx.TRAIN, idx.TEST):
-        np.testing.assert_array_equal(idx.labelled(tmp_path, part).images, idx.labelled(digits, part).images)
+        np.testing.assert_array_equal(
+            idx.read_part(tmp_path, part).images, idx.read_part(digits, part).images
+        )
 
 
 IMAGES, LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"

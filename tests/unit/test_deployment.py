@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from scripts import deployment
-from scripts.cdk_output import Failure, Progress, in_words
+from scripts.cdk_output import Failure, Progress, describe_stacks
 from trainyard.cli import clone
 from trainyard.cli.app import app
 from trainyard.client import Session
@@ -66,7 +66,7 @@ def test_each_stack_that_is_done_is_a_line_with_its_resources() -> None:
         "5/7 Trainyard-Patrol updated, 2 resources",
         "6/7 Trainyard-Watch unchanged",
     ]
-    assert in_words(progress.done) == "1 created, 1 updated, 1 unchanged"
+    assert describe_stacks(progress.done) == "1 created, 1 updated, 1 unchanged"
 
 
 def test_the_resource_that_failed_is_named_with_its_reason_and_none_that_was_only_cancelled() -> None:

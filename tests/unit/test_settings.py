@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.settings import choose, of_clone
+from scripts.settings import choose, settings_of_clone
 from stacks.settings import YardSettings
 from trainyard.core.model.yard.settings import READERS
 
@@ -49,13 +49,13 @@ def test_a_setting_that_this_version_does_not_have_is_forgotten_and_said() -> No
 
 def test_the_clone_as_it_is_names_nothing() -> None:
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
-    assert of_clone(context) == {}
-    assert of_clone({**context, "monthly_dollars": 300, "private": True}) == {
+    assert settings_of_clone(context) == {}
+    assert settings_of_clone({**context, "monthly_dollars": 300, "private": True}) == {
         "monthly_dollars": "300",
         "private": "true",
     }
     with pytest.raises(ValueError, match="did you mean most_runs"):
-        of_clone({**context, "most_run": 1})
+        settings_of_clone({**context, "most_run": 1})
 
 
 @pytest.mark.parametrize("key", sorted(READERS))
@@ -65,8 +65,8 @@ def test_each_setting_is_one_of_the_class(key: str) -> None:
 
 def test_what_a_yard_remembers_is_read_back_as_it_was() -> None:
     context = {"policy": {"window_minutes": 7}, "disposable": True, "keep_images": "03", "yard": "Other"}
-    first = YardSettings.of_context(context)
+    first = YardSettings.from_context(context)
     assert "yard" not in first.remembered
-    again = YardSettings.of_context({**first.remembered, "yard": "Other"})
+    again = YardSettings.from_context({**first.remembered, "yard": "Other"})
     assert again == first
     assert again.remembered == first.remembered

@@ -46,7 +46,7 @@ def test_every_error_refusal_verdict_and_notification_is_in_the_catalog() -> Non
     classes = {
         name for root in (YardError, TrainyardError, HostTrouble, verdict.Verdict) for name in _names(root)
     }
-    classes |= {verdict.Ask.__name__, *OTHER}
+    classes |= {verdict.NeedsMetrics.__name__, *OTHER}
     catalog = " ".join(texts.page().split())
     calls = [
         (path.relative_to(texts.ROOT), node)

@@ -68,7 +68,7 @@ def bake(command: str, uri: str, sha256: str, run: str, *, paths: Paths, metadat
                 paths=paths,
                 session=session,
                 for_gpus=for_gpus(paths),
-                gpus=gpus.of_host(identity.tags),
+                gpus=gpus.count_of_host(identity.tags),
                 log=log,
                 shell=Shell(log, paths, until=time.monotonic() + seconds),
             )

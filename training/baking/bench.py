@@ -12,7 +12,7 @@ from training.baking.results import (
     Versions,
 )
 from training.baking.shell import CommandResult
-from training.baking.tensorflow_facts import TensorFlowFacts
+from training.baking.tensorflow_report import TensorFlowReport
 from training.host.errors import HostTrouble
 
 FOR_NO_GPU = "the base image has no GPU (ACCELERATOR=none)"
@@ -62,12 +62,12 @@ class Bench:
         return shown
 
     @cached_property
-    def tensorflow_facts(self) -> TensorFlowFacts:
+    def tensorflow_report(self) -> TensorFlowReport:
         """TensorFlow's facts about itself and this host. Raises HostTrouble if it cannot be imported."""
-        done = self.program("training.baking.tensorflow_facts")
+        done = self.program("training.baking.tensorflow_report")
         if not done.is_good:
             raise HostTrouble(f"TensorFlow cannot be imported ({done.reason}): {done.last_lines()}")
-        return TensorFlowFacts.from_output(done.output)
+        return TensorFlowReport.from_output(done.output)
 
     @cached_property
     def driver(self) -> str:
@@ -85,8 +85,8 @@ class Bench:
         for_gpus = self.builder.for_gpus
         return Versions(
             driver=_find(lambda: self.driver) if for_gpus else "none",
-            cuda=_find(lambda: self.tensorflow_facts.cuda) if for_gpus else "none",
-            tensorflow=_find(lambda: self.tensorflow_facts.tensorflow),
+            cuda=_find(lambda: self.tensorflow_report.cuda) if for_gpus else "none",
+            tensorflow=_find(lambda: self.tensorflow_report.tensorflow),
             architecture=EC2_ARCHITECTURES.get(machine, machine),
         )
 

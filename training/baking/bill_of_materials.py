@@ -56,7 +56,7 @@ def python_packages() -> Iterator[Component]:
         name = canonicalize_name(distribution.name)
         if name not in seen:
             seen.add(name)
-            yield _component(name, distribution.version, f"pkg:pypi/{name}@{_quoted(distribution.version)}")
+            yield _component(name, distribution.version, f"pkg:pypi/{name}@{_quote(distribution.version)}")
 
 
 def system_packages(builder: Builder) -> Iterator[Component]:
@@ -69,7 +69,7 @@ def system_packages(builder: Builder) -> Iterator[Component]:
         status, *facts = line.split("\t")
         if status.strip() == INSTALLED and len(facts) == 3:
             name, version, architecture = facts
-            url = f"pkg:deb/{system}/{_quoted(name)}@{_quoted(version)}?arch={architecture}"
+            url = f"pkg:deb/{system}/{_quote(name)}@{_quote(version)}?arch={architecture}"
             yield _component(name, version, url)
 
 
@@ -77,5 +77,5 @@ def _component(name: str, version: str, url: str) -> Component:
     return {"type": "library", "bom-ref": url, "name": name, "version": version, "purl": url}
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return quote(text, safe="~")

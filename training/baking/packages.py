@@ -155,7 +155,7 @@ def install_requirements(builder: Builder) -> None:
 def lock_or_list(builder: Builder, requirements: Path) -> list[str]:
     """Return uv's arguments for a list: its lock, or the list itself if it has changed since the lock."""
     lock = requirements.parent / "locks" / requirements.name
-    missing = locks.changed(requirements.read_text(), lock.read_text())
+    missing = locks.find_changed(requirements.read_text(), lock.read_text())
     if not missing:
         return [*HELD, str(lock)]
     builder.log.note(locks.warning(lock.name, missing))

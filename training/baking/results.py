@@ -71,7 +71,7 @@ def failure(results: Sequence[Result]) -> str | None:
     return f"{len(bad)} of {len(results)} tests failed: {'; '.join(bad)}" if bad else None
 
 
-def counted(results: Sequence[Result]) -> str:
+def count_results(results: Sequence[Result]) -> str:
     """Return the counts, as in `8 passed, 2 skipped`."""
     counts = {outcome: sum(result.outcome is outcome for result in results) for outcome in Outcome}
     return ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)

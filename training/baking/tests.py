@@ -25,7 +25,7 @@ from training.baking.pair import losses_of_two
 from training.baking.results import (
     Finding,
     Result,
-    counted,
+    count_results,
     failed,
     failure,
     passed,
@@ -67,7 +67,7 @@ def run_all(builder: Builder) -> None:
         builder.bucket.write(key, json.dumps(content, indent=2).encode())
     for line in table(results):
         builder.log.note(line)
-    builder.log.note(counted(results))
+    builder.log.note(count_results(results))
     reason = failure(results)
     if reason:
         raise ProgramFault(reason)
@@ -100,10 +100,10 @@ def tensorflow_gpus(bench: Bench) -> Finding:
     """Check that TensorFlow finds every GPU of the driver. Otherwise it would use the processors without a warning."""
     if bench.without_gpu:
         return skipped(bench.without_gpu)
-    shown, seen = len(bench.drivers), len(bench.tensorflow_facts.gpus)
+    shown, seen = len(bench.drivers), len(bench.tensorflow_report.gpus)
     if shown == seen:
-        return passed(f"TensorFlow {bench.tensorflow_facts.tensorflow} sees all {seen}")
-    both = f"nvidia-smi shows {quantities.counted(shown, 'GPU')}, TensorFlow sees {seen}"
+        return passed(f"TensorFlow {bench.tensorflow_report.tensorflow} sees all {seen}")
+    both = f"nvidia-smi shows {quantities.format_count(shown, 'GPU')}, TensorFlow sees {seen}"
     if missed := libraries_missed(bench):
         return failed(
             f"{both}, because it cannot load {'; '.join(missed)}: link the library into nvidia/cuda_runtime/lib of the "
@@ -111,7 +111,7 @@ def tensorflow_gpus(bench: Bench) -> Finding:
         )
     return failed(
         f"{both}: driver {bench.drivers[0]} and the CUDA libraries of TensorFlow "
-        f"({bench.tensorflow_facts.cuda or 'a build without CUDA'}) are not compatible; see its lines in the log"
+        f"({bench.tensorflow_report.cuda or 'a build without CUDA'}) are not compatible; see its lines in the log"
     )
 
 
@@ -119,7 +119,7 @@ def libraries_missed(bench: Bench) -> list[str]:
     """Return the dynamic linker's messages about CUDA libraries that TensorFlow could not load. By default it names
     none."""
     python = shlex.quote(bench.shell_python)
-    line = f"TF_CPP_MAX_VLOG_LEVEL=1 {python} -m training.baking.tensorflow_facts 2>&1 | grep -F 'dlerror: '"
+    line = f"TF_CPP_MAX_VLOG_LEVEL=1 {python} -m training.baking.tensorflow_report 2>&1 | grep -F 'dlerror: '"
     with tempfile.TemporaryDirectory() as place:
         done = bench.builder.shell.run(
             ["/bin/sh", "-c", line], cwd=Path(place), environment=bench.builder.our_path
@@ -136,15 +136,15 @@ def matmul(bench: Bench) -> Finding:
 
 
 def tensorflow(bench: Bench) -> Finding:
-    return versions.fits("TensorFlow", bench.tensorflow_facts.tensorflow, bench.builder.recipe.tensorflow)
+    return versions.fits("TensorFlow", bench.tensorflow_report.tensorflow, bench.builder.recipe.tensorflow)
 
 
 def cuda(bench: Bench) -> Finding:
     if not bench.builder.for_gpus:
         return skipped(FOR_NO_GPU)
-    if not bench.tensorflow_facts.cuda:
-        return failed(f"TensorFlow {bench.tensorflow_facts.tensorflow} is a build without CUDA")
-    return versions.fits("TensorFlow's CUDA", bench.tensorflow_facts.cuda, bench.builder.recipe.cuda)
+    if not bench.tensorflow_report.cuda:
+        return failed(f"TensorFlow {bench.tensorflow_report.tensorflow} is a build without CUDA")
+    return versions.fits("TensorFlow's CUDA", bench.tensorflow_report.cuda, bench.builder.recipe.cuda)
 
 
 def ssm_agent(bench: Bench) -> Finding:
@@ -230,7 +230,7 @@ except OSError:
 
 def two_processes(bench: Bench) -> Finding:
     """Check that two processes form a cluster and have the same loss after a step."""
-    gpus = len(bench.tensorflow_facts.gpus)
+    gpus = len(bench.tensorflow_report.gpus)
     first, second = losses_of_two(bench.builder, gpus=gpus)
     where = "each on a GPU" if gpus > 1 else "on the processors"
     if first == second:
@@ -245,9 +245,11 @@ def gpu_metrics(bench: Bench) -> Finding:
         return skipped(bench.without_gpu)
     client = builder.session.client("cloudwatch")
     until = time.monotonic() + METRICS_SECONDS
-    with _computing(bench):
+    with _compute_in_background(bench):
         while True:
-            here = gpus.arrived(client, builder.identity.instance, since=bench.began, now=datetime.now(UTC))
+            here = gpus.read_arrived(
+                client, builder.identity.instance, since=bench.began, now=datetime.now(UTC)
+            )
             if len(here) == len(gpus.UNITS) and here[gpus.UTILIZATION] > 0:
                 shown = ", ".join(f"{name} {value:g}" for name, value in sorted(here.items()))
                 return passed(f"in CloudWatch, namespace {gpus.NAMESPACE}: {shown}")
@@ -324,7 +326,7 @@ def _missing_metrics(here: Any) -> str:
 
 
 @contextmanager
-def _computing(bench: Bench) -> Iterator[None]:
+def _compute_in_background(bench: Bench) -> Iterator[None]:
     """Multiply matrices in the background."""
     command = [bench.shell_python, "-m", "training.programs.matmul", *bench.devices, "--repeats", "100000000"]
     with tempfile.TemporaryDirectory() as place:

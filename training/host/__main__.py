@@ -17,7 +17,7 @@ from training.host.image.generalize import DEPTHS, generalize
 from training.host.metadata import NO_FILES, Metadata
 from training.host.paths import Paths
 from trainyard.protocol.orders import Order, OrderKind
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 NO_AGENT = 69  # EX_UNAVAILABLE
 PATIENCE_SECONDS = 10.0
@@ -102,7 +102,7 @@ def _generalize(paths: Paths, depth: str) -> int:
     except HostTrouble as trouble:
         print(trouble.reason, file=sys.stderr)
         return 1
-    print(f"{instance} is generalized ({depth}): {counted(len(removed), 'path')} removed")
+    print(f"{instance} is generalized ({depth}): {format_count(len(removed), 'path')} removed")
     return 0
 
 

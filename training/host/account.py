@@ -63,7 +63,7 @@ class Account:
         return self.uid != os.geteuid()
 
     @contextmanager
-    def acting(self) -> Iterator[None]:
+    def act(self) -> Iterator[None]:
         """Give this thread, the threads that it starts, and commands with `as_this_thread` this account's rights to
         files (setfsuid(2)), and take root's rights from them. Raises OSError if that fails."""
         before = _files_of_thread()
@@ -147,7 +147,7 @@ def find() -> Account:
 
 def has_one_account() -> bool:
     """Return True if this machine has only the account of this process, as in a user namespace."""
-    return sum(count for _, count in _mapped()) <= 1
+    return sum(count for _, count in _read_ranges()) <= 1
 
 
 def as_this_thread() -> dict[str, Any]:
@@ -181,10 +181,10 @@ def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
 
 
 def _is_mapped(uid: int) -> bool:
-    return any(first <= uid < first + count for first, count in _mapped())
+    return any(first <= uid < first + count for first, count in _read_ranges())
 
 
-def _mapped() -> list[tuple[int, int]]:
+def _read_ranges() -> list[tuple[int, int]]:
     """Return ranges of accounts as pairs of the first id and the count."""
     ranges = (line.split() for line in UID_MAP.read_text().splitlines())
     return [(int(first), int(count)) for first, _, count in ranges]

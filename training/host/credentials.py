@@ -94,12 +94,12 @@ class _FromFile(CredentialProvider):  # type: ignore[misc]
         }
 
 
-def of_the_host(region: str) -> boto3.Session:
+def host_session(region: str) -> boto3.Session:
     """Return a session with the credentials of this host's own role."""
     return boto3.Session(botocore_session=_session(), region_name=region)
 
 
-def of_the_run(paths: Paths, region: str) -> boto3.Session:
+def run_session(paths: Paths, region: str) -> boto3.Session:
     """Return a session that uses the run's credentials as soon as they exist."""
     own = _session()
     own.get_component("credential_provider").insert_before("env", _FromFile(paths.credentials))

@@ -188,7 +188,7 @@ def readable_files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def written_below(folder: Path, *, besides: Collection[Path]) -> tuple[int, int]:
+def measure_below(folder: Path, *, besides: Collection[Path]) -> tuple[int, int]:
     """Return the count of files and the sum of their bytes. Both stay the same if a program only writes a file again
     with the same content. The folders `besides` are left out, and so are TensorFlow's event files, which a program
     still writes while it waits."""

@@ -26,7 +26,7 @@ def fault_of(key: str) -> str | None:
     return None
 
 
-def shown(name: str) -> str:
+def show_name(name: str) -> str:
     """Return the name with control characters and bytes outside UTF-8 as escapes, fit to print on one line."""
     text = os.fsencode(name).decode(errors="backslashreplace")
     return "".join(
@@ -64,6 +64,6 @@ class LeftOut:
         room = max(0, NAMED_AT_MOST - len(self.faults))
         self.faults |= new
         for name, fault in list(new.items())[:room]:
-            self.note(f"{self.folder}/{shown(name)} is left out: {fault}")
+            self.note(f"{self.folder}/{show_name(name)} is left out: {fault}")
         if len(new) > room:
             self.note(f"{self.folder}/: {len(new) - room} more files are left out")

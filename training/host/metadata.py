@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class InterruptionNotice:
     """A spot interruption notice: AWS takes the host back at `at`."""
 
     action: str
@@ -70,13 +70,13 @@ class Metadata:
             tries += 1
             sleep(FIRST_PAUSE_SECONDS if tries <= FIRST_PAUSES else LATER_PAUSE_SECONDS)
 
-    def notice(self) -> Notice | None:
+    def interruption_notice(self) -> InterruptionNotice | None:
         """Return the spot interruption notice; None if there is none."""
         text = self._get("meta-data/spot/instance-action")
         if text is None:
             return None
         notice = json.loads(text)
-        return Notice(action=notice["action"], at=datetime.fromisoformat(notice["time"]))
+        return InterruptionNotice(action=notice["action"], at=datetime.fromisoformat(notice["time"]))
 
     def tag(self, name: str) -> str | None:
         """Return the current value of a tag; None if the host lacks the tag."""
@@ -102,11 +102,11 @@ class Metadata:
         for _ in range(2):
             if not self._token:
                 headers = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
-                status, self._token = self._ask("PUT", "/latest/api/token", headers)
+                status, self._token = self._send("PUT", "/latest/api/token", headers)
                 if status != http.client.OK:
                     self._token = ""
                     raise HostTrouble(f"the metadata service refused a token: HTTP {status}")
-            status, text = self._ask("GET", f"/latest/{path}", {"X-aws-ec2-metadata-token": self._token})
+            status, text = self._send("GET", f"/latest/{path}", {"X-aws-ec2-metadata-token": self._token})
             if status == http.client.OK:
                 return text
             if status == http.client.NOT_FOUND:
@@ -114,16 +114,16 @@ class Metadata:
             self._token = ""
         raise HostTrouble(f"the metadata service answered HTTP {status} for {path}")
 
-    def _ask(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    def _send(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
         """Send a request again if no answer arrives: a lost packet must not fail a user's command."""
         for _ in range(TIMES - 1):
             try:
-                return self._ask_once(method, path, headers)
+                return self._send_once(method, path, headers)
             except HostTrouble as trouble:
                 logger.debug("%s", trouble.reason)
-        return self._ask_once(method, path, headers)
+        return self._send_once(method, path, headers)
 
-    def _ask_once(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    def _send_once(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
         connection = http.client.HTTPConnection(self._service, timeout=PATIENCE_SECONDS)
         try:
             connection.request(method, path, headers=headers)

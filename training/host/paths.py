@@ -141,11 +141,11 @@ class Paths:
 
     @property
     def spare(self) -> Path:
-        """Packages that an earlier run of this host installed, by the hash of their list (pool/kept.py)."""
+        """Packages that an earlier run of this host installed, by the hash of their list (pool/retained.py)."""
         return self.home / "spare"
 
     @property
-    def noted(self) -> Path:
+    def notes(self) -> Path:
         """Root's notes on the files of data and packages, which show whether a program has changed them."""
         return self.work / "noted.json"
 
@@ -155,7 +155,7 @@ class Paths:
         return self.work / "sources.json"
 
     @property
-    def kept(self) -> Path:
+    def retained(self) -> Path:
         """Files that one run leaves to the next. Only root can read them."""
         return self.root / "var/lib/trainyard-kept"
 

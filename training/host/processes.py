@@ -96,7 +96,7 @@ def ancestors(process: Process, among: Mapping[int, Process]) -> Iterator[Proces
         above = among.get(above.parent) if above.parent != above.pid else None
 
 
-def computed(before: Mapping[int, Process], after: Mapping[int, Process]) -> float:
+def processor_seconds(before: Mapping[int, Process], after: Mapping[int, Process]) -> float:
     """Return the processor seconds between two looks. A process that ends passes its time on to the parent that waits
     for it, so only the sum over all processes counts. The time of a process without a waiting parent is lost."""
     return max(

@@ -21,7 +21,7 @@ from trainyard.protocol.signals import Signal
 RENEW_BEFORE = timedelta(minutes=30)
 LOOK_SECONDS = 0.5
 TICK_SECONDS = 0.1
-ASK_AGAIN_SECONDS = 10.0
+RETRY_SECONDS = 10.0
 PATIENCE_SECONDS = 600.0
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Renewal:
         send: Callable[[Signal], None],
         run: str,
         request: Signal,
-        again: float = ASK_AGAIN_SECONDS,
+        again: float = RETRY_SECONDS,
     ) -> None:
         self._run = run
         self._mailbox, self._key, self._paths, self._account = mailbox, key(sender), paths, account
@@ -90,7 +90,7 @@ class Renewal:
         if found:
             self._seen = found.etag
             self._take(found.body)
-        if not are_fresh(self._until, datetime.now(UTC)) and self._may_ask():
+        if not are_fresh(self._until, datetime.now(UTC)) and self._may_request():
             self._send(self._request)
 
     def wait(self) -> None:
@@ -119,7 +119,7 @@ class Renewal:
         except (OSError, HostTrouble):
             return None
 
-    def _may_ask(self) -> bool:
+    def _may_request(self) -> bool:
         now = time.monotonic()
         if now - self._asked_at < self._again:
             return False

@@ -41,7 +41,7 @@ def add_step_delay(to: argparse.ArgumentParser) -> None:
     to.add_argument("--step-delay", type=float, default=0.0, help=f"pause after each step in seconds {SHOWN}")
 
 
-def of_a_loop(arguments: argparse.Namespace) -> dict[str, Any]:
+def loop_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `runtime.loop` and `runtime.plan`."""
     names = ("epochs", "global_batch_size", "seed", "checkpoint_every", "step_delay")
     return {name: getattr(arguments, name) for name in names}

@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from trainyard.protocol.processes import RESTART
+from trainyard.runtime.processes.exiting import leave
 from trainyard.runtime.processes.forming import answers
-from trainyard.runtime.processes.leaving import leave
 
 v1 = tf.compat.v1
 
@@ -67,7 +67,7 @@ def wait_for_the_chief(assignment: Assignment, target: str) -> None:
 
 
 @contextmanager
-def within(seconds: float, assignment: Assignment, what: str) -> Iterator[None]:
+def limit_wait(seconds: float, assignment: Assignment, what: str) -> Iterator[None]:
     """Limit this process's wait for others. After that it leaves, and prints which process is
     absent."""
 
@@ -91,13 +91,13 @@ def done_queue() -> Any:
         return v1.FIFOQueue(1000, tf.int32, shapes=(), shared_name="done")
 
 
-def over(task: int) -> Any:
+def end_queue(task: int) -> Any:
     """Return the queue on a parameter server for the chief's report of the end of the training."""
     with tf.device(f"/job:ps/task:{task}"):
         return v1.FIFOQueue(1, tf.int32, shapes=(), shared_name="over")
 
 
-def say_done(assignment: Assignment, target: str) -> None:
+def report_done(assignment: Assignment, target: str) -> None:
     with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
         session.run(done_queue().enqueue(assignment.task))
 
@@ -113,8 +113,8 @@ def wait_for_the_others(assignment: Assignment, target: str) -> None:
             time.sleep(LOOK_SECONDS)
 
 
-def say_over(assignment: Assignment, target: str) -> None:
+def report_end(assignment: Assignment, target: str) -> None:
     """Tell the parameter servers that they may end."""
     with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
         for task in range(len(assignment.parameter_servers)):
-            session.run(over(task).enqueue(0))
+            session.run(end_queue(task).enqueue(0))

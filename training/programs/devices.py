@@ -23,16 +23,16 @@ def present(stand_ins: int = 1) -> tuple[str, ...]:
     )
 
 
-def of_kind(kind: str, here: Sequence[str]) -> tuple[str, ...]:
+def find_kind(kind: str, here: Sequence[str]) -> tuple[str, ...]:
     return tuple(device for device in here if device.startswith(f"/{kind}:"))
 
 
 def best(here: Sequence[str]) -> tuple[str, ...]:
     """Return all GPUs, or all CPUs on a host without a GPU."""
-    return of_kind("GPU", here) or of_kind("CPU", here)
+    return find_kind("GPU", here) or find_kind("CPU", here)
 
 
-def chosen(names: str, here: Sequence[str]) -> tuple[str, ...]:
+def choose_devices(names: str, here: Sequence[str]) -> tuple[str, ...]:
     """Return the devices of a list like `/GPU:0,/GPU:1`, or the best for `auto`. Raises SystemExit for missing ones."""
     if names == AUTO:
         return best(here)

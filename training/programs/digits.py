@@ -7,12 +7,12 @@ import argparse
 
 import tensorflow as tf
 
-from training.programs.arguments import add_step_delay, of_a_loop, training_parser
+from training.programs.arguments import add_step_delay, loop_arguments, training_parser
 from training.programs.classification import RECORD, evaluate, is_right, losses, write_metrics
 from trainyard.runtime import Runtime, start
 from trainyard.runtime.data import Records
 from trainyard.runtime.export import classifier
-from trainyard.runtime.models import used
+from trainyard.runtime.models import for_inference
 from trainyard.runtime.plan import Trained
 
 SIDE = 8
@@ -32,7 +32,7 @@ def main() -> None:
         optimizer=optimizer,
         losses=losses,
         is_right=is_right,
-        **of_a_loop(arguments),
+        **loop_arguments(arguments),
     )
     trained = loop.train(train)
     conclude(runtime, model, trained, test)
@@ -73,13 +73,13 @@ def parse(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 def conclude(runtime: Runtime, model: tf.keras.Model, trained: Trained, test: Records) -> None:
     """Evaluate the model on held-out scans, and save it."""
-    numbers = evaluate(used(model), test)
+    numbers = evaluate(for_inference(model), test)
     print(
         f"test loss {numbers['loss']:.4f} accuracy {numbers['accuracy']:.4f} on {test.count} held-out scans",
         flush=True,
     )
     image = tf.TensorSpec((None, SIDE, SIDE, 1), tf.float32, name="image")
-    runtime.save_model(model, classifier(used(model), image), step=trained.step)
+    runtime.save_model(model, classifier(for_inference(model), image), step=trained.step)
     write_metrics(runtime, trained, **numbers)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from training.programs import mnist
-from training.programs.arguments import SHOWN, add_step_delay, at_least, of_a_loop, training_parser
+from training.programs.arguments import SHOWN, add_step_delay, at_least, loop_arguments, training_parser
 from training.programs.classification import evaluate, is_right, losses, write_metrics
 from trainyard.runtime import Runtime, evaluation, start
 from trainyard.runtime.data import Examples
@@ -38,7 +38,7 @@ class Network(tf.Module):
         self.parameters = [
             tf.Variable(value)
             for layer, shape in enumerate(shapes)
-            for value in (mnist.drawn(shape, seed + layer), tf.zeros((shape[1],)))
+            for value in (mnist.draw_normal(shape, seed + layer), tf.zeros((shape[1],)))
         ]
 
     def __call__(self, images: Any) -> Any:
@@ -143,7 +143,7 @@ def main() -> None:
             epochs=arguments.epochs,
         )
     replica = Replica(network, adagrad, arguments.learning_rate, arguments.fetch_every, arguments.push_every)
-    plan = runtime.plan(**of_a_loop(arguments))
+    plan = runtime.plan(**loop_arguments(arguments))
     loop = Asynchronous(
         runtime.cluster, runtime.environment, plan, model=network, optimizer=adagrad, turn=replica
     )

@@ -20,7 +20,7 @@ from trainyard.runtime.data import Arrays
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.export import classifier
 from trainyard.runtime.keras import Resumable
-from trainyard.runtime.models import used
+from trainyard.runtime.models import for_inference
 from trainyard.runtime.plan import Trained
 
 READ_AT_ONCE = 256
@@ -45,9 +45,9 @@ def main() -> None:
     runtime = start(seed=arguments.seed)
     found = reviews.read(runtime.data("reviews"))
     vocabulary = learnt_vocabulary(found["train"], arguments)
-    train, test = (numbered(found[part], vocabulary) for part in ("train", "test"))
+    train, test = (number_words(found[part], vocabulary) for part in ("train", "test"))
     with runtime.strategy.scope():
-        model = compiled(build(vocabulary.vocabulary_size(), arguments), arguments.learning_rate)
+        model = compile_model(build(vocabulary.vocabulary_size(), arguments), arguments.learning_rate)
     steps = runtime.steps_per_epoch(train, global_batch_size=arguments.global_batch_size)
     resumable = Resumable(
         runtime,
@@ -107,7 +107,7 @@ def learnt_vocabulary(train: Reviews, arguments: argparse.Namespace) -> Any:
     return layer
 
 
-def numbered(found: Reviews, vocabulary: Any) -> Arrays:
+def number_words(found: Reviews, vocabulary: Any) -> Arrays:
     texts = tf.data.Dataset.from_tensor_slices(list(found.texts)).batch(READ_AT_ONCE)
     numbers = [vocabulary(plain(batch)).numpy().astype(np.int32) for batch in texts]
     return Arrays(np.concatenate(numbers), np.array(found.labels, np.int64))
@@ -127,7 +127,7 @@ def build(words: int, arguments: argparse.Namespace) -> Any:
     )
 
 
-def compiled(model: Any, learning_rate: float) -> Any:
+def compile_model(model: Any, learning_rate: float) -> Any:
     model.compile(
         optimizer=tf_keras.optimizers.Adam(learning_rate),
         loss=tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -138,7 +138,7 @@ def compiled(model: Any, learning_rate: float) -> Any:
 
 def conclude(runtime: Runtime, reader: Reader, test: Arrays, resumable: Resumable) -> None:
     """Evaluate the model on held-out reviews, and save it."""
-    numbers = evaluate(used(reader.model), test)
+    numbers = evaluate(for_inference(reader.model), test)
     if runtime.is_chief:
         print(f"Test-Accuracy: {numbers['accuracy']:.4f} on {test.count} reviews", flush=True)
     texts = tf.TensorSpec((None,), tf.string, name="texts")

@@ -86,12 +86,12 @@ class Factors:
     right: Any
 
     @staticmethod
-    def drawn(shape: Shape, precision: Precision, seed: int) -> "Factors":
+    def draw_values(shape: Shape, precision: Precision, seed: int) -> "Factors":
         """Draw values evenly from -1 to 1."""
         chance = np.random.default_rng(seed)
 
         def draw(rows: int, columns: int) -> Any:
-            return rounded(chance.uniform(-1, 1, (rows, columns)), precision)
+            return round_values(chance.uniform(-1, 1, (rows, columns)), precision)
 
         return Factors(draw(shape.rows, shape.summed), draw(shape.summed, shape.columns))
 
@@ -121,10 +121,10 @@ def main() -> None:
     arguments = parse_arguments()
     here = devices.present()
     print(f"devices of this host: {', '.join(here)}", flush=True)
-    wanted = every_gpu(here) if arguments.every_gpu else devices.chosen(arguments.device, here)
+    wanted = every_gpu(here) if arguments.every_gpu else devices.choose_devices(arguments.device, here)
     precision = PRECISIONS[arguments.dtype]
     tf.config.experimental.enable_tensor_float_32_execution(precision.tensor_float)
-    factors = Factors.drawn(arguments.size, precision, arguments.seed)
+    factors = Factors.draw_values(arguments.size, precision, arguments.seed)
     print(f"{arguments.size} in {arguments.dtype}, {arguments.repeats} times", flush=True)
     verdicts = [
         measure(device, factors, arguments.size, precision, arguments.warm_up, arguments.repeats)
@@ -170,7 +170,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def every_gpu(here: tuple[str, ...]) -> tuple[str, ...]:
-    found = devices.of_kind("GPU", here)
+    found = devices.find_kind("GPU", here)
     if not found:
         raise SystemExit(
             f"TensorFlow sees no GPU on this host, only {', '.join(here)}: check the driver, the instance type, and "
@@ -188,7 +188,7 @@ def measure(
         product = tf.linalg.matmul(left, right)
         for _ in range(warm_up):
             tf.linalg.matmul(left, right)
-        seconds = [timed(lambda: tf.linalg.matmul(left, right)) for _ in range(repeats)]
+        seconds = [measure_seconds(lambda: tf.linalg.matmul(left, right)) for _ in range(repeats)]
     print(f"{device}: product placed on {product.device}", flush=True)
     error, tolerance = largest_error(product, factors), precision.tolerance(shape.summed)
     median = statistics.median(seconds)
@@ -206,7 +206,7 @@ def measure(
     return verdict
 
 
-def timed(compute: Callable[[], Any]) -> float:
+def measure_seconds(compute: Callable[[], Any]) -> float:
     """Return the seconds until the device has finished: a call of an operation on a GPU returns before its end."""
     tf.test.experimental.sync_devices()
     begun = time.perf_counter()
@@ -225,7 +225,7 @@ def largest_error(product: Any, factors: Factors) -> float:
     return float(np.where(np.isfinite(error), error, np.inf).max())
 
 
-def rounded(values: Any, precision: Precision) -> Any:
+def round_values(values: Any, precision: Precision) -> Any:
     with tf.device("/CPU:0"):
         return tf.cast(tf.cast(values, precision.name), tf.float64).numpy()
 

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from training.programs.arguments import SHOWN, add_step_delay, at_least, of_a_loop, training_parser
+from training.programs.arguments import SHOWN, add_step_delay, at_least, loop_arguments, training_parser
 from training.programs.classification import RECORD, evaluate, is_right, losses, write_metrics
 from training.programs.datasets import idx
 from trainyard.runtime import Runtime, evaluation, start
@@ -32,9 +32,9 @@ class Classifier(tf.Module):
 
     def __init__(self, seed: int) -> None:
         super().__init__(name="classifier")
-        self.hidden_weights = tf.Variable(drawn((PIXELS, HIDDEN), seed), name="hidden/weights")
+        self.hidden_weights = tf.Variable(draw_normal((PIXELS, HIDDEN), seed), name="hidden/weights")
         self.hidden_biases = tf.Variable(tf.zeros((HIDDEN,)), name="hidden/biases")
-        self.weights = tf.Variable(drawn((HIDDEN, DIGITS), seed + 1), name="softmax/weights")
+        self.weights = tf.Variable(draw_normal((HIDDEN, DIGITS), seed + 1), name="softmax/weights")
         self.biases = tf.Variable(tf.zeros((DIGITS,)), name="softmax/biases")
 
     def __call__(self, images: Any) -> Any:
@@ -106,7 +106,7 @@ def main() -> None:
         optimizer=optimizer,
         losses=losses,
         is_right=is_right,
-        **of_a_loop(arguments),
+        **loop_arguments(arguments),
         each_step=diary.note,
     )
     trained = loop.train(train)
@@ -134,7 +134,7 @@ def read_digits(runtime: Runtime) -> tuple[Examples, Examples]:
 
 
 def arrays(folder: Path, part: str) -> Arrays:
-    found = idx.labelled(folder, part)
+    found = idx.read_part(folder, part)
     if found.images.shape[1] != PIXELS or found.labels.min() < 0 or found.labels.max() >= DIGITS:
         raise SystemExit(
             f"{part} in {folder} has images of {found.images.shape[1]} pixels and labels from {found.labels.min()} to "
@@ -162,7 +162,7 @@ def parse(serialised: Any) -> tuple[Any, Any]:
     return tf.cast(pixels, tf.float32) / idx.BRIGHTEST, found["label"]
 
 
-def drawn(shape: tuple[int, int], seed: int) -> Any:
+def draw_normal(shape: tuple[int, int], seed: int) -> Any:
     """Draw normal numbers whose deviation falls with the number of inputs. Equal seeds give equal numbers."""
     return tf.random.stateless_normal(shape, seed=(seed, 0), stddev=shape[0] ** -0.5)
 

@@ -26,13 +26,13 @@ from training.programs.arguments import SHOWN, at_least, parser_of
 from training.programs.between_graph import (
     LOOK_SECONDS,
     Assignment,
-    over,
-    say_done,
-    say_over,
+    end_queue,
+    limit_wait,
+    report_done,
+    report_end,
     v1,
     wait_for_the_chief,
     wait_for_the_others,
-    within,
 )
 from training.programs.classification import evaluate, is_right, losses
 from training.programs.datasets import idx
@@ -44,8 +44,8 @@ from trainyard.runtime.export import classifier
 from trainyard.runtime.metrics import Reporter
 from trainyard.runtime.plan import Plan, Resumed, Step
 from trainyard.runtime.processes.cluster import Cluster
+from trainyard.runtime.processes.exiting import FINISHED, leave, leave_when_a_peer_is_gone
 from trainyard.runtime.processes.forming import answers, use_processors
-from trainyard.runtime.processes.leaving import FINISHED, leave, leave_when_a_peer_is_gone
 from trainyard.runtime.processes.place import Place
 from trainyard.runtime.processes.watch import STALLED_SECONDS, Watch
 
@@ -87,14 +87,14 @@ def main() -> None:
     target = server.target if server else ""
     if assignment.job == "ps":
         serve(assignment, target, environment)
-    digits = idx.labelled(environment.data_folder("mnist"), idx.TRAIN)
+    digits = idx.read_part(environment.data_folder("mnist"), idx.TRAIN)
     diary = train(arguments, assignment, target, environment, digits)
     if assignment.is_chief:
         wait_for_the_others(assignment, target)
         conclude(arguments, environment, assignment, diary)
-        say_over(assignment, target)
+        report_end(assignment, target)
     else:
-        say_done(assignment, target)
+        report_done(assignment, target)
     leave(FINISHED, f"{assignment.job} {assignment.task} is done")
 
 
@@ -159,11 +159,11 @@ def serve(assignment: Assignment, target: str, environment: Environment) -> NoRe
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     chief = assignment.workers[0]
-    with within(environment.form_seconds, assignment, "the others to come"):
+    with limit_wait(environment.form_seconds, assignment, "the others to come"):
         while assignment.absent():
             time.sleep(LOOK_SECONDS)
     with tf.Graph().as_default(), v1.Session(target, config=assignment.config()) as session:
-        messages = over(assignment.task).size()
+        messages = end_queue(assignment.task).size()
         unanswered = 0
         while unanswered < GONE_AFTER_LOOKS:
             if session.run(messages):
@@ -188,12 +188,12 @@ def train(
             f"--batch_size {arguments.batch_size} is more than the {digits.count} digits of the data"
         )
     diary = mnist.Diary(arguments.frequency)
-    with within(environment.form_seconds, assignment, "the others to come"):
+    with limit_wait(environment.form_seconds, assignment, "the others to come"):
         while assignment.absent():
             time.sleep(LOOK_SECONDS)
     with tf.Graph().as_default(), Watch(vital=assignment.servers, helpers={}) as watch:
         graph = build(arguments, assignment, environment)
-        with within(environment.form_seconds, assignment, "a session"):
+        with limit_wait(environment.form_seconds, assignment, "a session"):
             if not assignment.is_chief:
                 wait_for_the_chief(assignment, target)
             restored = step_in(environment.checkpoints) if assignment.is_chief else None

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from training.programs import devices
 from training.programs.arguments import SHOWN, at_least, parser_of
-from training.programs.matmul import timed
+from training.programs.matmul import measure_seconds
 from trainyard.runtime.data import split
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.metrics import write_metrics
@@ -25,7 +25,7 @@ def main() -> None:
     arguments = parse_arguments()
     here = devices.present(stand_ins=arguments.stand_ins)
     print(f"devices of this host: {', '.join(here)}", flush=True)
-    used = devices.chosen(arguments.devices, here)
+    used = devices.choose_devices(arguments.devices, here)
     if arguments.rows < len(used):
         raise SystemExit(
             f"{arguments.rows} rows cannot be split over {len(used)} devices: ask for more rows or fewer devices"
@@ -36,8 +36,8 @@ def main() -> None:
         print(f"{part.shape[0]} rows multiplied on {part.device}", flush=True)
     joined, unsplit = split_product(left, right, used), whole_product(left, right, used[0])
     seconds = {
-        "split_seconds": timed(lambda: split_product(left, right, used)),
-        "unsplit_seconds": timed(lambda: whole_product(left, right, used[0])),
+        "split_seconds": measure_seconds(lambda: split_product(left, right, used)),
+        "unsplit_seconds": measure_seconds(lambda: whole_product(left, right, used[0])),
     }
     difference = farthest(joined, unsplit)
     equal = bool(np.array_equal(joined.numpy(), unsplit.numpy()))

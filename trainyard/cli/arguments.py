@@ -104,7 +104,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Also print the output 
 Who = Annotated[str, typer.Argument(metavar="WHO", help="IAM principal: role/NAME, user/NAME or group/NAME.")]
 
 
-def wanted(
+def read_options(
     job: Path,
     changes: list[str] | None,
     parameter: list[str] | None,
@@ -114,7 +114,7 @@ def wanted(
     """Return the keys of the job file that the options set, with their values. Raises BadParameter."""
     from trainyard.client.jobs import notebooks
 
-    set_ = parsed(changes)
+    set_ = parse_changes(changes)
     if types:
         set_["hardware.instance_types"] = types
     if job.suffix != notebooks.ENDING:
@@ -126,10 +126,10 @@ def wanted(
         return set_
     if source:
         set_[notebooks.SOURCE] = notebooks.source_of(job, source)
-    return set_ | notebooks.as_changes(parsed(parameter, "-p"))
+    return set_ | notebooks.as_changes(parse_changes(parameter, "-p"))
 
 
-def parsed(changes: list[str] | None, option: str = "--set") -> dict[str, Any]:
+def parse_changes(changes: list[str] | None, option: str = "--set") -> dict[str, Any]:
     """Return the values as a job file would have them, and None for a key without a value. Raises BadParameter."""
     from trainyard.core.jobfile import document
 

@@ -43,7 +43,7 @@ def find() -> Path:
         if all((folder / mark).exists() for mark in MARKS):
             return folder
     if (package / SOURCES).is_dir():
-        return _unpacked(package)
+        return _unpack(package)
     raise NotHere(
         "a clone of Trainyard was not found",
         "the sources that deploy a yard and run the local cloud are missing in this installation",
@@ -51,7 +51,7 @@ def find() -> Path:
     )
 
 
-def _unpacked(package: Path) -> Path:
+def _unpack(package: Path) -> Path:
     """Return `$XDG_DATA_HOME/trainyard/<version>` with the package's sources. A new build of the version replaces the
     sources there, and keeps the environments that were made from the old ones."""
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "trainyard"

@@ -57,8 +57,8 @@ class Command:
 
             after_name = Options(**{each: given.pop(each) for each in EVERYWHERE})
             options = after_name.over(call.find_root().obj or Options())
-            with command_line.repeat_options(options.words), failures.shown(options):
-                self.function(options.completed(os.environ, Path.cwd(), Path.home()), **given)
+            with command_line.repeat_options(options.words), failures.show_failures(options):
+                self.function(options.complete(os.environ, Path.cwd(), Path.home()), **given)
 
         takes = [
             inspect.Parameter("call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),

@@ -52,6 +52,6 @@ def _yard(context: typer.Context) -> Yard:
 
     typed: dict[str, Any] = {**context.find_root().params, **context.params}
     options = Options(yard=typed.get("yard"), profile=typed.get("profile"), region=typed.get("region"))
-    options = options.completed(os.environ, Path.cwd(), Path.home())
+    options = options.complete(os.environ, Path.cwd(), Path.home())
     session = Session.of(profile=options.profile, region=options.region, patient=False)
     return Yard.find(options.yard or NAME, session=session)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trainyard.client.dev.requests import Tell
 
 
-def checked(name: str) -> str:
+def check_name(name: str) -> str:
     """Return the name. Raises BadParameter if a dev host cannot have it."""
     if not re.fullmatch(dev.NAME, name):
         raise typer.BadParameter(f"a dev host has {dev.A_NAME}, not {name!r}")
@@ -26,7 +26,7 @@ def checked(name: str) -> str:
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="Name of the dev host.", autocompletion=complete_dev_hosts, callback=checked
+        metavar="NAME", help="Name of the dev host.", autocompletion=complete_dev_hosts, callback=check_name
     ),
 ]
 

@@ -28,7 +28,7 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
 @contextmanager
-def shown(options: Options) -> Iterator[None]:
+def show_failures(options: Options) -> Iterator[None]:
     """Print an error of the block, and end the command with the error's exit code."""
     try:
         yield
@@ -57,7 +57,7 @@ def _show(error: Exception, options: Options) -> ExitCode:
             json.dumps({**texts, "next": shown.next_step, "exit_code": int(shown.exit_code)}), err=True
         )
     else:
-        terminal.failed(shown)
+        terminal.print_error(shown)
     return shown.exit_code
 
 

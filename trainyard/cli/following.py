@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 1.0
 
 
-def begun(options: Options, run: Run, *, detach: bool, logs: bool, sent: tuple[str, ...] = ()) -> None:
+def follow_new(options: Options, run: Run, *, detach: bool, logs: bool, sent: tuple[str, ...] = ()) -> None:
     """Print the run's ID, then follow the run unless the user detaches. With `logs`, show its program's output."""
     if options.is_json:
         terminal.answer_line({"run": run.id, "sent": [*sent]})
     else:
         terminal.console.print(run.id, markup=False)
     try:
-        run.started()
+        run.wait_for_start()
         if not detach:
-            attached(options, run, logs=logs)
+            attach(options, run, logs=logs)
         elif not options.quiet:
             terminal.hint(f"Next: {command_line('show', run.id, '--watch')}")
     except KeyboardInterrupt:
-        left_alone(run)
+        print_how_to_return(run)
 
 
-def attached(options: Options, run: Run, *, logs: bool) -> None:
+def attach(options: Options, run: Run, *, logs: bool) -> None:
     """Follow an existing run. Ctrl-C does not stop the run."""
     try:
         follow(options, run, logs=logs)
     except KeyboardInterrupt:
-        left_alone(run)
+        print_how_to_return(run)
 
 
 def follow(options: Options, run: Run, *, logs: bool) -> None:
@@ -64,11 +64,11 @@ def follow(options: Options, run: Run, *, logs: bool) -> None:
         run.result()
     except RunFailed as failed:
         if status.hosts:
-            report.ended(run, status, with_last_lines=False)
+            report.print_report(run, status, with_last_lines=False)
         if not has_printed:
             raise
         raise _without_log(failed, run.reason()) from None
-    report.ended(run, status, with_last_lines=not has_printed)
+    report.print_report(run, status, with_last_lines=not has_printed)
     for line in run.reason().advice:
         terminal.hint(f"Next: {line}")
 
@@ -79,7 +79,7 @@ def _without_log(failed: RunFailed, reason: Reason) -> RunFailed:
     return type(failed)(failed.what.partition("\n")[0], failed.means, step)
 
 
-def until_over(options: Options, run: Run) -> None:
+def wait_for_end(options: Options, run: Run) -> None:
     """Wait for the end of a run that is stopping. Ctrl-C ends only the wait."""
     try:
         if options.quiet or not terminal.beside.is_terminal:
@@ -95,14 +95,14 @@ def until_over(options: Options, run: Run) -> None:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
-def asked_to_stop(options: Options, run: Run) -> None:
+def request_stop(options: Options, run: Run) -> None:
     if options.is_json:
         terminal.answer({"run": run.id, "kind": "stopping", "says": []})
     else:
         terminal.console.print(f"{run.id} is stopping.", markup=False)
 
 
-def left_alone(run: Run) -> None:
+def print_how_to_return(run: Run) -> None:
     """Print how to return to a run that continues after Ctrl-C."""
     terminal.hint(f"\n{run.id} continues.")
     terminal.hint(f"Watch it: {command_line('show', run.id, '--watch')}")
@@ -128,4 +128,4 @@ def workflow(options: Options, run: Run, *, detach: bool = False) -> None:
     if options.is_json:
         terminal.answer_line(summary)
     else:
-        terminal.console.print(report.made(run.execution, summary), markup=False)
+        terminal.console.print(report.describe_image(run.execution, summary), markup=False)

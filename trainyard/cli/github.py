@@ -22,7 +22,7 @@ from typing import Any, Self
 import typer
 
 from trainyard.cli import failures
-from trainyard.cli.arguments import pairs, parsed
+from trainyard.cli.arguments import pairs, parse_changes
 from trainyard.cli.options import Options
 from trainyard.cli.output import screen
 from trainyard.client import Run, RunStatus, Yard, YardError
@@ -66,7 +66,7 @@ class Inputs:
         labels = dict(pairs(_lines(given["LABELS"]), "labels"))
         return cls(
             job=Path(given["JOB"]),
-            changes=changes(parsed(_lines(given["SET"])), given["NAME"], labels, given["RESUME"]),
+            changes=changes(parse_changes(_lines(given["SET"])), given["NAME"], labels, given["RESUME"]),
             model=Path(given["MODEL"]) if given["MODEL"] else None,
             on_cancel=OnCancel(given["ON_CANCEL"]),
         )
@@ -109,7 +109,7 @@ class Cancellation:
         if self.received:
             raise Cancelled
 
-    def between(self, statuses: Iterable[RunStatus]) -> Iterator[RunStatus]:
+    def check_between(self, statuses: Iterable[RunStatus]) -> Iterator[RunStatus]:
         """Yield the statuses, and check before each: Python drops exceptions that a signal raises in `__del__`."""
         for status in statuses:
             self.check()
@@ -142,11 +142,11 @@ class GitHub:
 
     def error(self, title: str, text: str) -> None:
         """Annotate the job with an error."""
-        print(f"::error title={_escaped(title, ':,')}::{_escaped(text)}", flush=True)
+        print(f"::error title={_escape(title, ':,')}::{_escape(text)}", flush=True)
 
     def warn(self, title: str, text: str) -> None:
         """Annotate the job with a warning."""
-        print(f"::warning title={_escaped(title, ':,')}::{_escaped(text)}", flush=True)
+        print(f"::warning title={_escape(title, ':,')}::{_escape(text)}", flush=True)
 
     def conclude(self) -> None:
         """Write the outputs into the summary of the job."""
@@ -186,15 +186,15 @@ def train(yard: Yard, inputs: Inputs, hub: GitHub, cancellation: Cancellation) -
         cancellation.check()
         print(run.id, flush=True)
         with hub.as_text():
-            screen.show(cancellation.between(run.started().follow()))
-        return _ended(run, inputs, hub)
+            screen.show(cancellation.check_between(run.wait_for_start().follow()))
+        return _report_end(run, inputs, hub)
     except Cancelled:
         if run is None:
             raise
-        return _cancelled(run, inputs, hub)
+        return _handle_cancellation(run, inputs, hub)
 
 
-def _ended(run: Run, inputs: Inputs, hub: GitHub) -> ExitCode:
+def _report_end(run: Run, inputs: Inputs, hub: GitHub) -> ExitCode:
     summary, reason = run.summary, run.reason()
     text = printable("\n".join(reason.lines), MOST_REASON)
     hub.put("state", reason.kind)
@@ -211,10 +211,10 @@ def _ended(run: Run, inputs: Inputs, hub: GitHub) -> ExitCode:
     return ExitCode.DONE
 
 
-def _cancelled(run: Run, inputs: Inputs, hub: GitHub) -> ExitCode:
+def _handle_cancellation(run: Run, inputs: Inputs, hub: GitHub) -> ExitCode:
     """Stop or leave the run, within the 10 s before GitHub kills the process."""
     if inputs.on_cancel is OnCancel.STOP:
-        run.started(5).stop()
+        run.wait_for_start(5).stop()
         state, fate = "stopping", f"{run.id} saves and stops. To continue: {command_line('resume', run.id)}"
     else:
         state, fate = "left", f"{run.id} continues. To stop it: {command_line('stop', run.id)}"
@@ -230,14 +230,14 @@ def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def _escaped(text: str, also: str = "") -> str:
+def _escape(text: str, also: str = "") -> str:
     """Escape a text as GitHub's workflow commands require."""
     for each in "%\r\n" + also:
         text = text.replace(each, f"%{ord(each):02X}")
     return text
 
 
-def _refused(error: YardError, hub: GitHub) -> ExitCode:
+def _report_refusal(error: YardError, hub: GitHub) -> ExitCode:
     """Report an error that prevents or interrupts the run."""
     hub.put("state", "refused" if error.exit_code is ExitCode.REFUSED else "failed")
     hub.put("reason", printable(error.what, MOST_REASON))
@@ -253,10 +253,10 @@ def main() -> int:
     hub, cancellation = GitHub.of(os.environ), Cancellation()
     cancellation.begin()
     options = Options(yard=os.environ.get("INPUT_YARD") or None)
-    options = options.completed(os.environ, Path.cwd(), Path.home())
+    options = options.complete(os.environ, Path.cwd(), Path.home())
     try:
-        with failures.shown(options):
-            return _trained(options, hub, cancellation)
+        with failures.show_failures(options):
+            return _train(options, hub, cancellation)
     except typer.BadParameter as wrong:
         hub.error("Invalid input", wrong.message)
         return ExitCode.USAGE
@@ -264,12 +264,12 @@ def main() -> int:
         return ended.exit_code
 
 
-def _trained(options: Options, hub: GitHub, cancellation: Cancellation) -> ExitCode:
+def _train(options: Options, hub: GitHub, cancellation: Cancellation) -> ExitCode:
     try:
         inputs = Inputs.of(os.environ)
         return train(options.find(), inputs, hub, cancellation)
     except YardError as error:
-        return _refused(error, hub)
+        return _report_refusal(error, hub)
     except Cancelled:
         print("The workflow was cancelled before the run began.", flush=True)
         return ExitCode.INTERRUPTED

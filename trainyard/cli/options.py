@@ -46,9 +46,9 @@ class Options:
     output: Output | None = None
     quiet: bool = False
 
-    def completed(self, environment: Mapping[str, str], folder: Path, home: Path) -> Options:
+    def complete(self, environment: Mapping[str, str], folder: Path, home: Path) -> Options:
         """Return the options, completed from the environment and the settings files. Raises SettingsError."""
-        settings = {**_of_user(environment, home), **_of_project(folder)}
+        settings = {**_user_file(environment, home), **_project_file(folder)}
         for name, variables in ENVIRONMENT.items():
             if found := next((environment[each] for each in variables if environment.get(each)), None):
                 settings[name] = found
@@ -94,12 +94,12 @@ class Options:
         return Yard.find(self.yard or NAME, session=self.session())
 
 
-def _of_user(environment: Mapping[str, str], home: Path) -> dict[str, str]:
+def _user_file(environment: Mapping[str, str], home: Path) -> dict[str, str]:
     base = environment.get("XDG_CONFIG_HOME") or str(home / ".config")
     return _read(Path(base) / "trainyard" / "config.toml", ())
 
 
-def _of_project(folder: Path) -> dict[str, str]:
+def _project_file(folder: Path) -> dict[str, str]:
     files = (each / "pyproject.toml" for each in (folder, *folder.parents))
     file = next((each for each in files if each.is_file()), None)
     return _read(file, ("tool", "trainyard")) if file else {}

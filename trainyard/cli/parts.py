@@ -53,7 +53,7 @@ def parse(text: str) -> str:
     )
 
 
-def of(run: Run) -> list[Part]:
+def list_parts(run: Run) -> list[Part]:
     """Return the parts that the run's bucket folder contains."""
     from trainyard.client.runs.files import DOCUMENTS
 

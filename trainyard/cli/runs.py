@@ -28,10 +28,10 @@ def find(yard: Yard, word: str) -> Run:
         return Run(yard, row.execution_arn)
     listed = yard.list(kind="train", limit=FEW) if word == LAST else yard.list(limit=MOST)
     begun = yard.not_admitted({run.id for run in listed})
-    return Run(yard, chosen(word, [*begun, *listed]).arn)
+    return Run(yard, choose_run(word, [*begun, *listed]).arn)
 
 
-def chosen(word: str, listed: Sequence[ListedRun | BegunRun]) -> ListedRun | BegunRun:
+def choose_run(word: str, listed: Sequence[ListedRun | BegunRun]) -> ListedRun | BegunRun:
     """Return the run that `word` names; `listed` are newest first.
 
     A name selects the newest run of that job, else the newest bake of that recipe. Raises RunNotFound, RunAmbiguous.
@@ -59,7 +59,7 @@ def chosen(word: str, listed: Sequence[ListedRun | BegunRun]) -> ListedRun | Beg
     )
 
 
-def enumerated(words: Sequence[str]) -> str:
+def enumerate_words(words: Sequence[str]) -> str:
     """Return the first words in one line, and the number of the others."""
     more = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
     return ", ".join(words[:MOST_NAMED]) + more if words else "none"

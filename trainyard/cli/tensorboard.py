@@ -16,7 +16,7 @@ from trainyard.client.errors import NotHere
 
 
 @contextmanager
-def serving(words: Sequence[str], folder: Path, port: int) -> Iterator[Callable[[], bool]]:
+def serve_tensorboard(words: Sequence[str], folder: Path, port: int) -> Iterator[Callable[[], bool]]:
     """Serve the folder with TensorBoard on 127.0.0.1 while the block runs.
 
     Yield a function that returns True while TensorBoard runs. Raises Exit if TensorBoard ends by itself.

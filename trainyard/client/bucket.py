@@ -38,7 +38,7 @@ class Bucket:
     def send(self, key: str, file: IO[bytes], size: int, tell: Tell) -> None:
         """Write the object from a file, in parts if it is large, and report the progress to `tell`."""
         file.seek(0)
-        self.session.client("s3").upload_fileobj(file, self.name, key, Callback=_counted(key, size, tell))
+        self.session.client("s3").upload_fileobj(file, self.name, key, Callback=_count_bytes(key, size, tell))
 
     def copy(self, source: str, key: str, size: int) -> bool:
         """Copy an object within the bucket. Return False if the object no longer exists."""
@@ -134,7 +134,7 @@ class Bucket:
         )
 
 
-def _counted(key: str, size: int, tell: Tell) -> Callable[[int], None]:
+def _count_bytes(key: str, size: int, tell: Tell) -> Callable[[int], None]:
     done = 0
 
     def more(count: int) -> None:

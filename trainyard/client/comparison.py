@@ -70,17 +70,17 @@ def side_of(run: Run) -> Side:
         "dollars": (summary.get("cost") or {}).get("dollars"),
         "restarts": summary.get("restarts"),
     }
-    job = dict(flattened(run.json("job.json")))
+    job = dict(flatten(run.json("job.json")))
     objective = objective_in(run.json("job.json"), row.objective if row else None, metrics)
     figures["objective"] = objective and objective[1]
     return Side(run.id, job, figures, tuple(losses_in(metrics)))
 
 
-def flattened(document: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(document: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every value by its dotted key."""
     for key, value in document.items():
         name = f"{above}.{key}" if above else key
         if isinstance(value, Mapping):
-            yield from flattened(value, name)
+            yield from flatten(value, name)
         else:
             yield name, value

@@ -161,7 +161,7 @@ class RunNotFound(YardError):
     exit_code = ExitCode.NOT_FOUND
 
 
-class NobodyFound(YardError):
+class HolderNotFound(YardError):
     """The account has no role, user or group of this name."""
 
     exit_code = ExitCode.NOT_FOUND
@@ -226,7 +226,7 @@ class NotPlanned(YardError):
     """The job would be refused, or no capacity pool can hold its hosts. The reasons are all listed."""
 
 
-class NotTaken(YardError):
+class RequestNotAccepted(YardError):
     """The yard did not receive a request."""
 
     exit_code = ExitCode.NO_ANSWER
@@ -272,7 +272,7 @@ class Ambiguous(YardError):
     exit_code = ExitCode.USAGE
 
 
-class ImagesKept(YardError):
+class ImagesRetained(YardError):
     """The yard did not delete images that may still be needed."""
 
 

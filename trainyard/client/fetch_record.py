@@ -16,7 +16,7 @@ HALF = ".trainyard-"
 
 
 @dataclass(frozen=True)
-class Known:
+class FetchedFile:
     """A downloaded file as it was written, with the ETag of its object."""
 
     etag: str
@@ -34,7 +34,7 @@ class Record:
     """The downloads in a folder, and their run. `files` and `links` are by name."""
 
     owner: str = ""
-    files: dict[str, Known] = field(default_factory=dict)
+    files: dict[str, FetchedFile] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -42,7 +42,7 @@ class Record:
         """Return the record, or an empty one if the folder has no readable record."""
         try:
             said = json.loads((folder / RECORD).read_text())
-            files = {name: Known(**known) for name, known in said["files"].items()}
+            files = {name: FetchedFile(**known) for name, known in said["files"].items()}
             return cls(str(said["owner"]), files, dict(said["links"]))
         except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError, AttributeError):
             return cls()

@@ -24,7 +24,7 @@ from trainyard.client.errors import FileUnreadable
 from trainyard.client.fetch_record import (
     HALF,
     RECORD,
-    Known,
+    FetchedFile,
     Record,
     changed_by_user,
     remove_others,
@@ -138,14 +138,14 @@ def fetch(
     removed = () if is_mine else remove_others(folder, before, {each.name for each in files})
     if is_mine:
         remove_replaced(folder, record, _folders_of(each.name for each in files))
-    reasons |= dict(_blocked(folder, [each.name for each in files]))
+    reasons |= dict(_find_blocked(folder, [each.name for each in files]))
     files = [each for each in files if each.name not in reasons]
     there = {each.name: each for each in files if _is_there(folder / each.name, each, before)}
     missing = [each for each in files if each.name not in there]
     replaced = changed_by_user(folder, before, [each.name for each in missing])
-    record.files |= {name: Known.of(folder / name, each.etag) for name, each in there.items()}
+    record.files |= {name: FetchedFile.of(folder / name, each.etag) for name, each in there.items()}
     try:
-        vanished = _bring(client, bucket, folder, missing, record, tell, tree.times)
+        vanished = _download_all(client, bucket, folder, missing, record, tell, tree.times)
         no_links = dict(_make_links(folder, tree, record))
     except BaseException:
         with suppress(OSError):  # The disk may be full. Without a record, files are compared by content.
@@ -153,12 +153,12 @@ def fetch(
         raise
     record.write(folder)
     gone = [f"{name}: it was removed from the bucket while it was fetched" for name in vanished]
-    left_out = [f"{_shown(name)}: {reason}" for name, reason in (reasons | no_links).items()] + gone
+    left_out = [f"{_show_name(name)}: {reason}" for name, reason in (reasons | no_links).items()] + gone
     whole, new = len(files) - len(vanished), len(missing) - len(vanished)
     return Fetched(whole, new, tuple(left_out), removed, replaced)
 
 
-def place(files: Path, folder: Path, *, owner: str) -> Fetched:
+def move_into(files: Path, folder: Path, *, owner: str) -> Fetched:
     """Move the files and links below `files`, on the same disk, into the folder, with the rules of `fetch`."""
     found = [each for each in sorted(files.rglob("*")) if each.is_symlink() or not each.is_dir()]
     by_name = {each.relative_to(files).as_posix(): each for each in found}
@@ -171,17 +171,17 @@ def place(files: Path, folder: Path, *, owner: str) -> Fetched:
     removed = () if is_mine else remove_others(folder, before, wanted)
     if is_mine:
         remove_replaced(folder, record, _folders_of(wanted))
-    reasons |= dict(_blocked(folder, wanted))
+    reasons |= dict(_find_blocked(folder, wanted))
     wanted = {name: each for name, each in wanted.items() if name not in reasons}
     missing = [name for name, each in wanted.items() if not _is_same(each, folder / name)]
     replaced = changed_by_user(folder, before, missing)
     for name in missing:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         wanted[name].replace(folder / name)
-    record.files |= {name: Known.of(folder / name) for name in wanted}
+    record.files |= {name: FetchedFile.of(folder / name) for name in wanted}
     no_links = dict(_make_links(folder, Tree(links=links), record))
     record.write(folder)
-    left_out = tuple(f"{_shown(name)}: {reason}" for name, reason in (reasons | no_links).items())
+    left_out = tuple(f"{_show_name(name)}: {reason}" for name, reason in (reasons | no_links).items())
     return Fetched(len(wanted), len(missing), left_out, removed, replaced)
 
 
@@ -223,14 +223,14 @@ def _folders_of(names: Iterable[str]) -> set[str]:
     return {str(above) for name in names for above in PurePosixPath(name).parents}
 
 
-def _blocked(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _find_blocked(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield each name that a file or folder of the user blocks, with the reason."""
     for name in names:
         above = [each for each in PurePosixPath(name).parents if (folder / each).is_file()]
         if above:
             yield (
                 name,
-                f"{_shown(str(above[0]))} is a file in the folder already, and would have to be a folder",
+                f"{_show_name(str(above[0]))} is a file in the folder already, and would have to be a folder",
             )
         elif (folder / name).is_dir():
             yield name, "a folder of that name is in the folder already"
@@ -247,7 +247,7 @@ def _make_links(folder: Path, tree: Tree, record: Record) -> Iterator[tuple[str,
         if name in reasons:
             yield name, reasons[name]
         elif inside.startswith(("/", "..")) or "\0" in to:
-            yield name, f"it is a link that leads out of the folder, to {_shown(to)}"
+            yield name, f"it is a link that leads out of the folder, to {_show_name(to)}"
         elif (link.is_symlink() and link.readlink() != Path(to) and name not in record.links) or (
             link.exists() and not link.is_symlink()
         ):
@@ -274,7 +274,7 @@ def _is_there(target: Path, stored: Stored, before: Record) -> bool:
         )
 
 
-def _bring(
+def _download_all(
     client: Any,
     bucket: str,
     folder: Path,
@@ -289,8 +289,8 @@ def _bring(
 
     def one(stored: Stored) -> None:
         at = times.get(stored.name, int(stored.modified.timestamp()) * 10**9)
-        if _download(client, bucket, folder / stored.name, stored, at, _counted(stored, stop, tell)):
-            record.files[stored.name] = Known.of(folder / stored.name, stored.etag)
+        if _download(client, bucket, folder / stored.name, stored, at, _count(stored, stop, tell)):
+            record.files[stored.name] = FetchedFile.of(folder / stored.name, stored.etag)
         else:
             vanished.append(stored.name)
 
@@ -313,7 +313,7 @@ class _Stopped(Exception):  # noqa: N818 - never leaves this module
     """Another download failed, or the user has interrupted."""
 
 
-def _counted(stored: Stored, stop: threading.Event, tell: Tell) -> Callable[[int], None]:
+def _count(stored: Stored, stop: threading.Event, tell: Tell) -> Callable[[int], None]:
     done = 0
 
     def more(count: int) -> None:
@@ -350,5 +350,5 @@ def _download(
     return True
 
 
-def _shown(name: str) -> str:
+def _show_name(name: str) -> str:
     return name.encode("unicode_escape").decode("ascii") if not name.isprintable() else name

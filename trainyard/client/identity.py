@@ -15,10 +15,10 @@ AN_INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 
 def event_source(session: Session) -> str:
     """Return the only source with which the policy for users allows this caller to put events."""
-    return sources.user_source(known_as(session))
+    return sources.user_source(caller_name(session))
 
 
-def known_as(session: Session) -> str:
+def caller_name(session: Session) -> str:
     """Return the caller's IAM name from sts get-caller-identity. It is ROOT for the account's root credentials, and the
     owner's name on a dev host, whose credentials act for its owner."""
     caller = session.client("sts").get_caller_identity()

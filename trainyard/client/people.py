@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, assert_never
 
-from trainyard.client.errors import NotTaken
+from trainyard.client.errors import RequestNotAccepted
 from trainyard.client.identity import event_source
 from trainyard.protocol.requests import Cool, DevHost, Request, Stop
 from trainyard.values import serialization
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
 
 
-def ask(yard: Deployment, request: Request) -> None:
+def send_request(yard: Deployment, request: Request) -> None:
     """Put a request on the yard's bus. Raise NotTaken if the bus refuses it."""
     event = {
         "EventBusName": yard.bus,
@@ -24,14 +24,14 @@ def ask(yard: Deployment, request: Request) -> None:
     }
     (answer,) = yard.session.client("events").put_events(Entries=[event])["Entries"]
     if "ErrorCode" in answer:
-        raise NotTaken(
+        raise RequestNotAccepted(
             f"the event bus {yard.bus} did not take it ({answer['ErrorCode']})",
-            f"{answer.get('ErrorMessage', 'it gave no reason')}; {_meaning(request)}",
+            f"{answer.get('ErrorMessage', 'it gave no reason')}; {_explain(request)}",
             _advice(request),
         )
 
 
-def _meaning(request: Request) -> str:
+def _explain(request: Request) -> str:
     match request:
         case Stop():
             return f"{request.run} continues"

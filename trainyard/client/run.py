@@ -79,7 +79,7 @@ class Run(RunFiles):
         """Return True if the run has succeeded, False also while it runs."""
         return self.execution.succeeded
 
-    def started(self, seconds: float = 60) -> Self:
+    def wait_for_start(self, seconds: float = 60) -> Self:
         """Wait until the execution exists and return the run. Raise RunNotStarted after `seconds`."""
         ends, client = time.monotonic() + seconds, self._states
         while True:
@@ -131,7 +131,7 @@ class Run(RunFiles):
         """
         row = self.yard.row(self.id)
         if row and not now:
-            people.ask(self.yard, Stop(run=self.id))
+            people.send_request(self.yard, Stop(run=self.id))
             return
         if row and row.kind == "train":
             self._record_stop()
@@ -145,7 +145,7 @@ class Run(RunFiles):
     def _record_stop(self) -> None:
         """Record who stops the run, so that it ends as `stopped`. The run ends even if the yard does not answer."""
         try:
-            people.ask(self.yard, Stop(run=self.id))
+            people.send_request(self.yard, Stop(run=self.id))
         except (YardError, ClientError):
             return
         until = time.monotonic() + NOTED_SECONDS
@@ -172,7 +172,7 @@ class Run(RunFiles):
             measures=measures_in(metrics),
             attempts=tuple(records.attempts_in(rows.attempts.values())),
             pools=tuple(records.pools_in(plan)),
-            asked=records.asked_in(rows.launch_requests, plan),
+            launch_requests=records.list_answered_requests(rows.launch_requests, plan),
             row=row,
         )
 
@@ -198,7 +198,7 @@ class Run(RunFiles):
                 continue
             while more := list(chief.new()):
                 lines += more
-            yield status, [*lines, *chief.under_way()]
+            yield status, [*lines, *chief.incomplete_lines()]
             return
 
     def why(self) -> str:
@@ -331,5 +331,5 @@ class Run(RunFiles):
 
     @staticmethod
     def _reason(execution: Execution, summary: dict[str, Any]) -> str:
-        reason = summary.get("reason") or execution.said
+        reason = summary.get("reason") or execution.error_text
         return str(reason or "the execution gives no cause")

@@ -93,7 +93,7 @@ class Session:
         events = (made if kind == "client" else made.meta.client).meta.events
         events.register_last("before-call.s3", _send_at_once)
         events.register("after-call-error", _not_sent)
-        events.register("after-call", _refused)
+        events.register("after-call", _raise_refusal)
         return made
 
 
@@ -116,7 +116,7 @@ def _not_sent(exception: Exception, **_: Any) -> None:
         raise NoAnswer("no answer", str(exception).rstrip("."), next_step) from exception
 
 
-def _refused(parsed: dict[str, Any], model: Any, **_: Any) -> None:
+def _raise_refusal(parsed: dict[str, Any], model: Any, **_: Any) -> None:
     """Raise NoCredentials or Denied if AWS refused a request. botocore calls this function."""
     error = parsed.get("Error") or {}
     code, message = error.get("Code", ""), str(error.get("Message", "")).rstrip(".")

@@ -10,7 +10,7 @@ from typing import Any
 from trainyard import archives
 from trainyard.client.errors import ArchiveBroken
 from trainyard.client.fetch_record import HALF
-from trainyard.client.fetching import Fetched, check_folder, place
+from trainyard.client.fetching import Fetched, check_folder, move_into
 
 FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 """An additional check of members, if this Python has it."""
@@ -22,7 +22,7 @@ def unpack(archive: Path, folder: Path, *, uri: str, owner: str) -> Fetched:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=HALF, dir=folder) as made:
         try:
-            with archive.open("rb") as file, archives.opened(file) as tar:
+            with archive.open("rb") as file, archives.open_tar(file) as tar:
                 for member in archives.members(tar):
                     member.mode = (member.mode & 0o755) | (0o700 if member.isdir() else 0o600)
                     tar.extract(member, made, set_attrs=not member.issym(), **FILTER)
@@ -32,4 +32,4 @@ def unpack(archive: Path, folder: Path, *, uri: str, owner: str) -> Fetched:
                 "nothing was written",
                 f"aws s3 cp {uri} . fetches it as it is",
             ) from error
-        return place(Path(made), folder, owner=owner)
+        return move_into(Path(made), folder, owner=owner)

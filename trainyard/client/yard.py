@@ -15,7 +15,7 @@ from trainyard.client.bucket import silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import RunFinished, RunGoesOn, RunNotFound
 from trainyard.client.fetching import Tell
-from trainyard.client.identity import known_as
+from trainyard.client.identity import caller_name
 from trainyard.client.jobs import source, submission
 from trainyard.client.jobs.source import Destination, LocalJob
 from trainyard.client.jobs.submission import Upload
@@ -38,7 +38,7 @@ class Yard(Deployment):
     @cached_property
     def destination(self) -> Destination:
         """The caller's folders in the yard's bucket. The policy for users allows no others."""
-        return Destination(self.bucket.name, known_as(self.session))
+        return Destination(self.bucket.name, caller_name(self.session))
 
     def submit(
         self,
@@ -62,9 +62,9 @@ class Yard(Deployment):
             local.check_known_failures()
         if goes_on_from := local.job.checkpoints.resume:
             self.check_ended(goes_on_from)
-        return self.run(self.upload(local).run).started()
+        return self.run(self.upload(local).run).wait_for_start()
 
-    def again(
+    def rerun(
         self,
         run: str,
         *,
@@ -81,7 +81,7 @@ class Yard(Deployment):
         arguments are changed or `force` is given.
         """
         local = self.job_of(run, set=set, name=name, labels=labels, resume=resume, force=force)
-        return self.run(self.upload(local).run).started()
+        return self.run(self.upload(local).run).wait_for_start()
 
     def job_of(
         self,
@@ -103,12 +103,12 @@ class Yard(Deployment):
         if not resume:
             (written.get("checkpoints") or {}).pop("resume", None)
         program = copy.deepcopy(written["program"])
-        document = source.changed(Path(f"{admitted['name']}.json"), written, asked)
+        document = source.apply_changes(Path(f"{admitted['name']}.json"), written, asked)
         if resume:
             self.check_ended(run)
             if not force and written["program"] == program:
                 self.check_unfinished(run)
-        return source.checked(Path(f"{admitted['name']}.json"), document, self.destination)
+        return source.check_document(Path(f"{admitted['name']}.json"), document, self.destination)
 
     def check_ended(self, run: str) -> None:
         """Raise RunGoesOn if the run has not ended. The yard refuses an unknown run itself, and waits for the last
@@ -164,7 +164,7 @@ class Yard(Deployment):
         uploaded = submission.submit(
             self.bucket, local, keys.owned(keys.JOBS, self.destination.user), sent, plan=True
         )
-        planned = self.run(uploaded.run).started(seconds).wait(seconds)
+        planned = self.run(uploaded.run).wait_for_start(seconds).wait(seconds)
         return plan.read(local.file.name, planned.execution.output)
 
     def bake(self, recipe: Path | str) -> Run:
@@ -177,9 +177,9 @@ class Yard(Deployment):
         text = source.content_of(file)
         found = parse_recipe(text, source=file.name)
         if isinstance(found, InputFaults):
-            raise source.refused(file, found.faults)
+            raise source.refuse(file, found.faults)
         uploaded = submission.begin(self.bucket, f"{keys.IMAGES}{file.name}", text)
-        return self.run(uploaded.run, "bake").started()
+        return self.run(uploaded.run, "bake").wait_for_start()
 
     @property
     def baking(self) -> Run | None:

@@ -50,7 +50,7 @@ class Channel:
         """The message with which the other end closed the channel."""
         self.active = now()
         """When the last payload was sent or received."""
-        self.heard = now()
+        self.received_at = now()
         """When the last message was received, including acknowledgements."""
         self._sends = sends
         self._receives = messages.OUTPUT if sends == messages.INPUT else messages.INPUT
@@ -159,7 +159,7 @@ class Channel:
         data = message.encode()
         now = self._now()
         self.active = now
-        self._outgoing.sent(self._sequence, data, now)
+        self._outgoing.add(self._sequence, data, now)
         self._sequence += 1
         was_full = self.is_full
         self._backlog -= len(payload)
@@ -201,7 +201,7 @@ class Channel:
         async with self._order:
             self._wire, self._paused = wire, False
             self._posted.clear()
-            self.heard = self._now()
+            self.received_at = self._now()
             for data in self._outgoing.repeat_all(self._now()):
                 await self._send(data)
         self._changed.set()
@@ -221,9 +221,9 @@ class Channel:
     async def take(self, data: bytes) -> None:
         """Handle one received message. Raise MessageError for an invalid message or one of the wrong direction."""
         message = messages.decode(data)
-        self.heard = self._now()
+        self.received_at = self._now()
         if message.type == messages.ACKNOWLEDGE:
-            self._acknowledged(messages.acknowledgement(message))
+            self._handle_acknowledgement(messages.acknowledgement(message))
         elif message.type == self._receives:
             await self._take(message)
         elif message.type == messages.PAUSE:
@@ -257,8 +257,8 @@ class Channel:
             self._arrived.clear()
             await self._arrived.wait()
 
-    def _acknowledged(self, acknowledgement: Acknowledgement) -> None:
-        if self._outgoing.acknowledged(acknowledgement.sequence, self._now()):
+    def _handle_acknowledgement(self, acknowledgement: Acknowledgement) -> None:
+        if self._outgoing.acknowledge(acknowledgement.sequence, self._now()):
             self._paused = False
             self._changed.set()
 

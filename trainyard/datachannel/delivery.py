@@ -36,11 +36,11 @@ class Outgoing:
     _round_trip: float = FIRST_ROUND_TRIP
     _variation: float = 0.0
 
-    def sent(self, sequence: int, data: bytes, now: float) -> None:
+    def add(self, sequence: int, data: bytes, now: float) -> None:
         self.unacknowledged[sequence] = Sent(data, now)
         self.size += len(data)
 
-    def acknowledged(self, sequence: int, now: float) -> bool:
+    def acknowledge(self, sequence: int, now: float) -> bool:
         """Remove a message, and return True if it was still unacknowledged."""
         found = self.unacknowledged.pop(sequence, None)
         if found is None:

@@ -127,7 +127,7 @@ def complete(payload: bytes) -> Complete:
     )
 
 
-def opening(request_id: str, token: str, client_id: str, client_version: str) -> str:
+def opening_text(request_id: str, token: str, client_id: str, client_version: str) -> str:
     """Return the first text that a client sends on a connection."""
     document = {
         "MessageSchemaVersion": "1.0",

@@ -38,10 +38,10 @@ def python_of(source: str) -> ast.Module | SyntaxError | None:
         return None
     lines = LINE_END.split(text)
     for _ in range(len(lines) + 1):
-        found = _compiled("\n".join(lines))
+        found = _compile("\n".join(lines))
         if not isinstance(found, SyntaxError):
             return found
-        replaced = _replaced(lines, found)
+        replaced = _replace_line(lines, found)
         if replaced is None:
             return None if _may_be_a_magic(text) else found
         lines = replaced
@@ -52,7 +52,7 @@ def _without_prompts(text: str) -> str:
     return PROMPTS.sub("", text) if PROMPTS.match(text.lstrip("\n")) else text
 
 
-def _compiled(text: str) -> ast.Module | SyntaxError:
+def _compile(text: str) -> ast.Module | SyntaxError:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -64,7 +64,7 @@ def _compiled(text: str) -> ast.Module | SyntaxError:
         return SyntaxError(str(error))
 
 
-def _replaced(lines: Sequence[str], error: SyntaxError) -> list[str] | None:
+def _replace_line(lines: Sequence[str], error: SyntaxError) -> list[str] | None:
     """Return the lines with Python instead of the IPython line of the error; None for an error of Python."""
     at = (error.lineno or 0) - 1
     while at > 0 and lines[at - 1].endswith("\\"):  # a command that continues in the next line

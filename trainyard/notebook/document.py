@@ -42,7 +42,7 @@ class CodeCell:
         if not isinstance(tree, ast.Module) or UNKNOWN_NAMES.search(self.source):
             return None
         stars = (node for node in ast.walk(tree) if isinstance(node, ast.alias) and node.name == "*")
-        return None if any(stars) else tuple(dict.fromkeys(_assigned(tree)))
+        return None if any(stars) else tuple(dict.fromkeys(_assigned_names(tree)))
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Notebook:
     def imports(self) -> tuple[str, ...]:
         """Return the top-level modules that the Python cells import."""
         trees = [tree for cell in self.cells if isinstance(tree := cell.tree, ast.Module)]
-        return tuple(dict.fromkeys(name for tree in trees for name in _imported(tree)))
+        return tuple(dict.fromkeys(name for tree in trees for name in _imported_names(tree)))
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _language(content: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _assigned(tree: ast.Module) -> Iterator[str]:
+def _assigned_names(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
@@ -163,7 +163,7 @@ def _assigned(tree: ast.Module) -> Iterator[str]:
             yield node.name
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
+def _imported_names(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

@@ -123,7 +123,7 @@ class Checkpoint:
     """The step that the program had reported; None if it had reported none."""
 
     @property
-    def in_words(self) -> str:
+    def described(self) -> str:
         """Return the name for users. It contains a step only if the program has reported one."""
         return f"checkpoint {self.step}" if self.at_step is None else f"the checkpoint of step {self.at_step}"
 

@@ -111,17 +111,17 @@ def cluster(run: str, attempt: int | str) -> str:
 
 def copies_of_signals(run: str, attempt: int | str) -> str:
     """The folder of the signals that hosts store when the event bus does not answer."""
-    return f"{attempts(run)}{attempt}/words/"
+    return f"{attempts(run)}{attempt}/signals/"
 
 
 def final_reports(run: str, attempt: int | str) -> str:
     """The folder of the final reports of hosts."""
-    return f"{attempts(run)}{attempt}/last-words/"
+    return f"{attempts(run)}{attempt}/final-reports/"
 
 
-def leaving(run: str, attempt: int | str) -> str:
+def drain_confirmations(run: str, attempt: int | str) -> str:
     """The folder of the hosts' confirmations of the order to stop."""
-    return f"{attempts(run)}{attempt}/leaving/"
+    return f"{attempts(run)}{attempt}/drain-confirmations/"
 
 
 def working(run: str, attempt: int | str) -> str:

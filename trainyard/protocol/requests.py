@@ -34,7 +34,7 @@ class DevHost:
     name: str
     want: str
     """`up`, or `image`, after which the host ends."""
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    request: Mapping[str, Any] = field(default_factory=dict, metadata={"formerly": "asked"})
     """The input of the dev-host workflow, for `up`."""
 
 

@@ -162,7 +162,7 @@ class Finished(HowFar):
     """Sent by the chief when model, metrics and logs are in the bucket."""
 
     word: ClassVar[str] = "finished"
-    left: str | None = None
+    working_folder: str | None = None
     """The contents of the program's working folder, if the program left no model, checkpoint or metrics."""
     but: tuple[str, ...] = ()
     """Doubts about a success whose exit code is 0: at most 8 sentences."""
@@ -263,14 +263,14 @@ def encode(sent: Sent) -> dict[str, Any]:
     """Return the event's Detail."""
     head = {"run": sent.run, "attempt": sent.attempt, "instance": sent.instance}
     at = {"at": serialization.timestamp(sent.at)} if sent.at else {}
-    return {**head, **at, "signal": sent.signal.word, **known(sent.signal)}
+    return {**head, **at, "signal": sent.signal.word, **to_detail(sent.signal)}
 
 
-def known(model: Signal | Resumed) -> dict[str, Any]:
+def to_detail(model: Signal | Resumed) -> dict[str, Any]:
     """Return the values of a signal as JSON, without optional values that are missing."""
     values = ((each, getattr(model, each.name)) for each in serialization.keys(cast(type, type(model))))
     return {
-        each.key: known(value) if isinstance(value, Resumed) else serialization.to_json(value)
+        each.key: to_detail(value) if isinstance(value, Resumed) else serialization.to_json(value)
         for each, value in values
         if value not in (None, (), {}) or each.required
     }

@@ -147,13 +147,13 @@ class HostSummary(TypedDict):
 class WarmPool(TypedDict):
     """The hosts of the warm pool that the run retained or claimed."""
 
-    kept: list[str]
+    retained: list[str]
     """Hosts that waited for another run when this one ended."""
     minutes: float | None
     most_dollars: float
     """The most that their wait can cost. It is not part of `cost`; the run's row has the actual cost."""
-    taken: list[str]
-    """Hosts of an earlier run."""
+    claimed: list[str]
+    """Hosts of an earlier run, claimed from the warm pool."""
 
 
 class Head(TypedDict):

@@ -48,7 +48,7 @@ class Entry:
         return f"{serialization.timestamp(self.at)}#{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+def sort_entries(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     """Return each entry once, sorted by `sort_key`."""
     once = {entry.key: entry for entry in entries}
     return tuple(sorted(once.values(), key=lambda entry: (*sort_key(entry.at, entry.event), entry.key)))
@@ -61,8 +61,10 @@ def sort_key(at: datetime, event: str) -> tuple[datetime, int]:
 
 def to_jsonl(entries: Iterable[Entry]) -> str:
     """Return the contents of timeline.jsonl: one entry a line, without empty keys."""
-    return "".join(f"{json.dumps(_filled(entry), ensure_ascii=False)}\n" for entry in ordered(entries))
+    return "".join(
+        f"{json.dumps(_without_empty(entry), ensure_ascii=False)}\n" for entry in sort_entries(entries)
+    )
 
 
-def _filled(entry: Entry) -> dict[str, Any]:
+def _without_empty(entry: Entry) -> dict[str, Any]:
     return {key: value for key, value in serialization.to_json(entry).items() if value not in (None, "", {})}

@@ -106,7 +106,7 @@ class Checkpoints:
         return tf.train.CheckpointOptions(experimental_io_device=self.cluster.file_device)
 
     def _all_have(self, step: int) -> None:
-        steps = self.cluster.all_say(step)
+        steps = self.cluster.gather(step)
         if len(set(steps)) > 1:
             having = ", ".join(f"worker {index}: {step}" for index, step in enumerate(steps))
             raise SystemExit(

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainyard.runtime.environment import Environment
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 SHUFFLE_BUFFER = 10_000
 READ_SIDE_BY_SIDE = 4
@@ -127,7 +127,7 @@ class Arrays:
     def __post_init__(self) -> None:
         if len(self.features) != len(self.labels):
             raise SystemExit(
-                f"{counted(len(self.features), 'feature')} and {counted(len(self.labels), 'label')}: "
+                f"{format_count(len(self.features), 'feature')} and {format_count(len(self.labels), 'label')}: "
                 "give one label for each feature, in the same order"
             )
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from trainyard.protocol.processes import RESTART
 from trainyard.runtime.checkpoints import Checkpoints, steps_in
-from trainyard.runtime.processes.leaving import FINISHED, leave
+from trainyard.runtime.processes.exiting import FINISHED, leave
 from trainyard.runtime.session import Runtime
 
 LOOK_SECONDS = 0.5

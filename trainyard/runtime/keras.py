@@ -18,11 +18,11 @@ import tensorflow as tf
 from trainyard.protocol.processes import RESTART
 from trainyard.runtime.checkpoints import Checkpoints
 from trainyard.runtime.data import Examples
-from trainyard.runtime.loops.feeding import distributed
+from trainyard.runtime.loops.feeding import distribute
 from trainyard.runtime.metrics import Reporter
 from trainyard.runtime.models import state_of
 from trainyard.runtime.plan import Resumed
-from trainyard.runtime.processes.leaving import leave
+from trainyard.runtime.processes.exiting import leave
 from trainyard.runtime.session import Runtime
 
 
@@ -72,7 +72,7 @@ class Resumable(keras.callbacks.Callback):
 
     def batches_of(self, examples: Examples) -> Any:
         """Return an endless distributed data set of the remaining examples, in their reproducible order."""
-        return distributed(
+        return distribute(
             self._runtime.cluster,
             self._runtime.environment,
             examples,
@@ -150,7 +150,7 @@ class Resumable(keras.callbacks.Callback):
         """Save, and stop, if any worker must. All workers learn it at the same step."""
         clock = time.monotonic() - self._saved_at >= self._plan.checkpoint_seconds
         leaves = self._runtime.cluster.asked_to_leave
-        votes = self._runtime.cluster.all_say(2 * leaves + (clock and self._runtime.is_chief))
+        votes = self._runtime.cluster.gather(2 * leaves + (clock and self._runtime.is_chief))
         if any(votes) or self._plan.is_due(self.step):
             self._save()
         if any(vote >= 2 for vote in votes):

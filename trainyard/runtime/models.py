@@ -10,12 +10,12 @@ import tensorflow as tf
 
 
 @tf.autograph.experimental.do_not_convert  # the choice depends on the model, never on a tensor
-def trained(model: Any) -> Callable[..., Any]:
+def for_training(model: Any) -> Callable[..., Any]:
     """Return `model` as a function for training."""
     return partial(model, training=True) if _takes_training(model) else model
 
 
-def used(model: Any) -> Callable[..., Any]:
+def for_inference(model: Any) -> Callable[..., Any]:
     """Return `model` as a function for inference."""
     return partial(model, training=False) if _takes_training(model) else model
 

@@ -18,8 +18,8 @@ from trainyard.runtime.loops.asynchronous import Asynchronous, OneBatch
 from trainyard.runtime.loops.elastic import Elastic
 from trainyard.runtime.plan import Plan, Step
 from trainyard.runtime.processes.cluster import Cluster, join
+from trainyard.runtime.processes.exiting import FINISHED, leave
 from trainyard.runtime.processes.forming import gpus
-from trainyard.runtime.processes.leaving import FINISHED, leave
 
 
 def start(*, deterministic: bool | None = None, seed: int = 1) -> "Runtime":

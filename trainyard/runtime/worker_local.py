@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from trainyard.runtime.data import Examples, Records, count_records
 from trainyard.runtime.environment import Environment
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class WorkerLocalExamples:
         for worker, records in enumerate(self.of_workers):
             if records.count < batch:
                 raise SystemExit(
-                    f"worker {worker} has {counted(records.count, 'example')} in "
-                    f"{counted(len(records.files), 'file')}, and its batch takes {batch}: with "
+                    f"worker {worker} has {format_count(records.count, 'example')} in "
+                    f"{format_count(len(records.files), 'file')}, and its batch takes {batch}: with "
                     "`sharding: file` each worker needs at least one file, with enough examples for a batch"
                 )
 

@@ -7,25 +7,25 @@ from typing import Any
 
 from trainyard.client import Yard, YardError
 from trainyard.core.jobfile import document
-from trainyard.ui.pages.run import found
+from trainyard.ui.pages.run import find_run
 
 BEGIN_SECONDS = 45.0
 
 
 def stop(yard: Yard, run: str, *, now: bool) -> str:
     """Stop the run after it has saved, or at once, and return its ID."""
-    ending = found(yard, run)
+    ending = find_run(yard, run)
     ending.stop(now=now)
     return ending.id
 
 
-def again(yard: Yard, run: str, changed: str, *, resume: bool) -> str:
+def rerun(yard: Yard, run: str, changed: str, *, resume: bool) -> str:
     """Start a new run of the run's job with changes, and return the new ID once the run has begun.
 
     Raises YardError for an unreadable change, and JobRefused.
     """
     job = yard.job_of(run, set=changes_in(changed), resume=resume)
-    return yard.run(yard.upload(job).run).started(BEGIN_SECONDS).id
+    return yard.run(yard.upload(job).run).wait_for_start(BEGIN_SECONDS).id
 
 
 def bake(yard: Yard, *, force: bool) -> str:
@@ -52,8 +52,8 @@ def changes_in(text: str) -> dict[str, Any]:
 def arguments_of(job: Mapping[str, Any]) -> str:
     """Return the program's arguments as lines that `changes_in` reads."""
     arguments = (job.get("program") or {}).get("args") or {}
-    return "\n".join(f"args.{key}={_shown(value)}" for key, value in arguments.items())
+    return "\n".join(f"args.{key}={_show(value)}" for key, value in arguments.items())
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -27,7 +27,7 @@ from trainyard.ui.pages.compare import MOST, Compare
 from trainyard.ui.pages.hosts import Hosts
 from trainyard.ui.pages.images import Images
 from trainyard.ui.pages.money import Money
-from trainyard.ui.pages.page import Page, Seen, looked
+from trainyard.ui.pages.page import Page, Seen, read_values
 from trainyard.ui.pages.run import RunPage
 from trainyard.ui.pages.runs import Runs
 from trainyard.ui.security import Guard
@@ -56,7 +56,7 @@ class Server:
     async def page(self, request: Request) -> Response:
         page = page_of(request)
         try:
-            seen = await asyncio.wait_for(looked(page, self.cache), FIRST_LOOK)
+            seen = await asyncio.wait_for(read_values(page, self.cache), FIRST_LOOK)
         except TimeoutError:
             seen = {"troubles": []}
         for trouble in seen["troubles"]:
@@ -72,7 +72,7 @@ class Server:
     async def download(self, request: Request) -> Response:
         run, name = request.path_params["run"], request.path_params["name"]
         try:
-            found = await self.cache.do_apart(lambda yard: downloads.of(yard, run, name))
+            found = await self.cache.do_apart(lambda yard: downloads.open_download(yard, run, name))
         except YardError as error:
             return HTMLResponse(self.templates.refusal(error), 404)
         headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
@@ -101,7 +101,7 @@ class Server:
         return HTMLResponse(self.templates.dialog(request.path_params["action"], **seen))
 
     async def done(self, request: Request) -> Response:
-        action = action_of(request, await _typed(request))
+        action = action_of(request, await _read_form(request))
         try:
             run = await self.cache.do(action)
         except YardError as error:
@@ -192,7 +192,7 @@ def action_of(request: Request, typed: Mapping[str, str]) -> Callable[[Yard], st
         case str(), "stop":
             return lambda yard: actions.stop(yard, run, now="now" in typed)
         case str(), "resume" | "rerun":
-            return lambda yard: actions.again(yard, run, typed.get("set", ""), resume=action == "resume")
+            return lambda yard: actions.rerun(yard, run, typed.get("set", ""), resume=action == "resume")
     raise HTTPException(404)
 
 
@@ -211,7 +211,7 @@ def _runs_in(request: Request) -> tuple[str, ...]:
     return runs
 
 
-async def _typed(request: Request) -> dict[str, str]:
+async def _read_form(request: Request) -> dict[str, str]:
     """Return the fields of a form. Raises HTTPException if the form is too large."""
     body = b""
     async for piece in request.stream():

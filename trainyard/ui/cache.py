@@ -51,7 +51,7 @@ class Cache:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="aws")
         self._known: dict[Hashable, Entry] = {}
 
-    async def ask(
+    async def fetch(
         self,
         key: Hashable,
         question: Callable[[Yard], Answer],

@@ -33,7 +33,7 @@ class Download:
     """Bytes; None if unknown."""
 
 
-def of(yard: Yard, run: str, name: str) -> Download:
+def open_download(yard: Yard, run: str, name: str) -> Download:
     """Return a folder such as `model` as an archive, or a file such as summary.json. Raises NoModel."""
     bucket, key = yard.bucket, f"{keys.run(run)}{name}"
     if name in DOCUMENTS:
@@ -73,13 +73,13 @@ def member_names(keys: Collection[str]) -> dict[str, str]:
     """
     folders = {str(above) for key in keys for above in PurePosixPath(key).parents}
     return {
-        key: "/".join(map(_encoded, key.split("/"))) + ("%" if key in folders else "")
+        key: "/".join(map(_encode, key.split("/"))) + ("%" if key in folders else "")
         for key in keys
         if not key.endswith("/")
     }
 
 
-def _encoded(part: str) -> str:
+def _encode(part: str) -> str:
     if not part.strip("."):
         return "%2E" * len(part) or "%"
     text = ODD.sub(lambda found: _percent(found[0]), part)

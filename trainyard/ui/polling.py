@@ -9,7 +9,7 @@ from itertools import islice
 from trainyard.client import Yard
 from trainyard.client.runs.logs import LogLine, RunLogs
 
-KEPT = 2_000
+MOST_LINES = 2_000
 """Lines that a new viewer receives. The run's files have all lines."""
 
 
@@ -20,7 +20,7 @@ class RunLog:
     run: str
     total: int = 0
     """The number of the next line."""
-    _lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=KEPT))
+    _lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
     _logs: RunLogs | None = None
     _is_whole: bool = False
 
@@ -29,11 +29,11 @@ class RunLog:
         if self._logs is None:
             hosts = ("builder",) if builder else ()
             self._logs = RunLogs(yard.bucket, self.run, 1, hosts, later=True)
-            lines = list(self._logs.new(KEPT))
+            lines = list(self._logs.new(MOST_LINES))
         else:
             lines = list(self._logs.new())
         if over and not lines and not self._is_whole:
-            lines, self._is_whole = self._logs.under_way(), True
+            lines, self._is_whole = self._logs.incomplete_lines(), True
         self._lines.extend(lines)
         self.total += len(lines)
         return self

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from trainyard.ui.cache import FRESH, Cache
-from trainyard.ui.pages.page import News, Page, looked
+from trainyard.ui.pages.page import Page, PageEvent, read_values
 from trainyard.ui.templating import Templates, digest
 
 FIRST = "0"
@@ -29,10 +29,10 @@ async def stream(
     sent: dict[str, Any] = {}
     quiet = 0.0
     while True:
-        seen = await looked(page, cache)
+        seen = await read_values(page, cache)
         events = [
-            *_changed(templates.parts(page, seen), shown),
-            *(_named(each) for each in page.news(seen, sent, last)),
+            *_format_changes(templates.parts(page, seen), shown),
+            *(_format_event(each) for each in page.list_events(seen, sent, last)),
         ]
         quiet = 0.0 if events else quiet + FRESH
         for event in events:
@@ -44,7 +44,7 @@ async def stream(
             return
 
 
-def _changed(parts: dict[str, str], shown: dict[str, str]) -> list[str]:
+def _format_changes(parts: dict[str, str], shown: dict[str, str]) -> list[str]:
     """Return one message with all changed parts, so that the browser updates them together; none without changes."""
     new = {name: text for name, text in parts.items() if shown.get(name) != digest(text)}
     shown |= {name: digest(text) for name, text in new.items()}
@@ -55,7 +55,7 @@ def _changed(parts: dict[str, str], shown: dict[str, str]) -> list[str]:
     return [_message(text)] if text else []
 
 
-def _named(news: News) -> str:
+def _format_event(news: PageEvent) -> str:
     known = f"id: {news.id}\n" if news.id else ""
     return f"{known}event: {news.event}\n{_message(json.dumps(news.data, allow_nan=False))}"
 

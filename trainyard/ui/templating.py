@@ -16,9 +16,9 @@ from markupsafe import Markup
 import trainyard
 from trainyard.client import YardError
 from trainyard.ui.pages.page import Page, Seen
-from trainyard.ui.pages.runs import standing
+from trainyard.ui.pages.runs import name_state
 from trainyard.values import floats
-from trainyard.values.quantities import counted, dollars, sized, span
+from trainyard.values.quantities import dollars, format_bytes, format_count, span
 from trainyard.values.text import printable
 
 SECTIONS = {"runs": "/", "hosts": "/hosts", "money": "/money", "images": "/images"}
@@ -86,8 +86,9 @@ class Templates:
             lstrip_blocks=True,
         )
         made.filters |= {
-            "counted": counted, "dollars": dollars, "span": span, "sized": sized, "stamp": stamp, "clock": clock,
-            "standing": standing, "measured": measured, "failure": failure, "shown": shown,
+            "counted": format_count, "dollars": dollars, "span": span, "sized": format_bytes,
+            "stamp": timestamp, "clock": clock, "standing": name_state,
+            "measured": format_measured, "failure": failure, "shown": show_value,
         }  # fmt: skip
         made.globals |= {
             "yard": self.yard, "place": self.place, "sections": SECTIONS, "version": trainyard.__version__,
@@ -114,21 +115,21 @@ def failure(reason: str) -> str:
     return FAILED_ATTEMPT.sub("", first) or first
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """Return a value of a job or of a run's results as text; a missing one is a dash."""
     if value is None:
         return "-"
     if isinstance(value, float):
-        return measured(value)
+        return format_measured(value)
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def measured(value: float) -> str:
+def format_measured(value: float) -> str:
     """Return a number that a program measured, in four digits; NaN is a text."""
-    return floats.shown(value, ".4g")
+    return floats.format_float(value, ".4g")
 
 
-def stamp(at: datetime) -> str:
+def timestamp(at: datetime) -> str:
     """Format a time for programs."""
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 

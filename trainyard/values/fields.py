@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from trainyard.values.lazy import dataclass
-from trainyard.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
+from trainyard.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, show_value
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -111,7 +111,7 @@ class Number(Kind[float]):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if number and 0 < value <= self.most and value >= self.least:  # type: ignore[operator]
             return None
-        return f"found {shown(value)}; {self.words} is allowed"
+        return f"found {show_value(value)}; {self.words} is allowed"
 
     def convert(self, value: Any) -> float:
         return float(value)
@@ -137,7 +137,7 @@ class Count(Kind[int]):
         if isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most:
             return None
         why = f": {self.because}" if self.because else ""
-        return f"found {shown(value)}; {self.words} is allowed{why}"
+        return f"found {show_value(value)}; {self.words} is allowed{why}"
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Flag(Kind[bool]):
     def problem(self, value: object) -> str | None:
         if isinstance(value, BareWord):
             return bare_word(value)
-        return None if isinstance(value, bool) else f"found {shown(value)}; {self.words} is allowed"
+        return None if isinstance(value, bool) else f"found {show_value(value)}; {self.words} is allowed"
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,12 @@ class Text(Kind[str]):
         if isinstance(value, BareWord):
             return bare_word(value)
         if not isinstance(value, str):
-            return f"found {shown(value)}; {self.words} is allowed"
-        return None if re.fullmatch(self.pattern, value, re.ASCII) else f"{shown(value)} is not {self.words}"
+            return f"found {show_value(value)}; {self.words} is allowed"
+        return (
+            None
+            if re.fullmatch(self.pattern, value, re.ASCII)
+            else f"{show_value(value)} is not {self.words}"
+        )
 
 
 @dataclass(frozen=True)
@@ -195,7 +199,7 @@ class Choice(Kind[Word]):
         known = [str(word) for word in self.among]
         if isinstance(value, str) and value in known:
             return None
-        return f"found {shown(value)}; allowed are {self.words}{did_you_mean(value, known)}"
+        return f"found {show_value(value)}; allowed are {self.words}{did_you_mean(value, known)}"
 
     def convert(self, value: Any) -> Any:
         return next(word for word in self.among if word == value)
@@ -224,7 +228,7 @@ class Several(Kind[tuple[Value, ...]]):
     def problem(self, value: object) -> str | None:
         """Check the list itself. Faults of its items have paths of their own."""
         if not isinstance(value, list | tuple):
-            return f"found {shown(value)}; {self.words} is allowed"
+            return f"found {show_value(value)}; {self.words} is allowed"
         if self.least <= len(value) <= (self.most or len(value)):
             return None
         return f"found a list of {len(value)}; {self.words} is allowed"
@@ -237,7 +241,7 @@ class Several(Kind[tuple[Value, ...]]):
         for index, item in enumerate(items):
             problem = self.each.problem(item)
             if problem is None and self.distinct and item in items[:index]:
-                problem = f"{shown(item)} stands in the list twice"
+                problem = f"{show_value(item)} stands in the list twice"
             if problem is None:
                 sound.append(self.each.convert(item))
             else:

@@ -32,6 +32,6 @@ def with_numbers(value: Any) -> Any:
     return float(value) if value in TEXTS else value
 
 
-def shown(value: float, spec: str) -> str:
+def format_float(value: float, spec: str) -> str:
     """Format a number for users: by `spec` if it is finite, otherwise as its text."""
     return format(value, spec) if math.isfinite(value) else text_of(value)

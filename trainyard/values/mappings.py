@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.values.fields import Key, Kind, Value, keys, plain, whole
 from trainyard.values.lazy import dataclass
-from trainyard.values.validation import NO_LOCATIONS, Section, any_of, shown
+from trainyard.values.validation import NO_LOCATIONS, Section, any_of, show_value
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Record(Kind[Value]):
 
     def schema(self) -> dict[str, Any]:
         known = keys(self.of)
-        properties = {name: _described(each) for name, each in known.items()}
+        properties = {name: _schema_of(each) for name, each in known.items()}
         must = [name for name, each in known.items() if each.required]
         return {"type": "object", "properties": properties, "additionalProperties": False, "required": must}
 
@@ -125,12 +125,12 @@ class Entries(Kind[Mapping[str, Value]]):
     def problem(self, value: object) -> str | None:
         if isinstance(value, Mapping):
             return None
-        return f"found {shown(value)}; a mapping of names to values is allowed"
+        return f"found {show_value(value)}; a mapping of names to values is allowed"
 
     def name_problem(self, name: object) -> str | None:
         if isinstance(name, str) and re.fullmatch(self.name, name, re.ASCII):
             return None
-        return f"the name {shown(name)} is not {self.named}"
+        return f"the name {show_value(name)} is not {self.named}"
 
     def read_present(self, section: Section, key: str, default: Any) -> Any:
         values = super().read_present(section, key, {})
@@ -156,10 +156,10 @@ class Anything(Kind[Mapping[str, Any]]):
         return {"type": "object"}
 
     def problem(self, value: object) -> str | None:
-        return None if isinstance(value, Mapping) else f"found {shown(value)}; {self.words} is allowed"
+        return None if isinstance(value, Mapping) else f"found {show_value(value)}; {self.words} is allowed"
 
 
-def _described(each: Key) -> dict[str, Any]:
+def _schema_of(each: Key) -> dict[str, Any]:
     """Return the schema of a key. A key that is not required may also be present without a value."""
     schema = each.kind.schema()
     if each.required:

@@ -8,7 +8,7 @@ def dollars(amount: float | None) -> str:
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Format a count with its noun: `1 host`, `2 hosts`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
@@ -23,7 +23,7 @@ def span(seconds: float) -> str:
     return f"{whole}s"
 
 
-def rounded(seconds: float) -> str:
+def format_roughly(seconds: float) -> str:
     """Format a duration in one unit, for sentences: `34 s`, `30 min`, `3 h`, `2 days`."""
     if seconds < 120:
         return f"{seconds:.0f} s"
@@ -32,7 +32,7 @@ def rounded(seconds: float) -> str:
     return f"{seconds / 3600:.0f} h" if seconds < 2 * 86_400 else f"{seconds / 86_400:.0f} days"
 
 
-def sized(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Format a number of bytes."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":

@@ -126,9 +126,9 @@ def _faults(hint: Any, value: object, path: str) -> Iterator[tuple[str, str]]:
             elif each.formerly in value:
                 yield from _faults(each.hint, value[each.formerly], here)
             elif each.required:
-                yield here, f"is missing, expected {_expected(each.hint)}"
+                yield here, f"is missing, expected {_describe_type(each.hint)}"
     elif _has_keys(hint) or not _fits(origin or hint, value):
-        yield path, f"found {value!r:.{MOST_SHOWN}}, expected {_expected(hint)}"
+        yield path, f"found {value!r:.{MOST_SHOWN}}, expected {_describe_type(hint)}"
 
 
 def _empty(model: type) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _is_timestamp(value: object) -> bool:
         return False
 
 
-def _expected(hint: Any) -> str:
+def _describe_type(hint: Any) -> str:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return f"one of {', '.join(str(member.value) for member in hint)}"
     if _has_keys(hint):

@@ -25,7 +25,7 @@ def printable(text: str, most: int | None = None) -> str:
         text = text[: most - len(CUT)] + CUT
     if text.isascii() and text.replace("\n", " ").replace("\t", " ").isprintable():
         return text
-    return "".join(each if is_harmless(each) else _escaped(each) for each in text)
+    return "".join(each if is_harmless(each) else _escape(each) for each in text)
 
 
 def has_controls(text: str, allowed: str = "") -> bool:
@@ -40,5 +40,5 @@ def is_harmless(character: str) -> bool:
     return character in HARMLESS or unicodedata.category(character) not in HIDDEN
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()

@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any
 
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 from trainyard.values.text import printable
 
 MOST_SHOWN = 80
@@ -48,7 +48,7 @@ class InputFaults:
     @property
     def reason(self) -> str:
         """Return the text for users."""
-        count = "a fault" if len(self.faults) == 1 else counted(len(self.faults), "fault")
+        count = "a fault" if len(self.faults) == 1 else format_count(len(self.faults), "fault")
         lines = [f"{self.source} has {count}{self.so}."]
         lines += [f"- {fault}" for fault in self.faults[:MOST_FAULTS_SHOWN]]
         if len(self.faults) > MOST_FAULTS_SHOWN:
@@ -73,7 +73,7 @@ class Section:
         if value is None:
             return
         if not isinstance(value, Mapping):
-            problem = f"found {shown(value)}; a mapping with the keys {any_of(known)} is allowed"
+            problem = f"found {show_value(value)}; a mapping with the keys {any_of(known)} is allowed"
             faults.append(Fault(path, problem))
             return
         self.values = {key: item for key, item in value.items() if key in known}
@@ -113,7 +113,7 @@ class Section:
         return given[0] if given else names[0]
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """Format a value briefly as the user wrote it, with its type if the type is the fault."""
     if value is None:
         return "nothing"

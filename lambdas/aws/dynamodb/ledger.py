@@ -16,14 +16,14 @@ from lambdas.aws.dynamodb.rows import (
     DEV,
     DEV_IMAGING,
     OPEN,
-    PLACES,
     POOL,
-    POOLED,
+    POOL_ENTRIES,
     PRICES,
+    SLOTS,
     ResourceKind,
     claim_of,
 )
-from lambdas.aws.dynamodb.serialization import Packed, key_of, pack, packed, unpack
+from lambdas.aws.dynamodb.serialization import Packed, key_of, pack, pack_row, unpack
 from lambdas.aws.dynamodb.write import Write, request_of
 from lambdas.core.run import records
 from lambdas.core.run.records import Records
@@ -122,7 +122,7 @@ class Ledger(Table):
             except AlreadyWrittenError as error:
                 if not any(chunk[number].stage for number in error.numbers):
                     raise
-                self._transact([write.of_late_stage for write in chunk])
+                self._transact([write.without_stage for write in chunk])
 
     def _transact(self, writes: Iterable[Write]) -> None:
         try:
@@ -144,12 +144,12 @@ class Ledger(Table):
         """Return all rows of a run. Raises Misconfigured if rows are missing."""
         found = self.read(run)
         if found is None:
-            raise self.lost(run)
+            raise self.missing_rows_error(run)
         if found.torn:
-            raise self.lost(run, found.torn)
+            raise self.missing_rows_error(run, found.torn)
         return found
 
-    def lost(self, run: str, rows: str | None = None) -> Misconfigured:
+    def missing_rows_error(self, run: str, rows: str | None = None) -> Misconfigured:
         """Return the error for a run whose rows, or whose `rows` of one kind, are missing."""
         of = f"{rows} of the run {run}" if rows else f"the run {run}"
         return Misconfigured(
@@ -160,13 +160,13 @@ class Ledger(Table):
 
     def _read(self, run: str) -> Records | None:
         items = self._items("pk = :run", {"run": f"run#{run}"}, ConsistentRead=True)
-        return records.of_rows(
+        return records.from_rows(
             run, [Packed(item) if item["sk"]["S"] == "plan" else unpack(item) for item in items]
         )
 
     def run(self, run: str) -> RunRow | None:
         """Return only the run's own row; None if the ledger has no such run."""
-        found = records.of_rows(run, [row] if (row := self._get(f"run#{run}", "run")) else [])
+        found = records.from_rows(run, [row] if (row := self._get(f"run#{run}", "run")) else [])
         return found.run if found else None
 
     def timeline(self, run: str) -> tuple[Entry, ...]:
@@ -178,7 +178,7 @@ class Ledger(Table):
         row = self._get(f"run#{run}", f"token#{attempt:04d}#{wait}")
         return reading.read_one(row) if row else None
 
-    def waiting(self, run: str) -> tuple[TokenRow, ...]:
+    def list_unanswered_tokens(self, run: str) -> tuple[TokenRow, ...]:
         """Return the unanswered task tokens of a run, even if the run's own row is missing."""
         tokens_of = {"run": f"run#{run}", "token": "token#"}
         rows = self._query("pk = :run AND begins_with(sk, :token)", tokens_of, ConsistentRead=True)
@@ -199,7 +199,7 @@ class Ledger(Table):
         """Return the number of slots given so far, and the claims of open training runs and of dev hosts.
 
         The number is read first. Admission is conditional on this number, which detects concurrent admissions."""
-        given = self._get(*PLACES)
+        given = self._get(*SLOTS)
         rows = self._query("pk = :open", {"open": OPEN}, ConsistentRead=True)
         claims = tuple(claim for row in rows if (claim := claim_of(row)))
         return int(given["number"]) if given else 0, claims
@@ -207,7 +207,7 @@ class Ledger(Table):
     def warm_hosts(self) -> tuple[int, tuple[WarmHost, ...]]:
         """Return how often hosts entered the warm pool so far, and all hosts in it. The number is read first; a write
         that is conditional on it detects concurrent changes."""
-        given = self._get(*POOLED)
+        given = self._get(*POOL_ENTRIES)
         return int(given["number"]) if given else 0, self.pool()
 
     def warm_host(self, instance: str) -> WarmHost | None:
@@ -227,7 +227,7 @@ class Ledger(Table):
             "#run = :before" if before else "attribute_not_exists(pk)",
             "Put",
             {"before": before.run} if before else {},
-            Item=key_of(DEV, row.name) | packed(known),
+            Item=key_of(DEV, row.name) | pack_row(known),
         )
 
     def may_image_dev_host(self, run: str, instance: str) -> bool:
@@ -246,7 +246,7 @@ class Ledger(Table):
             "attribute_not_exists(pk) OR #run IN (:mine, :over)",
             "Put",
             {"mine": lock.run, "over": instead_of or lock.run},
-            Item=key_of(*BAKE_LOCK) | packed(serialization.to_json(lock)),
+            Item=key_of(*BAKE_LOCK) | pack_row(serialization.to_json(lock)),
         )
 
     def give_back_bake_lock(self, run: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lambdas.aws.dynamodb.ledger import Table
 from lambdas.aws.dynamodb.rows import HELD, OPEN, PRICES, claim_of
-from lambdas.aws.dynamodb.serialization import packed, unpack
+from lambdas.aws.dynamodb.serialization import pack_row, unpack
 from lambdas.core.run import records
 from trainyard.core.model.errors import Infrastructure
 from trainyard.protocol.ledger.claim import Claim
@@ -14,10 +14,10 @@ from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.ledger.yard import Money, PriceList, VerdictRow
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 PATROL = "patrol"
-KEPT = timedelta(days=90)
+RETENTION = timedelta(days=90)
 MOST_KEYS = 100
 MOST_ROUNDS = 5
 MOST_VERDICTS = 500
@@ -42,7 +42,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Known:
+class EarlierResults:
     """The results of earlier passes. Each is None until patrol has written it."""
 
     money: Money | None
@@ -66,11 +66,11 @@ class Logbook(Table):
         row = self._get(PATROL, "money")
         return serialization.from_json(Money, row) if row else None
 
-    def known(self) -> Known:
+    def read_earlier(self) -> EarlierResults:
         """Read the costs of the month and the price list in one call."""
         rows = {row["sk"]: row for row in self._batch([(PATROL, "money"), PRICES])}
         money, prices = rows.get("money"), rows.get("prices")
-        return Known(
+        return EarlierResults(
             serialization.from_json(Money, money) if money else None,
             serialization.from_json(PriceList, prices) if prices else None,
         )
@@ -78,7 +78,7 @@ class Logbook(Table):
     def keep(self, prices: PriceList) -> None:
         """Store the region's price list until the next read."""
         key = dict(zip(("pk", "sk"), PRICES, strict=True))
-        self.dynamodb.put_item(TableName=self.table, Item=packed(key | serialization.to_json(prices)))
+        self.dynamodb.put_item(TableName=self.table, Item=pack_row(key | serialization.to_json(prices)))
 
     def count(self, money: Money, before: Money | None) -> bool:
         """Write the costs of the month; return False if another pass wrote them after `before` was read."""
@@ -106,14 +106,14 @@ class Logbook(Table):
                 "verdicts": serialization.to_json(verdicts[first : first + MOST_VERDICTS]),
                 "expires": _expires(now),
             }
-            self.dynamodb.put_item(TableName=self.table, Item=packed(row))
+            self.dynamodb.put_item(TableName=self.table, Item=pack_row(row))
 
     def day(self, day: datetime) -> list[VerdictRow]:
         """Return every verdict of that day, in order."""
         rows = self._query("pk = :day", {"day": f"{PATROL}#{day:%Y-%m-%d}"})
         return [serialization.from_json(VerdictRow, verdict) for row in rows for verdict in row["verdicts"]]
 
-    def opened(self) -> Opened:
+    def read_open_runs(self) -> Opened:
         """Return the open runs and all claims. One call reads thousands."""
         rows = self._query("pk = :open", {"open": OPEN})
         runs = (row for row in rows if not str(row["sk"]).startswith(HELD))
@@ -126,12 +126,12 @@ class Logbook(Table):
         """Return the rows of these runs that exist. One call reads a hundred."""
         found = {}
         for row in self._batch((f"run#{name}", "run") for name in sorted(set(names))):
-            known = records.of_rows(str(row["pk"]).removeprefix("run#"), [row])
+            known = records.from_rows(str(row["pk"]).removeprefix("run#"), [row])
             if known:
                 found[known.run.run] = known.run
         return found
 
-    def awaited(self, attempts: Mapping[str, int], wait: str) -> dict[str, str]:
+    def find_awaited_images(self, attempts: Mapping[str, int], wait: str) -> dict[str, str]:
         """Return the image that each of these runs waits for in that attempt."""
         keys = ((f"run#{run}", f"wait#{attempt:04d}#{wait}") for run, attempt in sorted(attempts.items()))
         return {
@@ -154,12 +154,12 @@ class Logbook(Table):
                     break
             else:
                 raise Throttled(
-                    f"DynamoDB left {counted(len(wanted), 'row')} unread after {MOST_ROUNDS} calls"
+                    f"DynamoDB left {format_count(len(wanted), 'row')} unread after {MOST_ROUNDS} calls"
                 )
 
     def _put_if(self, condition: str, row: Mapping[str, Any], **values: str) -> bool:
-        return self._only_if(condition, "Put", values, Item=packed(row))
+        return self._only_if(condition, "Put", values, Item=pack_row(row))
 
 
 def _expires(now: datetime) -> int:
-    return int((now + KEPT).timestamp())
+    return int((now + RETENTION).timestamp())

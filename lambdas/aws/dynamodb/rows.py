@@ -23,11 +23,11 @@ OPEN = "open"
 """The partition key of the rows of open runs, from Admit to Conclude."""
 HELD = "held#"
 """The prefix of the sort key of a claim of a dev host that may still run."""
-PLACES = ("places", "given")
+SLOTS = ("counters", "slots")
 """The key of the number of slots given so far."""
 POOL = "pool"
 """The partition key of the hosts in the warm pool."""
-POOLED = ("places", "pool")
+POOL_ENTRIES = ("counters", "pool")
 """The key of the number of times that hosts entered the warm pool."""
 DEV = "dev"
 """The partition key of the names of dev hosts."""
@@ -98,7 +98,7 @@ def claim_of(row: Mapping[str, Any]) -> Claim | None:
 
 def slot_given(before: int) -> Write:
     """Count one more slot. Raises AlreadyWrittenError if another slot was given after `before` was read."""
-    return _next_number(PLACES, before)
+    return _next_number(SLOTS, before)
 
 
 def _next_number(key: tuple[str, str], before: int) -> Write:
@@ -126,13 +126,15 @@ def launch_request_row(
     *,
     unless: Literal["token"] | None = None,
 ) -> Write:
-    return Write(f"run#{run}", f"intent#{attempt:04d}#{candidate:03d}#{round_:03d}", values, unless=unless)
+    return Write(
+        f"run#{run}", f"launch-request#{attempt:04d}#{candidate:03d}#{round_:03d}", values, unless=unless
+    )
 
 
 def launch_request_counted(run: str, attempt: int, before: int) -> Write:
     """Count one more launch request of an attempt. Raises AlreadyWrittenError if another was counted after `before` was
     read."""
-    return _next_number((f"run#{run}", f"asks#{attempt:04d}"), before)
+    return _next_number((f"run#{run}", f"launch-requests#{attempt:04d}"), before)
 
 
 def attempt_row(
@@ -141,19 +143,28 @@ def attempt_row(
     values: AttemptUpdate,
     *,
     unless: Literal[
-        "ending", "gang_ready", "started", "resumed", "asked", "asked_to_stop", "capped", "growing"
+        "ending",
+        "gang_ready",
+        "started",
+        "resumed",
+        "ordered_to_leave",
+        "ordered_to_stop",
+        "capped",
+        "growing",
     ]
     | None = None,
     rising: tuple[tuple[str, Any], ...] = (),
-    kept: frozenset[str] = frozenset(),
+    write_once: frozenset[str] = frozenset(),
 ) -> Write:
-    return Write(f"run#{run}", f"attempt#{attempt:04d}", values, unless=unless, rising=rising, kept=kept)
+    return Write(
+        f"run#{run}", f"attempt#{attempt:04d}", values, unless=unless, rising=rising, write_once=write_once
+    )
 
 
 def pooled_rows(hosts: Iterable[WarmHost], before: int) -> list[Write]:
     """Move these hosts of a run to the warm pool. Raises AlreadyWrittenError if other hosts entered it after `before`
     was read, or if one of these is in it."""
-    writes = [_next_number(POOLED, before)]
+    writes = [_next_number(POOL_ENTRIES, before)]
     for host in hosts:
         known = {name: value for name, value in serialization.to_json(host).items() if value is not None}
         del known["instance"]
@@ -174,7 +185,7 @@ def pool_exit_rows(hosts: Iterable[WarmHost], at: datetime) -> list[Write]:
     dollars: dict[str, float] = {}
     for host in hosts:
         writes.append(Write(POOL, host.instance, only="run", delete=True))
-        writes.append(host_row(host.run, host.instance, {"cooled": at}))
+        writes.append(host_row(host.run, host.instance, {"expired": at}))
         dollars[host.run] = round(dollars.get(host.run, 0.0) + host.dollars(at), 5)
     for run, more in dollars.items():
         added = {"dollars": more, "pool_dollars": more}
@@ -193,18 +204,18 @@ def launched_row(
     *,
     attempt: int,
     gang: Gang,
-    taken: str | None = None,
+    claimed_from: str | None = None,
     releasing: datetime | None = None,
 ) -> Write:
-    """Write the row of a launched host. `taken` is the run that kept the host in the warm pool before; `releasing`
-    marks a host that ends as soon as it is recorded.
+    """Write the row of a launched host. `claimed_from` is the run that retained the host in the warm pool before;
+    `releasing` marks a host that ends as soon as it is recorded.
 
     The first write sets the time of the launch. A second call of Launch does not move the start of the bill."""
-    values = serialization.to_json(host) | {"attempt": attempt, "gang": gang, "taken": taken}
+    values = serialization.to_json(host) | {"attempt": attempt, "gang": gang, "claimed_from": claimed_from}
     if releasing:
         values["releasing"] = releasing
     del values["instance"]
-    return Write(f"run#{run}", f"host#{host.instance}", values, kept=frozenset({"launched"}))
+    return Write(f"run#{run}", f"host#{host.instance}", values, write_once=frozenset({"launched"}))
 
 
 def host_row(

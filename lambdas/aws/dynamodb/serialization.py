@@ -63,7 +63,7 @@ def pack(value: Any) -> dict[str, Any]:
     return packed
 
 
-def packed(row: Mapping[str, Any]) -> dict[str, Any]:
+def pack_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: pack(value) for name, value in row.items()}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from lambdas.aws.dynamodb.serialization import key_of, pack, packed
+from lambdas.aws.dynamodb.serialization import key_of, pack, pack_row
 from trainyard.core.model import states
 from trainyard.values.lazy import dataclass
 
@@ -37,15 +37,19 @@ class Write:
     (states.ORDER) of this attempt, both stay and only the other values are written."""
     add: Mapping[str, float] = field(default_factory=dict)
     """Numbers to add to the attributes, which count as 0 if missing."""
-    kept: frozenset[str] = frozenset()
+    write_once: frozenset[str] = frozenset()
     """Attributes that keep their first value."""
     delete: bool = False
     """Delete the row. The condition `only` applies."""
 
     @property
-    def of_late_stage(self) -> "Write":
+    def without_stage(self) -> "Write":
         """Return the write without its state and attempt."""
-        return replace(self, stage=False, kept=self.kept | {"state", "attempt"}) if self.stage else self
+        return (
+            replace(self, stage=False, write_once=self.write_once | {"state", "attempt"})
+            if self.stage
+            else self
+        )
 
 
 def request_of(table: str, write: Write) -> dict[str, Any]:
@@ -62,12 +66,12 @@ def request_of(table: str, write: Write) -> dict[str, Any]:
         if write.unless:
             first["ConditionExpression"] = "attribute_not_exists(#unless)"
             first["ExpressionAttributeNames"] = {"#unless": write.unless}
-        return {"Put": {"TableName": table, "Item": key | packed(write.values), **first}}
-    values = packed({name: value for name, value in write.values.items() if value is not None})
+        return {"Put": {"TableName": table, "Item": key | pack_row(write.values), **first}}
+    values = pack_row({name: value for name, value in write.values.items() if value is not None})
     names = {f"#v{n}": name for n, name in enumerate(values)}
     sets = [
         f"{alias} = if_not_exists({alias}, :v{alias[2:]})"
-        if name in write.kept
+        if name in write.write_once
         else f"{alias} = :v{alias[2:]}"
         for alias, name in names.items()
     ]

@@ -136,11 +136,11 @@ def launch(
     groups = answer.get("Instances", [])
     if groups:
         ids = tuple(instance for group in groups for instance in group["InstanceIds"])
-        return Launched(ids, groups[0]["InstanceType"], _taken(groups[0], candidates))
+        return Launched(ids, groups[0]["InstanceType"], _find_candidate(groups[0], candidates))
     return tuple(_refusal(candidate, candidates, answer.get("Errors", [])) for candidate in candidates)
 
 
-def _taken(group: Mapping[str, Any], candidates: Sequence[Candidate]) -> Candidate:
+def _find_candidate(group: Mapping[str, Any], candidates: Sequence[Candidate]) -> Candidate:
     """Return the candidate that these hosts are in."""
     if len(candidates) == 1:
         return candidates[0]

@@ -113,7 +113,7 @@ def _call_unless_gone(call: Callable[[], Any], gone: Collection[str], what: str)
 def snapshots_of_yard(yard: str) -> tuple[Stored, ...]:
     """Return every snapshot with the yard's tag, including snapshots without an image."""
     found = list_items("ec2", "describe_snapshots", "Snapshots", OwnerIds=["self"], Filters=_made_by(yard))
-    return tuple(_stored(data) for data in found)
+    return tuple(_read_snapshot(data) for data in found)
 
 
 def being_made(yard: str) -> dict[str, str]:
@@ -127,7 +127,7 @@ def _made_by(yard: str) -> list[dict[str, Any]]:
     return [{"Name": f"tag:{Tag.YARD}", "Values": [yard]}]
 
 
-def _stored(data: Mapping[str, Any]) -> Stored:
+def _read_snapshot(data: Mapping[str, Any]) -> Stored:
     """Convert a snapshot. Only snapshots of images that the yard made have the tag `Tag.KIND`."""
     tags = _tags(data)
     image = MADE_FOR.search(data.get("Description", ""))

@@ -15,7 +15,7 @@ from trainyard.protocol.cluster import Gang
 from trainyard.protocol.plan import Market
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 LIVE = ("pending", "running", "stopping", "stopped")
 PAGE = 1000
@@ -163,20 +163,20 @@ def start(ids: Collection[str]) -> dict[str, Refusal]:
     return _each(client("ec2").start_instances, sorted(ids))
 
 
-def all_done(refused: Mapping[str, Refusal]) -> None:
+def check_refusals(refused: Mapping[str, Refusal]) -> None:
     """Raise ServiceUnavailable if every refusal is transient, else Infrastructure. Return if nothing was refused."""
     if refused:
         problems = "; ".join(f"{host}: {why}" for host, why in list(refused.items())[:3])
         passing = all(why.passing for why in refused.values())
         raise (ServiceUnavailable if passing else Infrastructure)(
-            f"EC2 refuses {counted(len(refused), 'host')}: {problems}"
+            f"EC2 refuses {format_count(len(refused), 'host')}: {problems}"
         )
 
 
 def keep_disks(ids: Collection[str]) -> None:
     """Make these hosts stop, not terminate, when they shut themselves down. EC2 takes one host a call. A host that is
     gone is skipped; any other refusal raises Infrastructure."""
-    all_done(_drop_gone(_each(_stop_at_shutdown, sorted(ids), chunk=1)))
+    check_refusals(_drop_gone(_each(_stop_at_shutdown, sorted(ids), chunk=1)))
 
 
 def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
@@ -185,7 +185,7 @@ def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
     refused: dict[str, Refusal] = {}
     for value, ids in hosts.items():
         refused |= _each(_tagger(key, value), ids, chunk=MOST_TAGGED)
-    all_done(_drop_gone(refused))
+    check_refusals(_drop_gone(refused))
 
 
 def retag(ids: Collection[str], tags: Mapping[str, str]) -> None:
@@ -196,7 +196,7 @@ def retag(ids: Collection[str], tags: Mapping[str, str]) -> None:
     def write(InstanceIds: Sequence[str]) -> Any:  # noqa: N803 - as the other calls name it
         return client("ec2").create_tags(Resources=list(InstanceIds), Tags=written)
 
-    all_done(_drop_gone(_each(write, sorted(ids), chunk=MOST_TAGGED)))
+    check_refusals(_drop_gone(_each(write, sorted(ids), chunk=MOST_TAGGED)))
 
 
 def subnets(ids: Iterable[str]) -> dict[str, str]:

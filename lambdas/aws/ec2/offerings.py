@@ -8,7 +8,7 @@ from lambdas.aws.clients import client
 from trainyard.core.model.errors import ServiceUnavailable
 
 
-def offered(types: Sequence[str]) -> frozenset[tuple[str, str]]:
+def find_offered(types: Sequence[str]) -> frozenset[tuple[str, str]]:
     """Return the (type, zone) pairs of these types that EC2 offers in this region."""
     found = list_items(
         "ec2",

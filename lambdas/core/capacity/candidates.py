@@ -22,7 +22,7 @@ from lambdas.core.capacity.exclusion import (
     types_of,
 )
 from lambdas.core.capacity.image_choice import choose_image, disk_gib
-from lambdas.core.capacity.plan import TAKES, fitting, in_words, requests
+from lambdas.core.capacity.plan import TAKES, describe_candidates, fit_job, requests
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.hardware import Hardware, Preference
 from trainyard.core.model.instance_types import instance_type, quota
@@ -74,7 +74,7 @@ def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
         image_gib=image_gib,
         disk_gib=disk_gib(job.hardware, image),
         gib_month=inputs.prices.gib_month(Storage.DISK),
-        prices=_whose(job, inputs),
+        prices=_describe_prices(job, inputs),
     )
 
 
@@ -100,7 +100,7 @@ def _sort_out(job: Job, inputs: PlanInputs) -> tuple[tuple[Candidate, ...], tupl
         for rank, name in enumerate(job.hardware.instance_types):
             for zone in zones:
                 pool = Pool(instance_type(name), zone, market)
-                sized, against = _fitting(job, inputs, pool)
+                sized, against = _fit_workers(job, inputs, pool)
                 if against:
                     reason = " ".join(text for _, text in against)
                     excluded.append(Excluded(name, zone, market, against[0][0], reason))
@@ -118,7 +118,7 @@ def _sort_out(job: Job, inputs: PlanInputs) -> tuple[tuple[Candidate, ...], tupl
     return tuple(with_gpus or candidates), tuple(excluded)
 
 
-def _fitting(job: Job, inputs: PlanInputs, pool: Pool) -> tuple[Job, list[Reason]]:
+def _fit_workers(job: Job, inputs: PlanInputs, pool: Pool) -> tuple[Job, list[Reason]]:
     """Return the job with as many workers as fit, and the reasons that exclude the pool even with the fewest."""
     against, sized = find_reasons(job, inputs, pool), job
     for workers in range(job.cluster.most_workers - 1, job.cluster.least_workers - 1, -1):
@@ -195,8 +195,8 @@ def _disks(job: Job, inputs: PlanInputs) -> str:
     return f" and ${hourly:.3f} for {job.gang} disk{'' if job.gang == 1 else 's'} of {gib} GiB"
 
 
-def _whose(job: Job, inputs: PlanInputs) -> str:
-    return inputs.prices.whose(types_of(job), [Storage.DISK])
+def _describe_prices(job: Job, inputs: PlanInputs) -> str:
+    return inputs.prices.describe_source(types_of(job), [Storage.DISK])
 
 
 def _why(
@@ -212,12 +212,12 @@ def _why(
         image_gib, first.initialization_rate, inputs.prices.gib_month(Storage.DISK)
     )
     fetched = f", and ${once:.3f} once for disks at {first.initialization_rate} MiB/s" if once else ""
-    hourly = hourly_dollars(fitting(job, first), first.price, first.beside)
+    hourly = hourly_dollars(fit_job(job, first), first.price, first.beside)
     return (
         f"{len(candidates)} of {len(candidates) + len(excluded)} capacity pools can hold the gang of {_sizes(job)}: "
         f"{_order(job.hardware, candidates)}{first.pool}{beside}, ${hourly:.3f} an hour for the gang"
         f"{_disks(job, inputs)}{fetched}. "
-        f"{_fewer(job, inputs, candidates)}On-demand and disk prices: {_whose(job, inputs)}."
+        f"{_fewer(job, inputs, candidates)}On-demand and disk prices: {_describe_prices(job, inputs)}."
     )
 
 
@@ -238,7 +238,11 @@ def _order(hardware: Hardware, candidates: Sequence[Candidate]) -> str:
 
 
 def _batch(batch: Sequence[Candidate]) -> str:
-    return in_words(batch) if len(batch) == 1 else f"{in_words(batch)} ({TAKES[batch[0].market]})"
+    return (
+        describe_candidates(batch)
+        if len(batch) == 1
+        else f"{describe_candidates(batch)} ({TAKES[batch[0].market]})"
+    )
 
 
 def _sizes(job: Job) -> str:

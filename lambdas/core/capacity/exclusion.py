@@ -12,7 +12,7 @@ from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.plan import Market, Priced
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 Reason = tuple[str, str]
 """A reason that excludes a capacity pool: a code for programs, a sentence for users."""
@@ -165,6 +165,6 @@ def check_price(job: Job, inputs: PlanInputs, dollars: float) -> Reason | None:
     if cap is None or dollars <= cap:
         return None
     return "too_expensive", (
-        f"{counted(job.gang, 'host')} there: ${dollars:.3f} an hour{inputs.prices.caveat(types_of(job))}; "
+        f"{format_count(job.gang, 'host')} there: ${dollars:.3f} an hour{inputs.prices.caveat(types_of(job))}; "
         f"hardware.max_dollars_per_hour is ${cap:g}."
     )

@@ -10,14 +10,14 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar, assert_never
 
-from lambdas.core.capacity.kept_hosts import KeptHosts
-from lambdas.core.capacity.plan import TAKES, Refusal, in_words, requests
+from lambdas.core.capacity.plan import TAKES, Refusal, describe_candidates, requests
+from lambdas.core.capacity.retained_hosts import RetainedHosts
 from trainyard.core.model.hardware import Preference
 from trainyard.core.model.instance_types import InstanceType, Quota, instance_type, quota
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.plan import Candidate, Market, RefusalKind
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import rounded
+from trainyard.values.quantities import format_roughly
 
 SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE_AT_LEAST = timedelta(minutes=2)
@@ -75,7 +75,7 @@ class RetireFirst:
 
     kind: ClassVar[str] = "retire"
     reason: str
-    keep: KeptHosts = KeptHosts.NONE
+    keep: RetainedHosts = RetainedHosts.NONE
 
 
 @dataclass(frozen=True)
@@ -142,14 +142,13 @@ def next_step(
     give_up_at = min(patience, deadline)
     if max(refusal.at for refusal in refusals) >= give_up_at:
         ended_by = "limits.wait_minutes" if patience <= deadline else "limits.hours"
-        headline = (
-            f"No capacity pool had room within {rounded((give_up_at - since).total_seconds())} ({ended_by})."
-        )
+        searched = format_roughly((give_up_at - since).total_seconds())
+        headline = f"No capacity pool had room within {searched} ({ended_by})."
         advice = f"Allow more instance types or a longer {ended_by}"
         if (word := _word(refusals)) == "QuotaExceeded":
             advice += ", end other hosts, or raise the full quota (`make preflight` prints the command)"
         return GiveUp(word, _all_refused(headline, candidates, refusals, advice))
-    return _after_round(
+    return _wait_or_begin_round(
         candidates, refusals, still_open, round_now, now=now, since=since, give_up_at=give_up_at, order=order
     )
 
@@ -181,7 +180,7 @@ def pause_after(round_over: int, *, patience: timedelta, asks: int) -> timedelta
     return min(pause, longest)
 
 
-def _after_round(
+def _wait_or_begin_round(
     candidates: Sequence[Candidate],
     refusals: Sequence[Refusal],
     still_open: Sequence[int],
@@ -253,7 +252,7 @@ def _is_for_good(refusal: Refusal, candidates: Sequence[Candidate]) -> bool:
         case RefusalKind.UNSUPPORTED:
             return True
         case RefusalKind.QUOTA:  # Plan could not check an unknown quota
-            return _counted(candidates[refusal.candidate], refusal.gang) is None
+            return _format_hosts(candidates[refusal.candidate], refusal.gang) is None
         case RefusalKind.CAPACITY | RefusalKind.THROTTLED | RefusalKind.ACCESS | RefusalKind.CONFIGURATION:
             return False
     assert_never(refusal.kind)
@@ -266,12 +265,12 @@ def _is_answered(index: int, refusal: Refusal, candidates: Sequence[Candidate]) 
     if refusal.kind is not RefusalKind.QUOTA:
         return False
     mine, theirs = candidates[index], candidates[refusal.candidate]
-    counted = _counted(mine, refusal.gang)
+    counted = _format_hosts(mine, refusal.gang)
     needs_no_less = _smallest(mine, refusal.gang).vcpus >= _smallest(theirs, refusal.gang).vcpus
-    return counted is not None and counted == _counted(theirs, refusal.gang) and needs_no_less
+    return counted is not None and counted == _format_hosts(theirs, refusal.gang) and needs_no_less
 
 
-def _counted(candidate: Candidate, gang: Gang) -> Quota | None:
+def _format_hosts(candidate: Candidate, gang: Gang) -> Quota | None:
     return quota(_smallest(candidate, gang), candidate.market)
 
 
@@ -304,7 +303,7 @@ def _why_batch(candidates: Sequence[Candidate], refusals: Sequence[Refusal]) -> 
     prices = [candidate.price for candidate in candidates]
     after = f", after {_count(refusals)}" if refusals else ""
     return (
-        f"any of {in_words(candidates)} in one request: {TAKES[candidates[0].market]} "
+        f"any of {describe_candidates(candidates)} in one request: {TAKES[candidates[0].market]} "
         f"(${min(prices):.3f} to ${max(prices):.3f} per host and hour{after})"
     )
 

@@ -24,7 +24,7 @@ TAKES = {
 """How EC2 chooses among several capacity pools of a request."""
 
 
-def in_words(candidates: Sequence[Candidate]) -> str:
+def describe_candidates(candidates: Sequence[Candidate]) -> str:
     """Describe a request: `g5.xlarge in us-east-1a, spot`, or `12 spot pools`."""
     first = candidates[0]
     return first.pool if len(candidates) == 1 else f"{len(candidates)} {first.market.replace('_', '-')} pools"
@@ -90,7 +90,7 @@ def parts(
 ) -> tuple[Part, ...]:
     """Return the parts that the attempt lacks in addition to its remaining hosts (instance, gang, type), the scarcer
     main gang first. A gang has one type, so missing hosts match the remaining ones."""
-    job, found = fitting(job, candidates[0]), []
+    job, found = fit_job(job, candidates[0]), []
     for gang in Gang:
         mine = [(instance, name) for instance, its_gang, name in remaining if its_gang is gang]
         types = {name for _, name in mine}
@@ -105,7 +105,7 @@ def parts(
     return tuple(part for part in found if part.count)
 
 
-def refused(row: LaunchRequestRow) -> tuple[Refusal, ...]:
+def list_refusals(row: LaunchRequestRow) -> tuple[Refusal, ...]:
     """Return the refusal of each capacity pool that refused this launch request; none before EC2 has answered."""
     if row.answer != "refused":
         return ()
@@ -127,7 +127,7 @@ def refused(row: LaunchRequestRow) -> tuple[Refusal, ...]:
     )
 
 
-def fitting(job: Job, candidate: Candidate) -> Job:
+def fit_job(job: Job, candidate: Candidate) -> Job:
     """Return the job with no more workers than fit into this capacity pool."""
     return job if candidate.workers is None else job.with_most_workers(candidate.workers)
 
@@ -135,10 +135,10 @@ def fitting(job: Job, candidate: Candidate) -> Job:
 def _joins(one: Candidate, other: Candidate) -> bool:
     """Return True if one request can ask for both: it names one market, one number of hosts, one launch template and,
     in their tags, one number of GPUs."""
-    return _shared(one) == _shared(other)
+    return _is_shared(one) == _is_shared(other)
 
 
-def _shared(candidate: Candidate) -> tuple[Market, int | None, int, int]:
+def _is_shared(candidate: Candidate) -> tuple[Market, int | None, int, int]:
     return (
         candidate.market,
         candidate.workers,

@@ -11,9 +11,9 @@ from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.storage import GIB_MONTH, Storage
 from trainyard.values.lazy import dataclass
 
-GOOD_FOR = timedelta(days=1)
+VALID_FOR = timedelta(days=1)
 """How long a price list is used. AWS changes it rarely."""
-AGAIN_AFTER = timedelta(hours=1)
+RETRY_INTERVAL = timedelta(hours=1)
 """The pause after a failed request. AWS answers ten price requests at once and five a second."""
 NO_REGIONS = ("IA",)
 """Prefixes of usage types that name a tier instead of a region."""
@@ -22,7 +22,7 @@ MOST_SHOWN = 300
 """Characters of AWS's answer in a note, which is part of each plan."""
 
 
-NOTHING = PriceList(asked=datetime.min.replace(tzinfo=UTC))
+NOTHING = PriceList(requested=datetime.min.replace(tzinfo=UTC))
 """The price list before patrol's first request."""
 
 
@@ -36,13 +36,13 @@ class Prices:
 
     def on_demand(self, name: str) -> float | None:
         """Return the dollars an hour; None for a type without a price."""
-        return self._listed.on_demand.get(name) or _shipped(name)
+        return self._listed.on_demand.get(name) or _read_shipped(name)
 
     def gib_month(self, storage: Storage) -> float:
         """Return the dollars for a GiB and month."""
         return self._listed.storage.get(storage) or GIB_MONTH[storage]
 
-    def whose(self, types: Collection[str] = (), storage: Iterable[Storage] = ()) -> str:
+    def describe_source(self, types: Collection[str] = (), storage: Iterable[Storage] = ()) -> str:
         """Return the region and day of these prices, and the reason if the region is another."""
         listed, foreign = self._listed, f"{catalog().price_region}, {catalog().price_date}"
         if listed.read is None:
@@ -60,7 +60,7 @@ class Prices:
         """Return `whose` in brackets after a space, unless all prices are the region's own."""
         if self._listed.read is not None and not self._missing(types, storage):
             return ""
-        return f" ({self.whose(types, storage)})"
+        return f" ({self.describe_source(types, storage)})"
 
     @property
     def _listed(self) -> PriceList:
@@ -68,20 +68,22 @@ class Prices:
 
     def _missing(self, types: Collection[str], storage: Iterable[Storage]) -> str:
         """Return what the catalogue's prices are used for."""
-        names = sorted(name for name in set(types) if name not in self._listed.on_demand and _shipped(name))
+        names = sorted(
+            name for name in set(types) if name not in self._listed.on_demand and _read_shipped(name)
+        )
         more = [f"{len(names) - MOST_NAMED} other types"] if len(names) > MOST_NAMED else []
         kinds = [f"GiB of {kind}" for kind in storage if kind not in self._listed.storage]
         return ", ".join([*names[:MOST_NAMED], *more, *kinds])
 
 
-def _shipped(name: str) -> float | None:
+def _read_shipped(name: str) -> float | None:
     kind = catalog().types.get(name)
     return kind.on_demand_price if kind else None
 
 
 def is_due(listed: PriceList | None, now: datetime) -> bool:
     """Return True if a request for the price list is due."""
-    return listed is None or now - listed.asked >= (AGAIN_AFTER if listed.trouble else GOOD_FOR)
+    return listed is None or now - listed.requested >= (RETRY_INTERVAL if listed.trouble else VALID_FOR)
 
 
 def dollars(product: Any) -> float | None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar
 
-from lambdas.core.capacity.kept_hosts import KeptHosts
+from lambdas.core.capacity.retained_hosts import RetainedHosts
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from trainyard.core.model import errors
 from trainyard.core.model.errors import Refused
@@ -95,7 +95,7 @@ def refuse_second(run: str) -> Refused:
     return Refused(errors.BakeUnderWay.__name__, reason)
 
 
-def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | EndRun:
+def decide_after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | EndRun:
     """Decide whether another builder follows. A failure of the recipe, the tests or EC2's image is final, because
     another builder would fail the same way."""
     stop = partial(EndRun, attempt=attempt)
@@ -112,7 +112,7 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
     where = "on demand if possible" if trouble.error == errors.Interrupted.__name__ else "as planned"
     return Retry(
         seconds=pause,
-        keep=KeptHosts.NONE,
+        keep=RetainedHosts.NONE,
         reason=f"{happened} Another builder follows, {where}, and starts from the beginning.",
         attempt=attempt + 1,
     )

@@ -39,7 +39,7 @@ class NameUse:
         """Return the owners of images of this name except this one."""
         return self.owners - {by}
 
-    def is_left(self, by: str) -> bool:
+    def is_in_use(self, by: str) -> bool:
         """Return True if a host, a launch, or another owner's image of this name is left."""
         return bool(self.hosts or self.others(by) or self.goes_on)
 
@@ -68,7 +68,7 @@ def take(name: str, run: str, by: str, use: NameUse, now: datetime) -> Take | Re
         )
     if row and row.run == run:
         return Take() if row.owner == by else Refuse(_of(name, row.owner))
-    if row and row.owner != by and (use.is_left(by) or _is_young(row, use, now)):
+    if row and row.owner != by and (use.is_in_use(by) or _is_young(row, use, now)):
         return Refuse(_of(name, row.owner))
     if row is None and (others := use.others(by)):
         return Refuse(_of(name, min(others)))

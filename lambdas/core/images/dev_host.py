@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal, assert_never, get_args
 
-from lambdas.core.capacity.kept_hosts import KeptHosts
+from lambdas.core.capacity.retained_hosts import RetainedHosts
 from lambdas.core.images import dev
 from lambdas.core.images.snapshot import INSTANCE
 from lambdas.core.run.conclusion import summary
@@ -26,7 +26,7 @@ from trainyard.values import serialization
 from trainyard.values.fields import Choice, Number, Text, key
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Record
-from trainyard.values.validation import Fault, InputFaults, shown
+from trainyard.values.validation import Fault, InputFaults, show_value
 
 NamedBy = Literal["image", "run", "latest"]
 SOURCES: tuple[NamedBy, ...] = get_args(NamedBy)
@@ -109,7 +109,7 @@ def read_input(execution_input: object) -> DevHostRequest | InputFaults:
 def refuse_unrequested(name: str) -> InputFaults:
     """Return the fault of an execution that a user started by hand: IAM does not vouch for its name."""
     problem = (
-        f"no user has requested a dev host {shown(name)} by this run; only an event of its owner does: "
+        f"no user has requested a dev host {show_value(name)} by this run; only an event of its owner does: "
         f"{command_line('dev', 'up', 'NAME')}"
     )
     return _refused(Fault("dev", problem))
@@ -118,7 +118,9 @@ def refuse_unrequested(name: str) -> InputFaults:
 def read_request(row: DevRow, *, most_hours: float = 0.0) -> DevHostRequest | InputFaults:
     """Return the request of a dev host's owner, or all its faults. It may name no image. The market is on demand by
     default, because EC2 can stop such hosts. `most_hours` limits a run or hold; 0 means no limit."""
-    request, section = Record(DevHostRequest).read_document({"market": "on_demand", **json.loads(row.asked)})
+    request, section = Record(DevHostRequest).read_document(
+        {"market": "on_demand", **json.loads(row.request)}
+    )
     if sum(map(section.has, SOURCES)) > 1:
         section.require_one(SOURCES, "one image, or none")
     read = not section.faults
@@ -157,7 +159,7 @@ def find_image(
     `owner`."""
     mine = [image for image in images if _is_meant(request, image)]
     if not mine:
-        return _refused(Fault(request.source, _nobody(request)))
+        return _refused(Fault(request.source, _refuse_owner(request)))
     found = newest(mine)
     if whose := dev_tags.dev_host_of(found.tags, owner):
         problem = (
@@ -191,7 +193,7 @@ def admit(
     faults = [
         Fault(
             f"zones[{index}]",
-            f"{shown(zone)} is not a zone of the yard, which has subnets in {', '.join(sorted(zones))}",
+            f"{show_value(zone)} is not a zone of the yard, which has subnets in {', '.join(sorted(zones))}",
         )
         for index, zone in enumerate(request.zones)
         if zone not in zones
@@ -214,7 +216,7 @@ def admit(
     )
 
 
-def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | EndRun:
+def decide_after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) -> Retry | EndRun:
     """Decide whether another host from another capacity pool follows."""
     stop = partial(EndRun, attempt=attempt)
     why = f": {trouble.reason.strip()}" if trouble.reason.strip() else ""
@@ -226,7 +228,7 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
     if now + timedelta(seconds=HOST_SECONDS) >= deadline:
         return stop(error="LimitReached", reason=f"{happened}. Its hours are used up; ask for more.")
     reason = f"{happened}. Another host follows, from another capacity pool if possible."
-    return Retry(seconds=HOST_SECONDS, keep=KeptHosts.NONE, reason=reason, attempt=attempt + 1)
+    return Retry(seconds=HOST_SECONDS, keep=RetainedHosts.NONE, reason=reason, attempt=attempt + 1)
 
 
 def summarise(ended: EndedRun) -> LaunchSummary:
@@ -279,7 +281,7 @@ def _is_meant(request: DevHostRequest, image: Image) -> bool:
     assert_never(request.source)
 
 
-def _nobody(request: DevHostRequest) -> str:
+def _refuse_owner(request: DevHostRequest) -> str:
     what = {
         "image": f"the yard has no image {request.name}: it was never made here, or was retired",
         "run": f"no image was made by the run {request.name} or of a host of it, or it was retired",

@@ -22,7 +22,7 @@ from trainyard.values.validation import Fault, InputFaults
 
 BROKEN = ("failed", "error", "invalid")
 MAKING = ("pending", "transient")
-MOST_ASKED = 100
+MOST_DELETED = 100
 """The most images that one execution may delete."""
 INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 """The family of an image of an unnamed launched host: the host's id."""
@@ -30,7 +30,7 @@ MOST_SHOWN = 10
 """The most failed deletions that a sentence names: the cause of an execution holds 32 KB."""
 
 
-class Fate(StrEnum):
+class Decision(StrEnum):
     """The decision about an image or a snapshot. `due` (report only) and `left` (EC2 refused) would be deleted."""
 
     KEPT = "kept"
@@ -81,7 +81,7 @@ class Disposition:
     """The size of all its disks, as large as their volumes."""
     gib_month: float
     """Dollars for each GiB and month."""
-    fate: Fate
+    fate: Decision
     reason: str
     name: str = ""
     snapshots: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Disposition:
 
     @property
     def stays(self) -> bool:
-        return self.fate is Fate.KEPT
+        return self.fate is Decision.KEPT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ class RetireRequest:
     report_only: bool = key(False, Flag(), "Only report; delete nothing.")
     images: tuple[str, ...] = key(
         (),
-        texts(AMI, "the id of an image, like ami-0123456789abcdef0", most=MOST_ASKED, distinct=True),
+        texts(AMI, "the id of an image, like ami-0123456789abcdef0", most=MOST_DELETED, distinct=True),
         "Delete these images only, however new they are.",
     )
 
@@ -129,7 +129,7 @@ def decide_images(
         if reason:
             stay[image.id] = reason
     _with_parents(ordered, stay)
-    decided = [_of_image(image, stay.get(image.id), inputs, policy) for image in ordered]
+    decided = [_decide_image(image, stay.get(image.id), inputs, policy) for image in ordered]
     return tuple(sorted(decided, key=lambda disposition: disposition.family))
 
 
@@ -149,7 +149,7 @@ def decide_chosen(
     if faults:
         return InputFaults("The execution's input", tuple(faults), so="; nothing was deleted")
     return tuple(
-        replace(_of_image(known[ami], None, inputs, policy), reason="a user has asked for it")
+        replace(_decide_image(known[ami], None, inputs, policy), reason="a user has asked for it")
         for ami in chosen
     )
 
@@ -162,25 +162,25 @@ def decide_snapshots(inputs: RetentionInputs) -> tuple[Disposition, ...]:
         each for each in inputs.snapshots if each.made and each.id not in used and each.image not in every
     ]
     return tuple(
-        _of_snapshot(each, inputs)
+        _decide_snapshot(each, inputs)
         for each in sorted(loose, key=lambda each: (each.family, each.created, each.id))
     )
 
 
-def _of_snapshot(snapshot: Stored, inputs: RetentionInputs) -> Disposition:
-    made_now = _made_now(snapshot.makers, inputs)
+def _decide_snapshot(snapshot: Stored, inputs: RetentionInputs) -> Disposition:
+    made_now = _maker_runs(snapshot.makers, inputs)
     return Disposition(
         id=snapshot.id,
         family=snapshot.family,
         created=snapshot.created,
         gib=snapshot.gib,
         gib_month=inputs.prices.gib_month(Storage.SNAPSHOT),
-        fate=Fate.KEPT if made_now else Fate.DUE,
+        fate=Decision.KEPT if made_now else Decision.DUE,
         reason=made_now or "no image uses it",
     )
 
 
-def _made_now(makers: Iterable[str], inputs: RetentionInputs) -> str | None:
+def _maker_runs(makers: Iterable[str], inputs: RetentionInputs) -> str | None:
     """Return why the products of these runs must stay; None if the runs have ended."""
     maker = next((run for run in makers if run in inputs.open_runs), None)
     return f"the run {maker}, which makes it, has not ended" if maker else None
@@ -213,7 +213,7 @@ def _why_it_is_needed(image: Image, inputs: RetentionInputs) -> str | None:
         return "running or stopped instances use it"
     if image.id in inputs.named:
         return f"the run {inputs.named[image.id]}, which has not ended, starts its hosts from it"
-    made_now = _made_now((image.execution, image.run), inputs)
+    made_now = _maker_runs((image.execution, image.run), inputs)
     if made_now:
         return made_now
     if image.state in MAKING:
@@ -232,7 +232,7 @@ def _with_parents(images: Iterable[Image], stay: dict[str, str]) -> None:
             child = parent
 
 
-def _of_image(
+def _decide_image(
     image: Image, stays: str | None, inputs: RetentionInputs, policy: RetentionPolicy
 ) -> Disposition:
     return Disposition(
@@ -243,7 +243,7 @@ def _of_image(
         gib=sum(snapshot.gib for snapshot in image.snapshots),
         gib_month=inputs.prices.gib_month(Storage.SNAPSHOT),
         snapshots=tuple(snapshot.id for snapshot in image.snapshots),
-        fate=Fate.KEPT if stays else Fate.DUE,
+        fate=Decision.KEPT if stays else Decision.DUE,
         reason=stays or _why_it_goes(image, policy),
     )
 
@@ -267,17 +267,21 @@ def _of(family: str) -> str:
 def summary(images: Iterable[Disposition], snapshots: Iterable[Disposition]) -> str:
     """Summarize all decisions in a sentence."""
     dispositions = [*images, *snapshots]
-    counts = {fate: [each for each in dispositions if each.fate is fate] for fate in Fate}
+    counts = {fate: [each for each in dispositions if each.fate is fate] for fate in Decision}
     dollars = {fate: sum(each.dollars_per_month for each in found) for fate, found in counts.items()}
-    kept = f"{len(counts[Fate.KEPT])} kept (${dollars[Fate.KEPT]:.2f} a month at most)"
-    parts = [kept, f"{len(counts[Fate.RETIRED])} retired (${dollars[Fate.RETIRED]:.2f})"]
-    if counts[Fate.DUE]:
-        parts.append(f"{len(counts[Fate.DUE])} due (${dollars[Fate.DUE]:.2f}), not deleted: report_only")
-    if counts[Fate.LEFT]:
-        reasons = [f"{each.id}: {each.reason}" for each in counts[Fate.LEFT][:MOST_SHOWN]]
-        if len(counts[Fate.LEFT]) > MOST_SHOWN:
-            reasons.append(f"and {len(counts[Fate.LEFT]) - MOST_SHOWN} more, which the report names")
-        left = f"{len(counts[Fate.LEFT])} not deleted (${dollars[Fate.LEFT]:.2f}), tried again next time"
+    kept = f"{len(counts[Decision.KEPT])} kept (${dollars[Decision.KEPT]:.2f} a month at most)"
+    parts = [kept, f"{len(counts[Decision.RETIRED])} retired (${dollars[Decision.RETIRED]:.2f})"]
+    if counts[Decision.DUE]:
+        parts.append(
+            f"{len(counts[Decision.DUE])} due (${dollars[Decision.DUE]:.2f}), not deleted: report_only"
+        )
+    if counts[Decision.LEFT]:
+        reasons = [f"{each.id}: {each.reason}" for each in counts[Decision.LEFT][:MOST_SHOWN]]
+        if len(counts[Decision.LEFT]) > MOST_SHOWN:
+            reasons.append(f"and {len(counts[Decision.LEFT]) - MOST_SHOWN} more, which the report names")
+        left = (
+            f"{len(counts[Decision.LEFT])} not deleted (${dollars[Decision.LEFT]:.2f}), tried again next time"
+        )
         parts.append(f"{left}: {'; '.join(reasons)}")
     return f"Images and snapshots: {', '.join(parts)}."
 
@@ -297,7 +301,7 @@ def report(
         "keep_images": policy.keep_images,
         "keep_days": policy.keep_days,
         "dollars_per_gib_month": inputs.prices.gib_month(Storage.SNAPSHOT),
-        "prices": inputs.prices.whose(storage=[Storage.SNAPSHOT]),
+        "prices": inputs.prices.describe_source(storage=[Storage.SNAPSHOT]),
         "dollars_are": "at most, for the whole disks; EC2 bills only blocks that no earlier snapshot holds",
         "images": [_row(each, now) for each in images],
         "snapshots": [_row(each, now) for each in snapshots],

@@ -4,7 +4,7 @@ from lambdas.core.notifications import Notification
 from trainyard.values.quantities import dollars
 
 
-def reached(percent: int, *, spent: float, limit: float, month: str, yard: str) -> Notification:
+def notify_budget(percent: int, *, spent: float, limit: float, month: str, yard: str) -> Notification:
     runs = "new runs are refused, running ones continue" if percent >= 100 else "runs continue"
     return Notification(
         f"Trainyard {yard}: {percent} % of the monthly budget is spent",

@@ -8,19 +8,21 @@ from trainyard.command_line import command_line
 from trainyard.core.model import names
 from trainyard.protocol.ledger.yard import VerdictRow
 from trainyard.protocol.verdicts import Action
-from trainyard.values.quantities import counted, dollars
+from trainyard.values.quantities import dollars, format_count
 
 MOST_LINES = 40
 PAST = {Action.STOP: "stopped", Action.ARCHIVE: "archived", Action.TERMINATE: "terminated"}
 
 
-def passed(rows: Sequence[VerdictRow], warnings: Sequence[str], *, yard: str) -> Notification | None:
+def notify_pass(rows: Sequence[VerdictRow], warnings: Sequence[str], *, yard: str) -> Notification | None:
     """Return the notification about a pass, or None for a pass without actions and warnings."""
     notable = [each for each in rows if each.outcome or each.verdict.action is Action.WARN]
     if not notable and not warnings:
         return None
     done = [each for each in notable if each.outcome == "done"]
-    what = count_actions(done) or ("a warning" if warnings else f"{counted(len(notable), 'host')} to check")
+    what = count_actions(done) or (
+        "a warning" if warnings else f"{format_count(len(notable), 'host')} to check"
+    )
     savings = sum(each.saves for each in done)
     subject = f"Trainyard {yard}: {what}" + (f", {dollars(savings)} an hour less" if savings else "")
     lines = [*warnings, *(_line(each) for each in notable[:MOST_LINES])]
@@ -31,7 +33,9 @@ def passed(rows: Sequence[VerdictRow], warnings: Sequence[str], *, yard: str) ->
 
 def count_actions(done: Iterable[VerdictRow]) -> str:
     counts = Counter(each.verdict.action for each in done)
-    return ", ".join(f"{counted(count, 'host')} {PAST[action]}" for action, count in counts.items() if action)
+    return ", ".join(
+        f"{format_count(count, 'host')} {PAST[action]}" for action, count in counts.items() if action
+    )
 
 
 def _line(each: VerdictRow) -> str:

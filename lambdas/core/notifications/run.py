@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from lambdas.core.notifications import Notification
 from trainyard.core.model import ends
 from trainyard.protocol.summary import Outputs, Resume, RunSummary, Steps, WarmPool
-from trainyard.values.quantities import counted, dollars, sized, span
+from trainyard.values.quantities import dollars, format_bytes, format_count, span
 
 MOST_LEFT_OUT = 5
 """Files that are missing from the outputs and named in the notification."""
 
 
-def ended(summary: RunSummary) -> Notification:
+def notify_end(summary: RunSummary) -> Notification:
     """Return the notification. steps/end_notification.py sends it once for each run."""
     outcome = ends.outcome_in_words(summary["outcome"], summary["reason"]).lower()
     return Notification(f"Trainyard: {summary['run']} {outcome}", _lines(summary))
@@ -27,17 +27,17 @@ def _lines(summary: RunSummary) -> Iterator[str]:
         yield f"Submitted by: {summary['submitter']}."
     yield from (f"Warning: {warning}" for warning in summary["warnings"])
     for size in summary["sizes"] if len(summary["sizes"]) > 1 else ():
-        yield f"From {size['at']} on {counted(int(size['hosts']), 'host')}: {size['reason']}."
-    steps = _steps_in_words(summary["steps"], summary["resume"])
+        yield f"From {size['at']} on {format_count(int(size['hosts']), 'host')}: {size['reason']}."
+    steps = _describe_steps(summary["steps"], summary["resume"])
     yield f"Attempts: {len(summary['attempts'])}. {steps}."
     on_demand, whose = dollars(cost["on_demand_dollars"]), f"; {cost['prices']}" if cost["prices"] else ""
     yield f"Cost: {dollars(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}{whose}."
-    yield from _pool_in_words(summary["pool"])
-    yield from _outputs_in_words(summary["outputs"])
+    yield from _describe_pool(summary["pool"])
+    yield from _describe_outputs(summary["outputs"])
     yield from (f"{what}: {uri}" for what, uri in summary["where"].items())
 
 
-def _steps_in_words(steps: Steps, proof: Resume) -> str:
+def _describe_steps(steps: Steps, proof: Resume) -> str:
     done = f"Steps: {steps['done']} of {steps['planned']}"
     if not proof["resumed_at"]:
         return done
@@ -50,19 +50,19 @@ def _steps_in_words(steps: Steps, proof: Resume) -> str:
     return f"{done}, resumed at step {resumed}; steps lost: {lost}"
 
 
-def _pool_in_words(pool: WarmPool) -> Iterator[str]:
-    if kept := pool["kept"]:
+def _describe_pool(pool: WarmPool) -> Iterator[str]:
+    if kept := pool["retained"]:
         yield (
             f"Retained in the warm pool: {', '.join(kept)}, for {pool['minutes']:g} minutes and at most "
             f"{dollars(pool['most_dollars'])}."
         )
 
 
-def _outputs_in_words(outputs: Outputs) -> Iterator[str]:
+def _describe_outputs(outputs: Outputs) -> Iterator[str]:
     if outputs["files"]:
-        yield f"Outputs: {counted(outputs['files'], 'file')}, {sized(outputs['bytes'])}."
+        yield f"Outputs: {format_count(outputs['files'], 'file')}, {format_bytes(outputs['bytes'])}."
     for each in outputs["left_out"][:MOST_LEFT_OUT]:
-        size = f" ({sized(each['size'])})" if each["size"] else ""
+        size = f" ({format_bytes(each['size'])})" if each["size"] else ""
         yield f"Not kept: {each['path']}{size}: {each['reason']}"
     more = len(outputs["left_out"][MOST_LEFT_OUT:]) + outputs["left_out_more"]
     if more:

@@ -48,7 +48,7 @@ def count_costs(money: Money | None, hosts: Iterable[Billed], now: datetime) -> 
     return Money(month, round(dollars + sum(_cost(host, since, now) for host in hosts), 6), now)
 
 
-def spent(money: Money | None, now: datetime) -> float:
+def month_dollars(money: Money | None, now: datetime) -> float:
     """Return the dollars of this month up to the last patrol."""
     return money.dollars if money is not None and money.month == month_of(now) else 0.0
 
@@ -65,12 +65,15 @@ def refusal(
     while the budget lasts, and in a yard without one."""
     if budget is None:
         return None
-    if spent(money, now) < budget:
-        left = budget - spent(money, now) - promises.total(promised)
-        return None if asks <= left else _promised_away(spent(money, now), budget, now, asks, promised)
+    if month_dollars(money, now) < budget:
+        left = budget - month_dollars(money, now) - promises.total(promised)
+        return (
+            None if asks <= left else _promised_away(month_dollars(money, now), budget, now, asks, promised)
+        )
     return (
-        f"the yard has spent ${spent(money, now):.2f} in {month_of(now)} and may spend ${budget:.2f} a month (context "
-        "monthly_dollars); running runs are not affected. Raise the budget and deploy, or start again next month"
+        f"the yard has spent ${month_dollars(money, now):.2f} in {month_of(now)} and may spend ${budget:.2f} a month "
+        "(context monthly_dollars); running runs are not affected. Raise the budget and deploy, or start again "
+        "next month"
     )
 
 
@@ -86,9 +89,9 @@ def _promised_away(
     return (
         f"it may cost up to {dollars(asks)}, and {dollars(left)} are left of the yard's {dollars(budget)} a month "
         f"(context monthly_dollars): {dollars(spent)} were spent in {month_of(now)}, and these are "
-        f"promised: {promises.in_words(promised)}. Nothing was launched, and nothing is billed. {less} it again when "
-        "one of them has ended, or ask the operator of the yard to raise the budget (cdk deploy --all -c "
-        f"monthly_dollars={2 * budget:g})"
+        f"promised: {promises.describe_promises(promised)}. Nothing was launched, and nothing is billed. "
+        f"{less} it again when one of them has ended, or ask the operator of the yard to raise the "
+        f"budget (cdk deploy --all -c monthly_dollars={2 * budget:g})"
     )
 
 

@@ -122,7 +122,7 @@ def policy_changes(hosts: Mapping[str, ObservedHost]) -> dict[str, list[str]]:
     return changes
 
 
-def changed(
+def find_changed(
     verdicts: Mapping[str, Verdict], earlier: Mapping[str, Earlier], acts: Collection[str]
 ) -> list[str]:
     """Return the hosts whose verdict belongs in the ledger: it changed, or was carried out."""

@@ -12,7 +12,7 @@ from typing import assert_never
 from lambdas.core.capacity import cost
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.patrol.usage import KERNELS, TERMINALS, Window
-from lambdas.core.patrol.verdict import Archive, Ask, Earlier, Keep, Stop, Terminate, Verdict, Warn
+from lambdas.core.patrol.verdict import Archive, Earlier, Keep, NeedsMetrics, Stop, Terminate, Verdict, Warn
 from trainyard.core.model.yard.policy import IdleSpot, Policy
 from trainyard.protocol.plan import Market
 from trainyard.protocol.storage import Storage
@@ -20,9 +20,9 @@ from trainyard.protocol.times import LEASE_MARGIN, RESTARTED_LEASE
 from trainyard.protocol.verdicts import Cause
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted, dollars, rounded
+from trainyard.values.quantities import dollars, format_count, format_roughly
 
-GOING = ("shutting-down", "terminated", "stopping")
+ENDING_STATES = ("shutting-down", "terminated", "stopping")
 ORPHAN_GRACE = timedelta(seconds=30)
 """How long a new host cannot be an orphan, because Step Functions may list its execution a little late. Two patrols
 later, so at the third patrol at the latest, an orphan ends."""
@@ -101,20 +101,22 @@ class ObservedHost:
     policy: Policy = field(default_factory=Policy)
 
     @property
-    def told(self) -> tuple[Window, ...]:
+    def requested_metrics(self) -> tuple[Window, ...]:
         """Return the metrics that were requested."""
         return tuple(each for each in (self.window, self.use, self.processors) if each is not None)
 
 
-def judge(host: ObservedHost, now: datetime) -> Verdict | Ask:
+def judge(host: ObservedHost, now: datetime) -> Verdict | NeedsMetrics:
     """Return the verdict of the first rule that applies. A verdict that a user may want to override names its cost.
     `steps/patrol/act.py` carries verdicts out."""
-    if host.state in GOING:
+    if host.state in ENDING_STATES:
         return Keep(reason=f"it is already {host.state}")
     if host.live:
         return Keep(reason=f"its run {host.run} is running")
-    found = _judged(host, now)
-    return found if isinstance(found, Ask) else replace(found, reason=f"{found.reason}. {prices(host)}")
+    found = _judge(host, now)
+    return (
+        found if isinstance(found, NeedsMetrics) else replace(found, reason=f"{found.reason}. {prices(host)}")
+    )
 
 
 def prices(host: ObservedHost) -> str:
@@ -131,47 +133,52 @@ def prices(host: ObservedHost) -> str:
     return f"It costs {dollars(hourly)} an hour. Stopped: {stopped}. {below}"
 
 
-def _judged(host: ObservedHost, now: datetime) -> Verdict | Ask:
+def _judge(host: ObservedHost, now: datetime) -> Verdict | NeedsMetrics:
     if host.imaging:
         return Keep(reason=f"{host.imaging} is making an image of it")
     if host.state == "stopped":
-        return _stopped(host, now)
+        return _judge_stopped(host, now)
     if host.refused:
-        why = f"it was started again at {_at(host.launched)} beyond the yard's limits: {host.refused}"
+        why = (
+            f"it was started again at {_format_time(host.launched)} beyond the yard's limits: {host.refused}"
+        )
         return Stop(reason=why, cause=Cause.LIMITS, since=_since(host, Cause.LIMITS, now), saves=host.price)
     if host.held and host.held > now:
-        return Keep(reason=f"it is held until {_at(host.held)}", until=host.held)
+        return Keep(reason=f"it is held until {_format_time(host.held)}", until=host.held)
     if host.warm and host.warm > now:
-        why = f"it waits in the warm pool until {_at(host.warm)}"
+        why = f"it waits in the warm pool until {_format_time(host.warm)}"
         return Keep(reason=why, until=host.warm)
     if _is_orphan(host):
         return _orphan(host, now)
     if now - host.launched < host.policy.grace:
         until = host.launched + host.policy.grace
-        return Keep(reason=f"it started at {_at(host.launched)} and boots until {_at(until)}", until=until)
+        return Keep(
+            reason=f"it started at {_format_time(host.launched)} and boots until {_format_time(until)}",
+            until=until,
+        )
     over = host.lease and now - end_of_lease(host.lease, host.launched)
     if over and over >= LEASE_MARGIN:
-        why = f"its lease ended at {_at(now - over)}, and it has not shut down by itself"
+        why = f"its lease ended at {_format_time(now - over)}, and it has not shut down by itself"
         return _idle(host, Cause.LEASE, why, now)
     if host.session or (host.forward and not host.dev):
         return Keep(reason="a session is open on it")
     if host.command:
         return Keep(reason="a command is running on it")
-    return _by_metrics(host, now)
+    return _judge_by_metrics(host, now)
 
 
-def _stopped(host: ObservedHost, now: datetime) -> Verdict:
+def _judge_stopped(host: ObservedHost, now: datetime) -> Verdict:
     since = host.changed or _since(host, Cause.STOPPED, now)
     kept = host.policy.archive_after
     if now - since >= kept:
         return Archive(
-            reason=f"it was stopped at {_at(since)}, and its policy archives a host that was stopped for "
-            f"{rounded(kept.total_seconds())}",
+            reason=f"it was stopped at {_format_time(since)}, and its policy archives a host that was stopped for "
+            f"{format_roughly(kept.total_seconds())}",
             cause=Cause.STOPPED,
             since=since,
         )
     return Keep(
-        reason=f"it was stopped at {_at(since)} and will be archived at {_at(since + kept)}",
+        reason=f"it was stopped at {_format_time(since)} and will be archived at {_format_time(since + kept)}",
         cause=Cause.STOPPED,
         since=since,
     )
@@ -195,12 +202,15 @@ def _orphan(host: ObservedHost, now: datetime) -> Verdict:
     age = now - host.launched
     grace = min(ORPHAN_GRACE, host.policy.grace)
     if age < grace:
-        why = f"it was launched at {_at(host.launched)} for {host.run}, whose execution may not be listed yet"
+        why = f"it was launched at {_format_time(host.launched)} for {host.run}, whose execution may not be listed yet"
         return Keep(reason=why, until=host.launched + grace)
     since = _since(host, Cause.ORPHAN, now)
     why = f"it was launched for {host.run}, and no execution of that name is running"
     if host.warm:
-        why = f"its time in the warm pool ended at {_at(host.warm)}, and no run has claimed it (retained by {host.run})"
+        until = _format_time(host.warm)
+        why = (
+            f"its time in the warm pool ended at {until}, and no run has claimed it (retained by {host.run})"
+        )
     if now - since >= TWO_LOOKS:
         return Terminate(
             reason=f"{why}; two patrols in a row found that",
@@ -215,15 +225,15 @@ def _orphan(host: ObservedHost, now: datetime) -> Verdict:
     )
 
 
-def _by_metrics(host: ObservedHost, now: datetime) -> Verdict | Ask:
+def _judge_by_metrics(host: ObservedHost, now: datetime) -> Verdict | NeedsMetrics:
     """Judge by GPUs and users first. Processors matter only if these are idle."""
     policy, window, use = host.policy, host.window, host.use
     if not host.gpus and not policy.sees_processors and not host.dev:
         why = f"a {host.type} has no GPU to measure, and EC2 reports processors too late for the window of its policy"
         return _unknown(host, why, now)
     if (window is None and host.gpus) or (use is None and host.dev):
-        return Ask("no run, hold or session keeps it: its metrics decide")
-    span = rounded(policy.window_minutes * 60)
+        return NeedsMetrics("no run, hold or session keeps it: its metrics decide")
+    span = format_roughly(policy.window_minutes * 60)
     if window and window.peak >= policy.idle_percent:
         why = f"its busiest GPU was at {window.peak:.0f} % within the last {span}"
         return _busy(host, f"{why}; idle is below {policy.idle_percent:g} %", now)
@@ -233,26 +243,30 @@ def _by_metrics(host: ObservedHost, now: datetime) -> Verdict | Ask:
     usable = max(host.launched, host.ready or host.launched)
     if now - usable < timedelta(minutes=policy.window_minutes):
         return Keep(
-            reason=f"it became usable at {_at(usable)}, and is idle after {span} without work",
+            reason=f"it became usable at {_format_time(usable)}, and is idle after {span} without work",
             until=usable + timedelta(minutes=policy.window_minutes),
         )
     if window and not window.is_whole:
         lack = "all" if window.is_empty else f"{window.missing}"
-        why = f"{lack} of the last {counted(len(window.minutes), 'minute')} of its GPU metrics are missing"
-        return _by_processors(host, why, now) or _unknown(host, why, now)
+        why = (
+            f"{lack} of the last {format_count(len(window.minutes), 'minute')} of its GPU metrics are missing"
+        )
+        return _judge_by_processors(host, why, now) or _unknown(host, why, now)
     if use and not use.is_whole:
         lack = "all" if use.is_empty else f"{use.missing}"
-        why = f"{lack} of the last {counted(len(use.minutes), 'minute')} of its metric InUse are missing"
-        return _by_processors(host, why, now) or _unknown(host, why, now, look="its host agent")
+        why = f"{lack} of the last {format_count(len(use.minutes), 'minute')} of its metric InUse are missing"
+        return _judge_by_processors(host, why, now) or _unknown(host, why, now, look="its host agent")
     idle = [f"no GPU of it was above {window.peak:.1f} %"] if window else []
     if policy.sees_processors:
         if host.processors is None:
-            return Ask("no GPU of it works: its processors decide")
+            return NeedsMetrics("no GPU of it works: its processors decide")
         if found := _busy_processors(host, host.processors):
             return _busy(host, found, now)
         if not host.processors.is_whole:
             return _unknown(host, "EC2 has not reported the use of its processors", now)
-        idle.append(f"its processors used at most {_used(host, host.processors):.0f} % of one processor")
+        idle.append(
+            f"its processors used at most {_busiest_use(host, host.processors):.0f} % of one processor"
+        )
     if use:
         idle.append("no kernel or terminal of it was in use")
     alone = "it is not held"
@@ -261,7 +275,7 @@ def _by_metrics(host: ObservedHost, now: datetime) -> Verdict | Ask:
     return _idle(host, Cause.IDLE, f"{_join(idle)} in the last {span}, and {alone}", now)
 
 
-def _by_processors(host: ObservedHost, why: str, now: datetime) -> Verdict | Ask | None:
+def _judge_by_processors(host: ObservedHost, why: str, now: datetime) -> Verdict | NeedsMetrics | None:
     """Judge a host whose other metrics are missing by its processors; return None if these cannot show that it
     works.
 
@@ -271,31 +285,31 @@ def _by_processors(host: ObservedHost, why: str, now: datetime) -> Verdict | Ask
     if not host.policy.sees_processors:
         return None
     if host.processors is None:
-        return Ask(f"{why}: its processors may show that it works")
+        return NeedsMetrics(f"{why}: its processors may show that it works")
     found = _busy_processors(host, host.processors)
     return _busy(host, f"{why}, but {found}", now) if found else None
 
 
 def _busy_processors(host: ObservedHost, processors: Window) -> str | None:
     """Describe what the processors did; return None if they were idle."""
-    used, policy = _used(host, processors), host.policy
+    used, policy = _busiest_use(host, processors), host.policy
     if used < policy.idle_cpu_percent:
         return None
-    span = rounded(policy.window_minutes * 60)
+    span = format_roughly(policy.window_minutes * 60)
     return (
         f"its processors used {used:.0f} % of one processor, in five minutes within the last {span}; "
         f"idle is below {policy.idle_cpu_percent:g} %"
     )
 
 
-def _used(host: ObservedHost, processors: Window) -> float:
+def _busiest_use(host: ObservedHost, processors: Window) -> float:
     """Return the processors' busiest five minutes, in percent of one processor."""
     return processors.peak * host.vcpus
 
 
 def _people(use: Window) -> str:
     """Describe who used the host: `a kernel of its notebooks was busy or active`."""
-    kernels, terminals = use.used(KERNELS), use.used(TERMINALS)
+    kernels, terminals = use.was_used(KERNELS), use.was_used(TERMINALS)
     if kernels and terminals:
         return "a kernel of its notebooks and a terminal of it were busy or active"
     return f"a {'kernel of its notebooks' if kernels else 'terminal of it'} was busy or active"
@@ -314,10 +328,12 @@ def _unknown(host: ObservedHost, why: str, now: datetime, *, look: str = "its Cl
     lasting = now - since
     stop_after = policy.unknown_stop_minutes
     if stop_after is not None and host.market.can_stop and lasting >= timedelta(minutes=stop_after):
-        reason = f"{why}, and its use has been unknown since {_at(since)}, so its policy stops it"
+        reason = f"{why}, and its use has been unknown since {_format_time(since)}, so its policy stops it"
         return Stop(reason=reason, cause=Cause.UNKNOWN, since=since, saves=host.price)
     if lasting >= timedelta(minutes=policy.unknown_warn_minutes):
-        reason = f"{why}, and its use has been unknown since {_at(since)}: check that {look} is running"
+        reason = (
+            f"{why}, and its use has been unknown since {_format_time(since)}: check that {look} is running"
+        )
         return Warn(reason=reason, cause=Cause.UNKNOWN, since=since)
     return Keep(reason=f"{why}: unknown is not idle", cause=Cause.UNKNOWN, since=since)
 
@@ -343,6 +359,6 @@ def _since(host: ObservedHost, cause: Cause, now: datetime) -> datetime:
     return host.earlier.since if host.earlier and host.earlier.word.cause == cause else now
 
 
-def _at(instant: datetime) -> str:
+def _format_time(instant: datetime) -> str:
     text = serialization.timestamp(instant)
     return text[: 16 if text[17:19] == "00" else 19] + "Z"

@@ -9,7 +9,7 @@ from lambdas.core.patrol.judgement import ObservedHost
 from trainyard.protocol.ledger.yard import VerdictRow
 from trainyard.protocol.verdicts import ACTS, Action
 from trainyard.values import serialization
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 MOST_PROBLEMS = 10
 MOST_NAMED = 3
@@ -59,4 +59,4 @@ def figures(
 
 def _some(ids: Sequence[str]) -> str:
     shown = ", ".join(sorted(ids)[:MOST_NAMED])
-    return shown if len(ids) <= MOST_NAMED else f"{counted(len(ids), 'host')} ({shown}, ...)"
+    return shown if len(ids) <= MOST_NAMED else f"{format_count(len(ids), 'host')} ({shown}, ...)"

@@ -22,7 +22,8 @@ class Window:
         """Return True if every minute has a value. A single gap between two values counts as a value, because an agent
         that sends every 60 seconds sometimes skips a minute."""
         return bool(self.minutes) and all(
-            each is not None or (0 < n < len(self.minutes) - 1 and self._known(n - 1) and self._known(n + 1))
+            each is not None
+            or (0 < n < len(self.minutes) - 1 and self._has_value(n - 1) and self._has_value(n + 1))
             for n, each in enumerate(self.minutes)
         )
 
@@ -34,9 +35,9 @@ class Window:
     def missing(self) -> int:
         return sum(each is None for each in self.minutes)
 
-    def used(self, what: int) -> bool:
+    def was_used(self, what: int) -> bool:
         """Return True if KERNELS or TERMINALS were in use in any minute."""
         return any(int(each) & what for each in self.minutes if each is not None)
 
-    def _known(self, n: int) -> bool:
+    def _has_value(self, n: int) -> bool:
         return self.minutes[n] is not None

@@ -58,7 +58,7 @@ class Terminate(Verdict):
 
 
 @dataclass(frozen=True)
-class Ask:
+class NeedsMetrics:
     """The verdict depends on metrics that have to be requested."""
 
     reason: str

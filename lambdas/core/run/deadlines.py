@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from lambdas.core.capacity import cost
-from lambdas.core.run.leaving import last_save
+from lambdas.core.run.draining import last_save
 from lambdas.core.run.records import Records
 
 HEARTBEAT = timedelta(seconds=150)
@@ -55,10 +55,10 @@ def used_up(records: Records, attempt: int, now: datetime, *, step: int | None) 
     job = records.job
     if job is None or deadline(records, attempt, now) > now:
         return None
-    return at_its_cap(records, now, step=step)
+    return describe_cap(records, now, step=step)
 
 
-def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
+def describe_cap(records: Records, now: datetime, *, step: int | None) -> str:
     """Return which cap the run reached, at which time, cost and step, and how to continue."""
     run, job = records.run, records.job
     assert job is not None, "an admitted run has a job"

@@ -7,10 +7,10 @@ not become ready in time are terminated.
 
 from datetime import datetime, timedelta
 
-from lambdas.core.capacity.plan import fitting
+from lambdas.core.capacity.plan import fit_job
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.records import Records
-from trainyard.core.model.gang import size, sized
+from trainyard.core.model.gang import fit_workers, size
 from trainyard.protocol.cluster import Gang, Member
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.plan import Candidate
@@ -18,16 +18,16 @@ from trainyard.values.lazy import dataclass
 
 APART = timedelta(minutes=10)
 """The time between an attempt's launch and its first request for more hosts, and between two such requests."""
-WORTH = timedelta(minutes=15)
+SHORTEST_GAIN = timedelta(minutes=15)
 """A training with less time left does not grow, because hosts have to boot first."""
-AGAIN = timedelta(minutes=1)
+RETRY_INTERVAL = timedelta(minutes=1)
 """After this time a gang that was ordered to leave is ordered once more, because the first caller may have died."""
 LEASE = readiness.PATIENCE + timedelta(minutes=10)
 """A new host that no attempt has started powers itself off after this time."""
 
 
 @dataclass(frozen=True)
-class Ask:
+class RequestHosts:
     """Request at most `count` more hosts."""
 
     count: int
@@ -59,18 +59,18 @@ def is_due(records: Records, now: datetime) -> bool:
     return records.run.grows is not None and now >= records.run.grows
 
 
-def decide(records: Records, now: datetime) -> Ask | Join | GiveUp | Wait:
+def decide(records: Records, now: datetime) -> RequestHosts | Join | GiveUp | Wait:
     """Decide the next step of growth for the run's current attempt."""
     attempt = records.run.attempt
     row, job = records.attempts.get(attempt), records.job
     if row is None or job is None or not job.cluster.is_elastic or row.ending or not row.started:
         return Wait("none of its attempts can grow now")
     joining = records.joining()
-    leaves = row.growing and (not joining or now - row.growing < AGAIN)
+    leaves = row.growing and (not joining or now - row.growing < RETRY_INTERVAL)
     if records.run.stopping or records.run.ended or row.capped or leaves:
         return Wait("the gang is about to leave")
     if gone := [host for host in joining if not host.stays]:
-        return GiveUp(_names(gone), "; ".join(f"{host.instance}: {host.going}" for host in gone))
+        return GiveUp(_names(gone), "; ".join(f"{host.instance}: {host.ending_reason}" for host in gone))
     if late := [host for host in joining if not host.ready and now - host.launched >= readiness.PATIENCE]:
         minutes = readiness.PATIENCE.total_seconds() / 60
         return GiveUp(_names(late), f"{', '.join(_names(late))} not ready {minutes:g} minutes after launch")
@@ -79,16 +79,20 @@ def decide(records: Records, now: datetime) -> Ask | Join | GiveUp | Wait:
     if joining:
         return Wait(f"{', '.join(_names(joining))} will join")
     if open_ask := records.growth():
-        return Ask(open_ask.more or 0) if is_due(records, now) else Wait("a request for more hosts is open")
-    return _ask(records, now)
+        return (
+            RequestHosts(open_ask.more or 0)
+            if is_due(records, now)
+            else Wait("a request for more hosts is open")
+        )
+    return _request_hosts(records, now)
 
 
-def lacking(records: Records) -> int:
+def count_missing_hosts(records: Records) -> int:
     """Return how many more hosts of its capacity pool the run may have."""
     job, candidate = records.job, records.held_candidate(records.run.attempt + 1)
     if job is None or candidate is None or records.plan is None:
         return 0
-    most = fitting(job, records.plan.candidates[candidate])
+    most = fit_job(job, records.plan.candidates[candidate])
     have = [host for host in records.remaining(records.run.attempt + 1) if host.gang is Gang.MAIN]
     return max(0, size(most, Gang.MAIN) - len(have))
 
@@ -97,27 +101,27 @@ def workers_of(records: Records, attempt: int) -> int:
     """Return how many hosts of the attempt train."""
     job, members = records.job, records.members(attempt)
     assert job is not None, "an admitted run has a job"
-    return sized(job, (Member(instance=each.instance) for each in members)).cluster.most_workers
+    return fit_workers(job, (Member(instance=each.instance) for each in members)).cluster.most_workers
 
 
-def next_ask(records: Records, candidate: Candidate, hosts: int, now: datetime) -> datetime | None:
+def next_request(records: Records, candidate: Candidate, hosts: int, now: datetime) -> datetime | None:
     """Return when an attempt with this many hosts of the candidate may request more; None if it is complete."""
     job = records.job
     assert job is not None, "an admitted run has a job"
-    return now + APART if job.cluster.is_elastic and hosts < fitting(job, candidate).gang else None
+    return now + APART if job.cluster.is_elastic and hosts < fit_job(job, candidate).gang else None
 
 
-def _ask(records: Records, now: datetime) -> Ask | Wait:
-    count, members = lacking(records), records.members(records.run.attempt)
+def _request_hosts(records: Records, now: datetime) -> RequestHosts | Wait:
+    count, members = count_missing_hosts(records), records.members(records.run.attempt)
     if not count:
         return Wait("it has all workers that its capacity pool may hold")
     if any(not host.stays for host in members):
         return Wait("a host of the gang is leaving: the next attempt comes first")
     if not is_due(records, now):
         return Wait("the next request for more hosts is not due yet")
-    if deadlines.deadline(records, records.run.attempt, now) - now < WORTH or _ends_soon(records):
+    if deadlines.deadline(records, records.run.attempt, now) - now < SHORTEST_GAIN or _ends_soon(records):
         return Wait("the run ends too soon for more hosts")
-    return Ask(count)
+    return RequestHosts(count)
 
 
 def _ends_soon(records: Records) -> bool:
@@ -126,7 +130,7 @@ def _ends_soon(records: Records) -> bool:
     step, steps, speed = (progress.get(name) for name in ("step", "steps", "steps_per_second"))
     if not step or not steps or not speed or progress.get("attempt") != records.run.attempt:
         return False
-    return bool((steps - step) / speed < WORTH.total_seconds())
+    return bool((steps - step) / speed < SHORTEST_GAIN.total_seconds())
 
 
 def _why_join(records: Records, joining: tuple[HostRow, ...]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 PATIENCE = timedelta(minutes=20)
 """How long hosts may take from launch to ready: boot (10 minutes for the largest types), data, program."""
@@ -55,4 +55,4 @@ def assess(
 
 
 def _of(some: Collection[str], hosts: Collection[str]) -> str:
-    return f"{len(some)} of {counted(len(hosts), 'host')} {'is' if len(some) == 1 else 'are'}"
+    return f"{len(some)} of {format_count(len(hosts), 'host')} {'is' if len(some) == 1 else 'are'}"

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from lambdas.core.capacity.plan import Refusal, refused
+from lambdas.core.capacity.plan import Refusal, list_refusals
 from trainyard.core.model import gang
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Assignment, Gang, Role
@@ -19,11 +19,11 @@ from trainyard.protocol.plan import Candidate, Market, Plan
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
-ASKS_FOR = timedelta(minutes=1)
+LONGEST_LAUNCH_REQUEST = timedelta(minutes=1)
 """The longest a launch request to EC2 takes when it is not throttled. Patrol never concludes a run earlier."""
 WAITING = ("train", "await_hosts")
 """The tokens that the end of an attempt can answer."""
-ENDED_WITH_IT: Mapping[str, tuple[str, ...]] = {"train": WAITING, "bake": ("install", "test", "generalize")}
+TOKENS_BY_KIND: Mapping[str, tuple[str, ...]] = {"train": WAITING, "bake": ("install", "test", "generalize")}
 """The tokens that the end of a run's host answers, by the kind of the run. EC2 makes an image without the host, so the
 end of the image answers that token."""
 
@@ -127,13 +127,13 @@ class Records:
         """Return the hosts of earlier attempts that stay."""
         return tuple(host for host in self.hosts.values() if host.attempt < attempt and host.stays)
 
-    def left_behind(self, attempt: int) -> tuple[HostRow, ...]:
+    def unreachable(self, attempt: int) -> tuple[HostRow, ...]:
         """Return the hosts of earlier attempts that were retained and then interrupted or lost, and still run. This
         attempt cannot use them."""
         if attempt in self.attempts or self.unanswered(attempt):
             return ()
         before = (host for host in self.hosts.values() if host.attempt < attempt)
-        return tuple(host for host in before if host.going and host.is_unended)
+        return tuple(host for host in before if host.ending_reason and host.is_unended)
 
     def joining(self) -> tuple[HostRow, ...]:
         """Return the hosts that were added to join the next attempt and still run, failed ones included. Only elastic
@@ -144,7 +144,7 @@ class Records:
         others = (host for host in self.hosts.values() if host.instance not in row.hosts)
         return tuple(host for host in others if host.is_unended)
 
-    def taken(self, attempt: int) -> tuple[HostRow, ...]:
+    def initial_hosts(self, attempt: int) -> tuple[HostRow, ...]:
         """Return the remaining hosts with which the attempt begins. If enough of them were ready, the attempt does not
         wait for the others, which join later."""
         remaining, job = self.remaining(attempt), self.job
@@ -166,24 +166,26 @@ class Records:
 
     def refusals(self, attempt: int) -> tuple[Refusal, ...]:
         """Return the refusals of this attempt's search, oldest first."""
-        asks = sorted(self._asks(attempt), key=lambda row: (row.round, row.at))
-        return tuple(refusal for row in asks for refusal in refused(row))
+        asks = sorted(self._first_requests(attempt), key=lambda row: (row.round, row.at))
+        return tuple(refusal for row in asks for refusal in list_refusals(row))
 
     def unanswered(self, attempt: int) -> LaunchRequestRow | None:
         """Return the launch request of this attempt without a recorded answer: the function died before it could write
         one."""
-        return next((row for row in self._asks(attempt) if row.answer is None), None)
+        return next((row for row in self._first_requests(attempt) if row.answer is None), None)
 
-    def asks(self, attempt: int) -> int:
+    def count_launch_requests(self, attempt: int) -> int:
         """Return how many requests for the attempt's first hosts were made, to EC2 or to the warm pool."""
-        return len(self._asks(attempt))
+        return len(self._first_requests(attempt))
 
-    def _asks(self, attempt: int) -> list[LaunchRequestRow]:
+    def _first_requests(self, attempt: int) -> list[LaunchRequestRow]:
         return [row for row in self.launch_requests if row.attempt == attempt and row.more is None]
 
-    def is_asking(self, now: datetime) -> bool:
+    def has_open_request(self, now: datetime) -> bool:
         """Return True if Launch may still wait for EC2's answer. Patrol counts an older request as dead."""
-        return any(row.answer is None and now - row.at < ASKS_FOR for row in self.launch_requests)
+        return any(
+            row.answer is None and now - row.at < LONGEST_LAUNCH_REQUEST for row in self.launch_requests
+        )
 
     def searching_since(self, attempt: int, now: datetime) -> datetime:
         """Return when this attempt's search for capacity began."""
@@ -202,8 +204,8 @@ class Records:
             None,
         )
 
-    def asked(self) -> list[dict[str, Any]]:
-        """Return each requested candidate with its answer, in order. plan.json has them under `asked`."""
+    def requested_candidates(self) -> list[dict[str, Any]]:
+        """Return each requested candidate with its answer, in order. plan.json has them under `launch_requests`."""
         candidates = self.plan.candidates if self.plan else ()
         return [
             {
@@ -219,7 +221,7 @@ class Records:
         ]
 
 
-def of_rows(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
+def from_rows(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
     """Return the records that these rows hold; None if the run's own row is missing."""
     found = reading.read_all(run, rows)
     if found.run is None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, assert_never
 
-from lambdas.core.capacity.kept_hosts import KeptHosts
+from lambdas.core.capacity.retained_hosts import RetainedHosts
 from trainyard.core.model import errors
 from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.values import serialization
@@ -23,7 +23,7 @@ RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5, "Resized": 0}
 """Seconds before the second attempt, doubled each time; 10 for every other trouble. A first loss is chance, and the
 remaining hosts cost money while they wait, so it has no pause."""
 STOPS = (errors.LimitReached.__name__, errors.Stopped.__name__)
-NOBODY_KNOWS = ("States.HeartbeatTimeout", "States.Timeout")
+UNEXPLAINED_TIMEOUTS = ("States.HeartbeatTimeout", "States.Timeout")
 SERVICE_TROUBLE = ("Lambda.", "Sandbox.", "Runtime.ExitError", "Runtime.OutOfMemory")
 """Prefixes of the errors that report a failure of AWS or of a function's process. None of our errors begins with
 them."""
@@ -89,7 +89,7 @@ class Retry:
 
     kind: ClassVar[str] = "retry"
     seconds: int
-    keep: KeptHosts
+    keep: RetainedHosts
     lost: tuple[str, ...] = ()
     reason: str
     attempt: int
@@ -108,7 +108,7 @@ class EndRun:
     reason: str
     """The cause of the execution."""
     attempt: int
-    keep: KeptHosts = KeptHosts.NONE
+    keep: RetainedHosts = RetainedHosts.NONE
     lost: tuple[str, ...] = ()
     resized: int = 0
 
@@ -132,7 +132,7 @@ def decide(
         return stop(error=trouble.error, reason=f"{trouble.reason}.{_last_lines(trouble)}")
     if hopeless := why_hopeless(trouble, attempt):
         return stop(error=trouble.error, reason=hopeless)
-    happened = _happened(trouble, attempt)
+    happened = _describe_trouble(trouble, attempt)
     pause = _pause(trouble.error, failed)
     if now + timedelta(seconds=pause) >= deadline:
         return stop(error="LimitReached", reason=f"{happened} {USED_UP}{_last_lines(trouble)}")
@@ -143,7 +143,7 @@ def decide(
         advice = f"{allowed}. {kept}; raise the limit if hosts are at fault."
         return stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
     some_stay = trouble.all_well or (trouble.lost and trouble.error in LOST_WITH_NAME)
-    keep = KeptHosts.REMAINING if some_stay else KeptHosts.NONE
+    keep = RetainedHosts.REMAINING if some_stay else RetainedHosts.NONE
     return Retry(
         seconds=pause,
         keep=keep,
@@ -157,7 +157,7 @@ def decide(
 def why_hopeless(trouble: Trouble, attempt: int) -> str | None:
     """Return the reason of a run that no restart can help; None if one may help."""
     hopeless = _hopeless(trouble)
-    return f"{_happened(trouble, attempt)} {hopeless}{_last_lines(trouble)}" if hopeless else None
+    return f"{_describe_trouble(trouble, attempt)} {hopeless}{_last_lines(trouble)}" if hopeless else None
 
 
 def _hopeless(trouble: Trouble) -> str | None:
@@ -174,7 +174,7 @@ def _hopeless(trouble: Trouble) -> str | None:
         )
     if trouble.final:
         return "Another attempt would end the same way; fix what the reason names, then start the job again."
-    if trouble.is_passing or trouble.error in NOBODY_KNOWS:
+    if trouble.is_passing or trouble.error in UNEXPLAINED_TIMEOUTS:
         return None
     return (
         "Trainyard does not know this error; another attempt could repeat it and cost money, so the run ends here. "
@@ -212,7 +212,7 @@ def _pause(error: str, attempt: int) -> int:
     return min(MOST_RESTART_SECONDS, doubled)
 
 
-def _happened(trouble: Trouble, attempt: int) -> str:
+def _describe_trouble(trouble: Trouble, attempt: int) -> str:
     """Return a sentence about what happened."""
     step = "" if trouble.step is None else f" at step {trouble.step}"
     what = (
@@ -228,13 +228,13 @@ def _happened(trouble: Trouble, attempt: int) -> str:
 
 
 def _what_next(
-    trouble: Trouble, keep: KeptHosts, attempt: int, restarts: int, pause: int, elastic: bool
+    trouble: Trouble, keep: RetainedHosts, attempt: int, restarts: int, pause: int, elastic: bool
 ) -> str:
     when = f"in {pause} s" if pause else "now"
     match keep:
-        case KeptHosts.NONE:
+        case RetainedHosts.NONE:
             who = "a whole new gang"
-        case KeptHosts.REMAINING:
+        case RetainedHosts.REMAINING:
             who = "on the same hosts"
             if trouble.error == errors.Resized.__name__:
                 who = "on the same hosts and the new ones"

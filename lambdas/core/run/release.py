@@ -47,7 +47,7 @@ def find_missed(launched: Iterable[HostRow], shown: Collection[str]) -> tuple[tu
     return tuple(
         (host.instance, host.market)
         for host in launched
-        if host.taken and host.ended is None and host.instance not in shown
+        if host.claimed_from and host.ended is None and host.instance not in shown
     )
 
 

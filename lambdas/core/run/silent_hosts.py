@@ -11,7 +11,7 @@ from trainyard.protocol.ledger.host import HostRow
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
-ASK_AFTER = timedelta(seconds=10)
+ORDER_DELAY = timedelta(seconds=10)
 """Programs notice a lost peer within seconds, and EC2 reports a terminated host as fast."""
 LOST_AFTER = timedelta(seconds=12)
 """A healthy host receives an order within six seconds, and confirms it in the bucket."""
@@ -35,7 +35,7 @@ class LetThemLeave:
 
 
 @dataclass(frozen=True)
-class AskToLeave:
+class OrderToLeave:
     """The other hosts left: order these to leave, too."""
 
     hosts: tuple[str, ...]
@@ -52,7 +52,7 @@ class PresumeLost:
     """True if hosts that received the order are lost, too."""
 
 
-def detect(records: Records, attempt: int, now: datetime) -> Wait | LetThemLeave | AskToLeave | PresumeLost:
+def detect(records: Records, attempt: int, now: datetime) -> Wait | LetThemLeave | OrderToLeave | PresumeLost:
     """Decide about the silent hosts of the current attempt."""
     row = records.attempts.get(attempt)
     if row is None or row.ending or records.waiting(attempt, ("train",)) is None:
@@ -62,17 +62,19 @@ def detect(records: Records, attempt: int, now: datetime) -> Wait | LetThemLeave
     silent = find_silent(records, attempt)
     if not left or not silent:
         return Wait("no host is missing")
-    if row.asked is None:
-        if now - max(left) < ASK_AFTER:
+    if row.ordered_to_leave is None:
+        if now - max(left) < ORDER_DELAY:
             return LetThemLeave("the others may be about to leave")
-        return AskToLeave(silent, f"the other hosts have left, but no signal came from {', '.join(silent)}")
-    if now - row.asked < LOST_AFTER:
+        return OrderToLeave(silent, f"the other hosts have left, but no signal came from {', '.join(silent)}")
+    if now - row.ordered_to_leave < LOST_AFTER:
         return LetThemLeave("the others have just been ordered to leave")
-    doubted = tuple(host for host in silent if not _has_news(records, attempt, host, row.asked))
-    return PresumeLost(doubted, all_of_them=now - row.asked >= GONE_AFTER)
+    doubted = tuple(
+        host for host in silent if not _has_reported(records, attempt, host, row.ordered_to_leave)
+    )
+    return PresumeLost(doubted, all_of_them=now - row.ordered_to_leave >= GONE_AFTER)
 
 
-def left_behind(records: Records, attempt: int) -> tuple[str, ...]:
+def find_stragglers(records: Records, attempt: int) -> tuple[str, ...]:
     """Return the hosts that an attempt waits for and that may still be in an earlier one."""
     if records.waiting(attempt, ("await_hosts",)) is None:
         return ()
@@ -112,7 +114,7 @@ def _is_silent(host: HostRow, attempt: int) -> bool:
     return host.lives and host.stopped < attempt and host.ready <= attempt
 
 
-def _has_news(records: Records, attempt: int, host: str, since: datetime) -> bool:
+def _has_reported(records: Records, attempt: int, host: str, since: datetime) -> bool:
     """Return True if the chief has reported since: its upload may outlast the order."""
     chief, progress = records.chief(attempt), records.run.progress or {}
     return (

@@ -12,7 +12,7 @@ from trainyard.core.model.yard import promises
 from trainyard.core.model.yard.promises import Promise
 from trainyard.protocol.ledger.claim import Claim, ClaimKind
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 from trainyard.values.validation import Fault
 
 MOST_NAMED = 3
@@ -65,13 +65,15 @@ def faults(job: Job, limits: YardLimits, *, is_trial: bool = False) -> tuple[Fau
         found.append(
             Fault(
                 "cluster",
-                f"asks for {counted(job.gang, 'host')}; this yard allows {limits.hosts} at once: ask for fewer, or ask "
-                f"the operator of the yard to raise it ({setting_command('most_hosts', job.gang)})",
+                f"asks for {format_count(job.gang, 'host')}; this yard allows {limits.hosts} at once: ask for fewer, "
+                f"or ask the operator of the yard to raise it ({setting_command('most_hosts', job.gang)})",
             )
         )
     if job.pool.keep > limits.pool and not is_trial:
         allowed = (
-            f"allows {counted(limits.pool, 'host')} in its warm pool" if limits.pool else "has no warm pool"
+            f"allows {format_count(limits.pool, 'host')} in its warm pool"
+            if limits.pool
+            else "has no warm pool"
         )
         found.append(
             Fault(
@@ -99,7 +101,7 @@ def why_full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | 
     if limits.hosts and hosts + mine.hosts > limits.hosts:
         what = "run" if mine.kind is ClaimKind.TRAIN else "dev host"
         return (
-            f"{_these(ahead)} with {counted(hosts, 'host')}; this {what} needs {mine.hosts}, and the yard has "
+            f"{_these(ahead)} with {format_count(hosts, 'host')}; this {what} needs {mine.hosts}, and the yard has "
             f"{limits.hosts} at once (most_hosts)"
         )
     return None
@@ -110,7 +112,7 @@ def pause(job: Job) -> int:
     return int(min(max(job.limits.wait_minutes * 60 / 100, SHORTEST), LONGEST))
 
 
-def too_late(job: Job, created: datetime, now: datetime) -> str | None:
+def refuse_late(job: Job, created: datetime, now: datetime) -> str | None:
     """Return that the run has waited as long as its job allows; None before."""
     if now - created < timedelta(minutes=job.limits.wait_minutes):
         return None

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from lambdas.core.run.conclusion.steps import walk
-from lambdas.core.run.leaving import last_save
+from lambdas.core.run.draining import last_save
 from lambdas.core.run.records import Records
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.values.lazy import dataclass
@@ -20,7 +20,7 @@ class LetItEnd:
 
 
 @dataclass(frozen=True)
-class AskGang:
+class OrderGang:
     """The hosts run: order them to save and leave."""
 
 
@@ -39,10 +39,10 @@ class StopExecution:
     """No gang runs, so there is nothing to save."""
 
 
-Deed = LetItEnd | AskGang | GiveTime | EndAttempt | StopExecution
+Action = LetItEnd | OrderGang | GiveTime | EndAttempt | StopExecution
 
 
-def decide(records: Records, asked: datetime | None, now: datetime) -> Deed:
+def decide(records: Records, asked: datetime | None, now: datetime) -> Action:
     """Decide how the run stops. `asked` is when the gang was ordered to leave; None before."""
     run, row = records.run, records.attempts.get(records.run.attempt)
     if row and row.ending is Ending.FINISHED:
@@ -52,7 +52,7 @@ def decide(records: Records, asked: datetime | None, now: datetime) -> Deed:
     if row is None or row.ending is not None:
         return StopExecution()
     if asked is None:
-        return AskGang()
+        return OrderGang()
     return GiveTime() if now - asked < TO_LEAVE else EndAttempt()
 
 

@@ -26,7 +26,7 @@ def for_capacity(
     return Waiting(
         what=WaitsFor.CAPACITY,
         since=since,
-        asks=now + timedelta(seconds=seconds),
+        next_request=now + timedelta(seconds=seconds),
         seconds=seconds,
         until=min(since + _patience(job), deadline),
         reason=reason,
@@ -34,21 +34,21 @@ def for_capacity(
     )
 
 
-def for_place(job: Job, created: datetime, *, seconds: int, reason: str, now: datetime) -> Waiting:
-    return _before_its_launch(WaitsFor.SLOT, job, created, seconds, reason, now)
+def for_slot(job: Job, created: datetime, *, seconds: int, reason: str, now: datetime) -> Waiting:
+    return _wait_for_launch(WaitsFor.SLOT, job, created, seconds, reason, now)
 
 
 def for_run(job: Job, created: datetime, *, seconds: int, reason: str, now: datetime) -> Waiting:
-    return _before_its_launch(WaitsFor.RUN, job, created, seconds, reason, now)
+    return _wait_for_launch(WaitsFor.RUN, job, created, seconds, reason, now)
 
 
-def _before_its_launch(
+def _wait_for_launch(
     what: WaitsFor, job: Job, created: datetime, seconds: int, reason: str, now: datetime
 ) -> Waiting:
     return Waiting(
         what=what,
         since=created,
-        asks=now + timedelta(seconds=seconds),
+        next_request=now + timedelta(seconds=seconds),
         seconds=seconds,
         until=created + _patience(job),
         reason=reason,

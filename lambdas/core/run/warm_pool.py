@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from lambdas.core.capacity import cost
-from lambdas.core.capacity.plan import fitting
+from lambdas.core.capacity.plan import fit_job
 from lambdas.core.patrol import hold
 from lambdas.core.run.records import Records
 from trainyard.core.model.gang import missing
@@ -24,7 +24,7 @@ from trainyard.protocol.plan import Candidate, Market, Plan
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
 
-TO_WIPE = timedelta(minutes=5)
+LONGEST_WIPE = timedelta(minutes=5)
 """How long a host may take from its release until it signals that it is wiped."""
 RETAGGED = (
     Tag.RUN, Tag.ATTEMPT, Tag.GANG, Tag.GPUS, Tag.LEASE, Tag.AFTER,
@@ -34,7 +34,7 @@ RETAGGED = (
 run."""
 WIPE_TIME = timedelta(seconds=15)
 """How long a trial waits for hosts of its study that are being wiped, which takes about 5 s."""
-ENOUGH = timedelta(minutes=2)
+SHORTEST_REMAINING_TIME = timedelta(minutes=2)
 """A host with less time left is not claimed, because patrol runs once a minute."""
 
 
@@ -69,7 +69,7 @@ class WarmHost:
     def tag(self) -> str:
         return warm.tag_of(self.run, self.until)
 
-    def wiped(self, now: datetime) -> tuple[datetime, datetime]:
+    def wipe_times(self, now: datetime) -> tuple[datetime, datetime]:
         """Return when the host was wiped, and when it leaves. The first signal counts."""
         ready = self.ready or now
         return ready, self.until if self.ready else now + timedelta(minutes=self.minutes)
@@ -81,7 +81,7 @@ class WarmHost:
 
 
 @dataclass(frozen=True)
-class Taken:
+class ClaimedGang:
     """A gang from the warm pool, and the candidate of the plan that it replaces."""
 
     candidate: int
@@ -145,7 +145,7 @@ def choose_gang(
     *,
     study: str | None = None,
     with_unwiped: bool = False,
-) -> Taken | None:
+) -> ClaimedGang | None:
     """Return a whole gang from the warm pool, of the first candidate that the pool can fill; None if it can fill none.
     Its hosts share type, zone and market, and have the plan's image and disk. A trial takes hosts of its study first.
     With `with_unwiped`, hosts of the study that are being wiped count, too."""
@@ -157,17 +157,17 @@ def choose_gang(
             for host in waiting
             if (host.ready or (with_unwiped and host.study and now - host.since < WIPE_TIME))
             and host.study in (None, study)
-            and host.until - now >= ENOUGH
+            and host.until - now >= SHORTEST_REMAINING_TIME
             and (host.image, host.disk_gib) == (plan.image, plan.disk_gib)
         ),
         key=lambda host: (host.study is not None, host.until, host.instance),
         reverse=True,
     )
     for number, candidate in enumerate(plan.candidates):
-        most, least = missing(fitting(job, candidate), Gang.MAIN, ())
+        most, least = missing(fit_job(job, candidate), Gang.MAIN, ())
         gang = [host for host in fit if _is_of(host, candidate)][:most]
         if gang and len(gang) >= least:
-            return Taken(number, tuple(gang))
+            return ClaimedGang(number, tuple(gang))
     return None
 
 
@@ -189,6 +189,6 @@ def _warm(run: RunRow, host: HostRow, plan: Plan, minutes: float, now: datetime)
         disk_gib=host.disk_gib,
         gib_month=host.gib_month,
         since=now,
-        until=now + TO_WIPE,
+        until=now + LONGEST_WIPE,
         minutes=minutes,
     )

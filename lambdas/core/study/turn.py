@@ -19,7 +19,7 @@ from trainyard.core.model.study_fields import Point
 from trainyard.protocol.ledger.study import DrawnBy, StudyRow, TrialRow, TrialState
 from trainyard.protocol.trial import MOST_TRIALS
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 MOST_NEW = 48
 """The most trials that one turn asks for, and the most that it reports. One transaction holds both."""
@@ -204,11 +204,15 @@ def _why_over(given: Situation, trials: Sequence[TrialRow]) -> Over | None:
     failed = [row for row in trials if row.state is TrialState.FAILED]
     works = any(row.state in (TrialState.COMPLETE, TrialState.STOPPED) for row in trials)
     if len(failed) >= MOST_FAILURES and not works:
-        what = f"the first {counted(len(failed), 'trial')} failed, the last one because {failed[-1].reason}"
+        what = (
+            f"the first {format_count(len(failed), 'trial')} failed, the last one because {failed[-1].reason}"
+        )
         return _ended(given, trials, End.FAILURES, what, failed[-1].error or ProgramFailed.__name__)
     last = sorted((row for row in trials if row.reported), key=_order)[-MOST_FAILURES:]
     if len(last) == MOST_FAILURES and all(row.state is TrialState.LOST for row in last):
-        what = f"the last {counted(len(last), 'trial')} were lost, the last one because {last[-1].reason}"
+        what = (
+            f"the last {format_count(len(last), 'trial')} were lost, the last one because {last[-1].reason}"
+        )
         return _ended(given, trials, End.LOSSES, what, last[-1].error or Infrastructure.__name__)
     if sum(map(_counts, trials)) >= given.row.trials:
         return _ended(given, trials, End.FINISHED, "all trials are reported", ProgramFailed.__name__)
@@ -228,7 +232,7 @@ def _ended(given: Situation, trials: Sequence[TrialRow], end: End, what: str, er
 def _summed_up(given: Situation, trials: Sequence[TrialRow], what: str) -> str:
     """Return the reason of an end, with the number of trials, the dollars, and the best trial."""
     metric, best = given.study.objective.metric, best_of(given.study, trials)
-    done = f"{counted(sum(map(_counts, trials)), 'trial')} for ${_spent(trials):.2f}"
+    done = f"{format_count(sum(map(_counts, trials)), 'trial')} for ${_spent(trials):.2f}"
     found = (
         f"the best is trial {best.number} with {metric} {best.value:.6g}" if best else f"none left a {metric}"
     )

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from lambdas.aws import messages, states
 from lambdas.aws.dynamodb.logbook import Logbook, Opened
 from lambdas.aws.ec2 import images
-from lambdas.core.patrol.judgement import GOING
+from lambdas.core.patrol.judgement import ENDING_STATES
 from lambdas.core.patrol.verdict import Verdict, Warn
-from lambdas.steps import left_signals
+from lambdas.steps import stored_signals
 from lambdas.steps.inputs import ConcludeInput, LastAnswer
 from lambdas.steps.observability import logger
 from lambdas.steps.patrol.observe import Observation, PatrolSettings
@@ -22,7 +22,7 @@ from lambdas.steps.signals.events import (
     ImageState,
     InstanceState,
     MayGrow,
-    PatrolNews,
+    PatrolEvent,
     StillStopping,
 )
 from trainyard.core.model import names
@@ -39,7 +39,7 @@ LONG_AGO = timedelta(minutes=10)
 SILENT_FOR = timedelta(seconds=90)
 """The time without a signal after which a chief counts as silent. Its host sends one every minute. This is below
 deadlines.HEARTBEAT; if patrol is later than that, the overdue Train reads the signals in the bucket itself."""
-MOST_ASKED_ABOUT = 50
+MOST_CHECKED_RUNS = 50
 """The most open runs without a listed execution that one pass checks. Each costs a call of Step Functions."""
 TRIES_MINUTES = 5
 """The interval between two tries to conclude a run. A run with a launch request under way is skipped, and a failing
@@ -69,7 +69,7 @@ def send(
     missed = [
         *_find_lost_hosts(seen, now),
         *_find_images(runs, book, yard, now),
-        *_find_left_signals(runs, yard, now),
+        *_find_stored_signals(runs, yard, now),
         *_find_at_cap(runs, now),
         *_find_stopped(runs, now),
         *_find_growing(runs, now),
@@ -108,7 +108,7 @@ def _find_images(
 ) -> Iterator[Missed]:
     """Yield the awaited images that EC2 has made or given up."""
     waiting = {run: row.attempt for run, row in runs.items() if row.state == CAPTURE}
-    whose = {image: run for run, image in book.awaited(waiting, CAPTURE.lower()).items()}
+    whose = {image: run for run, image in book.find_awaited_images(waiting, CAPTURE.lower()).items()}
     made = images.find_in_yard(yard.yard) if whose else ()
     for image in made:
         if image.id in whose and image.state != "pending":
@@ -116,12 +116,12 @@ def _find_images(
             yield whose[image.id], _from_ec2(state, now)
 
 
-def _find_left_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: datetime) -> Iterator[Missed]:
+def _find_stored_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: datetime) -> Iterator[Missed]:
     """Yield the ends that hosts of silent runs left in the bucket."""
     for run, row in runs.items():
         if row.state != "Train" or not _is_silent(row, now):
             continue
-        for left in left_signals.endings_of(yard.bucket_name, run, row.attempt):
+        for left in stored_signals.endings_of(yard.bucket_name, run, row.attempt):
             if now - left.at >= PATIENCE:
                 source = sources.host_source(f":{left.sent.instance}")
                 word, detail = left.sent.signal.word, signals.encode(left.sent)
@@ -168,13 +168,13 @@ def _find_lost_warm_hosts(seen: Observation, book: Logbook, now: datetime) -> It
     for host in book.pool():
         there = seen.hosts.get(host.instance)
         changed = there.changed if there else ended.get(host.instance)
-        gone = there is None or there.state in GOING
+        gone = there is None or there.state in ENDING_STATES
         if gone and now - host.since >= PATIENCE and (changed is None or now - changed >= PATIENCE):
             state = InstanceState(instance=host.instance, state="terminated")
             yield host.run, _from_ec2(state, changed or now)
 
 
-def _from_patrol(news: PatrolNews, now: datetime) -> Event:
+def _from_patrol(news: PatrolEvent, now: datetime) -> Event:
     return Event(source=sources.PATROL, detail_type=news.word, time=now, detail=news)
 
 
@@ -193,7 +193,7 @@ def _find_cut_short(
     turn = f"{now:%Y-%m-%dT%H}:{now.minute // TRIES_MINUTES * TRIES_MINUTES:02d}"
     runs = opened.runs if opened else ()
     left = [each for each in runs if each.run not in goes_on and each.kind in names.CONCLUDES]
-    for each in left[:MOST_ASKED_ABOUT]:
+    for each in left[:MOST_CHECKED_RUNS]:
         over = states.read_end(each.execution_arn)
         if over is None or now - over < PATIENCE or not book.once(f"{turn}#cut#{each.run}", now):
             continue

@@ -16,9 +16,9 @@ from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.patrol import guard, judgement, report
-from lambdas.core.patrol.judgement import GOING, ObservedHost
+from lambdas.core.patrol.judgement import ENDING_STATES, ObservedHost
 from lambdas.core.patrol.usage import Window
-from lambdas.core.patrol.verdict import Ask, Earlier, Verdict
+from lambdas.core.patrol.verdict import Earlier, NeedsMetrics, Verdict
 from lambdas.core.run import host_claims
 from lambdas.core.run.host_claims import Settled
 from lambdas.core.run.slots import YardLimits
@@ -109,12 +109,16 @@ def observe(
         )
     settled = _settle_claims(yard, hosts, opened, money, now)
     hosts = {name: settled.of(host) for name, host in hosts.items()}
-    first = {name: judgement.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
-    by_use = {name: hosts[name] for name, answer in first.items() if isinstance(answer, Ask)}
+    first = {
+        name: judgement.judge(host, now) for name, host in hosts.items() if host.state not in ENDING_STATES
+    }
+    by_use = {name: hosts[name] for name, answer in first.items() if isinstance(answer, NeedsMetrics)}
     used, trouble = _add_use(by_use, now)
     windows = {name: host.window for name, host in used.items() if host.window is not None}
-    told = {name: host.told for name, host in used.items() if host.told}
-    before = [host.earlier.word.cause for host in used.values() if not host.told and host.earlier]
+    told = {name: host.requested_metrics for name, host in used.items() if host.requested_metrics}
+    before = [
+        host.earlier.word.cause for host in used.values() if not host.requested_metrics and host.earlier
+    ]
     waiting = [cause for cause in before if cause and cause.is_by_metrics]
     second = {name: judgement.judge(host, now) for name, host in used.items()}
     return Observation(
@@ -261,7 +265,7 @@ def _add_use(
 
 
 def _needs_use(host: ObservedHost, now: datetime) -> bool:
-    return isinstance(judgement.judge(host, now), Ask)
+    return isinstance(judgement.judge(host, now), NeedsMetrics)
 
 
 def _add_sessions(hosts: Mapping[str, ObservedHost]) -> dict[str, ObservedHost]:
@@ -283,7 +287,7 @@ def _add_sessions(hosts: Mapping[str, ObservedHost]) -> dict[str, ObservedHost]:
 def _read_minute_metrics(hosts: Mapping[str, ObservedHost], now: datetime) -> dict[Series, Window]:
     """Read the metrics with a period of one minute: utilization of GPUs, and use of dev hosts."""
     found: dict[Series, Window] = {}
-    for minutes, together in _by_window(hosts).items():
+    for minutes, together in _group_by_window(hosts).items():
         asked = [(GPUS, name) for name in together if hosts[name].gpus]
         asked += [(IN_USE, name) for name in together if hosts[name].dev]
         found |= cloudwatch.read_windows(asked, minutes=minutes, now=now)
@@ -292,12 +296,12 @@ def _read_minute_metrics(hosts: Mapping[str, ObservedHost], now: datetime) -> di
 
 def _read_processors(hosts: Mapping[str, ObservedHost], now: datetime) -> dict[str, Window]:
     found: dict[str, Window] = {}
-    for minutes, together in _by_window(hosts).items():
+    for minutes, together in _group_by_window(hosts).items():
         found |= cloudwatch.read_processors(together, minutes=minutes, now=now)
     return found
 
 
-def _by_window(hosts: Mapping[str, ObservedHost]) -> dict[int, list[str]]:
+def _group_by_window(hosts: Mapping[str, ObservedHost]) -> dict[int, list[str]]:
     """Group the hosts by the length of their window."""
     lengths: dict[int, list[str]] = {}
     for name, host in hosts.items():

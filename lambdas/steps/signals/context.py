@@ -47,7 +47,7 @@ class SignalContext:
         if records is None or records.run.ended is not None:
             return None
         if records.torn:
-            raise self.ledger.lost(self.run, records.torn)
+            raise self.ledger.missing_rows_error(self.run, records.torn)
         return records
 
     def live(self) -> Records | None:
@@ -127,11 +127,11 @@ class SignalContext:
             self.ledger, self.run, self.attempt, entry, now, trouble=trouble, step=step, resumed=resumed
         )
 
-    def about(self, attempt: int) -> "SignalContext":
+    def for_attempt(self, attempt: int) -> "SignalContext":
         """Return the context of another attempt of the run."""
         return replace(self, attempt=attempt)
 
-    def ask_to_stop(self, records: Records, *, besides: Collection[str]) -> bool:
+    def order_to_stop(self, records: Records, *, besides: Collection[str]) -> bool:
         """Order the other hosts of a started gang to checkpoint and leave; return whether there is such a host. A host
         that receives no order is ending itself, and its own event reports that."""
         if records.waiting(self.attempt, ("train",)) is None:

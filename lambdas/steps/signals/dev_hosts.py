@@ -48,7 +48,7 @@ def handle(yard: SignalSettings, ledger: Ledger, asked: DevHost, by: str, now: d
 
 def _bring_up(request: UserRequest) -> str:
     asked, by, machine = request.asked, request.by, request.yard.dev_host_state_machine_arn
-    row, wanted = request.ledger.dev(asked.name), names.as_text(asked.asked)
+    row, wanted = request.ledger.dev(asked.name), names.as_text(asked.request)
     if wanted is None:
         return "the request is too long"
     match names.take(asked.name, asked.run, by, _use(request, row), request.now):
@@ -56,7 +56,7 @@ def _bring_up(request: UserRequest) -> str:
             states.start(machine, asked.run, {"refused": reason})
             return reason
         case Take():
-            mine = DevRow(name=asked.name, owner=by, run=asked.run, asked=wanted, at=request.now)
+            mine = DevRow(name=asked.name, owner=by, run=asked.run, request=wanted, at=request.now)
             if not request.ledger.take_dev_name(mine, row):
                 raise ServiceUnavailable(
                     f"another request claimed the dev host {asked.name} in the meantime; this one is retried"

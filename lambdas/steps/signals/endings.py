@@ -5,7 +5,7 @@ from typing import assert_never
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.rows import attempt_row, event_row, host_row
-from lambdas.core.run import deadlines, leaving
+from lambdas.core.run import deadlines, draining
 from lambdas.core.run.conclusion import steps
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
@@ -28,16 +28,16 @@ def handle(context: SignalContext, sent: Sent, signal: signals.Ending, now: date
     """Handle the end of a host's part in an attempt; return the result for the log."""
     match signal:
         case Finished():
-            return finished(context, sent, signal, now)
+            return handle_finished(context, sent, signal, now)
         case Stopped():
-            return stopped(context, sent, signal, now)
+            return handle_stopped(context, sent, signal, now)
         case Failed():
-            return failed(context, sent, signal, now)
+            return handle_failed(context, sent, signal, now)
         case unknown:
             assert_never(unknown)
 
 
-def finished(context: SignalContext, sent: Sent, signal: Finished, now: datetime) -> str:
+def handle_finished(context: SignalContext, sent: Sent, signal: Finished, now: datetime) -> str:
     """End the attempt for all hosts if the chief has finished."""
     records = context.live()
     instance = sent.instance
@@ -46,7 +46,7 @@ def finished(context: SignalContext, sent: Sent, signal: Finished, now: datetime
         return f"{instance} is not the chief of a live attempt"
     step = signal.step
     reason = "the program finished" if step is None else f"the program finished at step {step}"
-    reason = f"{reason}; {signal.left}" if signal.left else reason
+    reason = f"{reason}; {signal.working_folder}" if signal.working_folder else reason
     reason = f"{reason}, but {'; '.join(signal.but)}" if signal.but else reason
     entry = context.host_entry(sent, "finished", now, reason=reason, step=step)
     if step is not None or signal.scalars:
@@ -57,7 +57,7 @@ def finished(context: SignalContext, sent: Sent, signal: Finished, now: datetime
     return "finished"
 
 
-def stopped(context: SignalContext, sent: Sent, signal: Stopped, now: datetime) -> str:
+def handle_stopped(context: SignalContext, sent: Sent, signal: Stopped, now: datetime) -> str:
     """Record that a host has left, even after the next attempt has begun. End the attempt once the whole gang has
     left."""
     instance, records = sent.instance, _records_of_member(context, sent.instance)
@@ -79,20 +79,20 @@ def stopped(context: SignalContext, sent: Sent, signal: Stopped, now: datetime) 
     if records.waiting(context.attempt, ("await_hosts",)):
         attempts.gather(context.ledger, records, context.attempt, now, lost={})
         return f"{instance} leaves ({why}) before the gang is complete"
-    if leaving.others_must_be_asked(records, context.attempt, instance):
-        context.ask_to_stop(records, besides=(instance,))
-    if not leaving.gang_has_stopped(records, context.attempt):
+    if draining.others_need_order(records, context.attempt, instance):
+        context.order_to_stop(records, besides=(instance,))
+    if not draining.gang_has_stopped(records, context.attempt):
         if is_new:  # patrol repeats this signal every minute
             context.beat(records)
         return f"{instance} stopped ({why}); other hosts have not stopped yet"
     # The last host may report no step.
-    step = records.attempts[context.attempt].reached_with(step)
+    step = records.attempts[context.attempt].last_step_with(step)
     if records.run.stopping:
         from_people.end(context, records, step, now)
         return "the gang has left, because a user stopped the run"
-    if leaving.at_its_limit(records, context.attempt):
+    if draining.is_at_limit(records, context.attempt):
         return _end_at_limit(context, records, step, now)
-    trouble = leaving.interruption(records, context.attempt, step)
+    trouble = draining.interruption(records, context.attempt, step)
     over = context.entry(
         OVER.get(trouble.error, "interrupted"),
         at=now,
@@ -104,7 +104,7 @@ def stopped(context: SignalContext, sent: Sent, signal: Stopped, now: datetime) 
     return "the gang has stopped"
 
 
-def failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime) -> str:
+def handle_failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime) -> str:
     """End the attempt if the host takes part in it and the chief has not finished."""
     instance, records = sent.instance, _records_of_member(context, sent.instance)
     if records is None or records.run.attempt != context.attempt:
@@ -131,7 +131,7 @@ def end_failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime
         error="ProgramFailed" if by_program else _host_error(signal.kind, reason, signal.exit_code),
         reason=reason,
         lost=() if by_program or is_well else (instance,),
-        step=row.reached_with(signal.step) if row else signal.step,
+        step=row.last_step_with(signal.step) if row else signal.step,
         tail=signal.tail,
         exit_code=signal.exit_code,
         final=signal.final,
@@ -141,7 +141,7 @@ def end_failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime
     chief = records.chief(context.attempt)
     if signal.step is not None and chief and chief.instance == instance:
         progress.note(context, sent, signal, now)
-    context.ask_to_stop(records, besides=(instance,))
+    context.order_to_stop(records, besides=(instance,))
     context.end(entry, now, trouble=trouble, step=trouble.step, resumed=signal.resumed)
     return f"{trouble.error}: {reason}"
 
@@ -173,7 +173,7 @@ def _give_up_joining_host(
 def _end_at_limit(context: SignalContext, records: Records, step: int | None, now: datetime) -> str:
     """End a run whose gang has saved and left because its hours or dollars are used up."""
     reached = step if step is not None else steps.walk(records.attempts.values()).done
-    reason = deadlines.at_its_cap(records, now, step=reached)
+    reason = deadlines.describe_cap(records, now, step=reached)
     trouble = Trouble(error="LimitReached", reason=reason, step=reached, final=True)
     over = context.entry("capped", at=now, source=Source.WORKFLOW, reason=trouble.reason)
     context.end(over, now, trouble=trouble, step=step)

@@ -51,8 +51,8 @@ class CommandStatus:
     """The parameters of the command, each a list."""
 
 
-AwsNews = SpotWarning | InstanceState | ImageState | CommandStatus
-AWS_NEWS: Mapping[str, type[AwsNews]] = {each.word: each for each in get_args(AwsNews)}
+AwsEvent = SpotWarning | InstanceState | ImageState | CommandStatus
+AWS_EVENTS: Mapping[str, type[AwsEvent]] = {each.word: each for each in get_args(AwsEvent)}
 """By the event's `detail-type`."""
 
 
@@ -93,6 +93,6 @@ class Forgotten(OfAttempt):
     attempt: int = 1
 
 
-PatrolNews = AtCap | StillStopping | MayGrow | Forgotten
-PATROL_NEWS: Mapping[str, type[PatrolNews]] = {each.word: each for each in get_args(PatrolNews)}
+PatrolEvent = AtCap | StillStopping | MayGrow | Forgotten
+PATROL_EVENTS: Mapping[str, type[PatrolEvent]] = {each.word: each for each in get_args(PatrolEvent)}
 """By the event's `detail-type`."""

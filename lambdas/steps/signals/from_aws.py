@@ -7,10 +7,10 @@ from lambdas.aws.dynamodb.rows import ResourceKind, event_row, host_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.steps import attempts, left_signals, waits
+from lambdas.steps import attempts, stored_signals, waits
 from lambdas.steps.signals import endings, joining, warm_hosts
 from lambdas.steps.signals.context import SignalContext
-from lambdas.steps.signals.events import AwsNews, CommandStatus, ImageState, InstanceState, SpotWarning
+from lambdas.steps.signals.events import AwsEvent, CommandStatus, ImageState, InstanceState, SpotWarning
 from lambdas.steps.waits import Entered
 from trainyard.core.model.errors import TrainyardError
 from trainyard.core.model.images.image import Image
@@ -21,7 +21,7 @@ IMAGING = "recorded: EC2 continues to make the image of this host, and the end o
 LAUNCHING = "recorded: the gang is being launched, and AwaitHosts counts it without this host"
 
 
-def about(news: AwsNews) -> tuple[ResourceKind, str]:
+def name_resource(news: AwsEvent) -> tuple[ResourceKind, str]:
     """Return the kind and name of the event's resource, as in the look-up rows."""
     match news:
         case ImageState():
@@ -34,7 +34,7 @@ def about(news: AwsNews) -> tuple[ResourceKind, str]:
             assert_never(news)
 
 
-def handle(context: SignalContext, news: AwsNews, at: datetime, now: datetime) -> str:
+def handle(context: SignalContext, news: AwsEvent, at: datetime, now: datetime) -> str:
     """Handle the event of that time; return the result for the log."""
     match news:
         case SpotWarning():
@@ -61,7 +61,7 @@ def _find_member(context: SignalContext, instance: str) -> SignalContext | None:
         return None
     if records.run.kind == "train" and row is not None and instance not in row.hosts:
         return None
-    return context.about(attempt)
+    return context.for_attempt(attempt)
 
 
 def _handle_warning(context: SignalContext, warning: SpotWarning, at: datetime, now: datetime) -> str:
@@ -86,7 +86,7 @@ def _handle_warning(context: SignalContext, warning: SpotWarning, at: datetime, 
     if records.run.kind != "train":
         return _end_lone_host(member, records, "Interrupted", reason, now)
     if records.waiting(member.attempt, ("train",)):
-        member.ask_to_stop(records, besides=())
+        member.order_to_stop(records, besides=())
         return "the gang is asked to checkpoint"
     trouble = Trouble(error="Interrupted", reason=f"{reason}, before the gang was started", lost=(instance,))
     over = member.entry(
@@ -120,11 +120,11 @@ def _handle_state_change(context: SignalContext, change: InstanceState, at: date
     if records.run.kind != "train":
         return _end_lone_host(member, records, error, reason, now)
     bucket = context.yard.bucket_name
-    if report := left_signals.final_report_of(bucket, context.run, member.attempt, instance):
+    if report := stored_signals.final_report_of(bucket, context.run, member.attempt, instance):
         return endings.end_failed(member, *report, now)
-    step = records.attempts[member.attempt].reached
+    step = records.attempts[member.attempt].last_step
     trouble = Trouble(error=error, reason=reason, lost=(instance,), step=step)
-    member.ask_to_stop(records, besides=(instance,))
+    member.order_to_stop(records, besides=(instance,))
     attempts.end(context.ledger, context.run, member.attempt, entry, now, trouble=trouble, step=step)
     return f"{error}: {reason}"
 

@@ -31,16 +31,16 @@ def handle(context: SignalContext, sent: Sent, now: datetime) -> str:
         case Ready() as signal:
             return ready.ready(context, sent, signal, now)
         case Started() as signal:
-            return progress.started(context, sent, signal, now)
+            return progress.handle_started(context, sent, signal, now)
         case Progress() as signal:
             return progress.progress(context, sent, signal, now)
         case Checkpointed() as signal:
-            return progress.checkpointed(context, sent, signal, now)
+            return progress.handle_checkpointed(context, sent, signal, now)
         case Finished() | Stopped() | Failed() as signal:
             return endings.handle(context, sent, signal, now)
         case Hold() as signal:
             return holds.hold_host(context, sent, signal, now)
         case Wiped() as signal:
-            return warm_hosts.wiped(context, sent, signal, now)
+            return warm_hosts.handle_wiped(context, sent, signal, now)
         case unknown:
             assert_never(unknown)

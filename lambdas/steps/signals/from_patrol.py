@@ -13,11 +13,11 @@ from lambdas.core.run.stopping import TO_LEAVE
 from lambdas.steps.observability import logger
 from lambdas.steps.signals import from_people, joining
 from lambdas.steps.signals.context import SignalContext
-from lambdas.steps.signals.events import AtCap, Forgotten, MayGrow, PatrolNews, StillStopping
+from lambdas.steps.signals.events import AtCap, Forgotten, MayGrow, PatrolEvent, StillStopping
 from trainyard.protocol.timeline import Source
 
 
-def handle(context: SignalContext, news: PatrolNews, now: datetime) -> str:
+def handle(context: SignalContext, news: PatrolEvent, now: datetime) -> str:
     """Handle the event of patrol; return the result for the log."""
     match news:
         case AtCap():
@@ -45,18 +45,18 @@ def _handle_cap(context: SignalContext, now: datetime) -> str:
     if reason is None:
         return "the run has hours and dollars left"
     if row.capped is None:
-        asked = _ask(context, reason, now)
+        asked = _order_gang(context, reason, now)
         if asked:
             return f"{reason}: the gang is asked to checkpoint"
     elif now - row.capped < TO_LEAVE:
         return "the gang was asked and may still save"
     trouble = Trouble(error="LimitReached", reason=reason, step=step, final=True)
     over = context.entry("capped", at=now, source=Source.WORKFLOW, reason=f"{reason}; no host answers")
-    context.end(over, now, trouble=trouble, step=row.reached)
+    context.end(over, now, trouble=trouble, step=row.last_step)
     return f"{reason}: the attempt is over"
 
 
-def _ask(context: SignalContext, reason: str, now: datetime) -> bool:
+def _order_gang(context: SignalContext, reason: str, now: datetime) -> bool:
     """Record the cap, then ask the gang to leave; return whether a host could be asked. The record comes first, so that
     later signals of the hosts count as effects of the cap."""
     entry = context.entry("cap reached", at=now, source=Source.WORKFLOW, reason=reason)
@@ -68,4 +68,4 @@ def _ask(context: SignalContext, reason: str, now: datetime) -> bool:
     except AlreadyWrittenError:
         logger.info("%s: another pass of patrol asked the gang before", context.run)
         return True
-    return context.ask_to_stop(context.ledger.require(context.run), besides=())
+    return context.order_to_stop(context.ledger.require(context.run), besides=())

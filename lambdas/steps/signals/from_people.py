@@ -10,7 +10,7 @@ from lambdas.aws.dynamodb.rows import attempt_row, event_row, run_row
 from lambdas.core.run import stopping
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.stopping import AskGang, EndAttempt, GiveTime, LetItEnd, StopExecution
+from lambdas.core.run.stopping import EndAttempt, GiveTime, LetItEnd, OrderGang, StopExecution
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import Stopped
@@ -39,13 +39,13 @@ def continue_stop(context: SignalContext, now: datetime) -> str:
     records = context.open_run()
     if records is None or records.run.stopping is None:
         return "the run is over, or no user stopped it"
-    context = context.about(records.run.attempt)
+    context = context.for_attempt(records.run.attempt)
     row = records.attempts.get(context.attempt)
-    match stopping.decide(records, row.asked_to_stop if row else None, now):
+    match stopping.decide(records, row.ordered_to_stop if row else None, now):
         case LetItEnd(reason=reason):
             return f"the run ends by itself: {reason}"
-        case AskGang():
-            if _ask(context, now):
+        case OrderGang():
+            if _order_gang(context, now):
                 return "the gang is asked to checkpoint"
             return _end(context, records, now)
         case GiveTime():
@@ -60,16 +60,16 @@ def continue_stop(context: SignalContext, now: datetime) -> str:
             assert_never(deed)
 
 
-def _ask(context: SignalContext, now: datetime) -> bool:
+def _order_gang(context: SignalContext, now: datetime) -> bool:
     """Record the request, then ask the gang to leave; return whether a host could be asked. The record comes first, so
     that the gang is asked once."""
     try:
         context.ledger.write(
-            attempt_row(context.run, context.attempt, {"asked_to_stop": now}, unless="asked_to_stop")
+            attempt_row(context.run, context.attempt, {"ordered_to_stop": now}, unless="ordered_to_stop")
         )
     except AlreadyWrittenError:
         return True
-    return context.ask_to_stop(context.ledger.require(context.run), besides=())
+    return context.order_to_stop(context.ledger.require(context.run), besides=())
 
 
 def _end(context: SignalContext, records: Records, now: datetime) -> str:
@@ -84,4 +84,4 @@ def end(context: SignalContext, records: Records, step: int | None, now: datetim
     trouble = Trouble(error=Stopped.__name__, reason=reason, step=step, final=True)
     over = context.entry("stopped", at=now, source=Source.WORKFLOW, reason=reason)
     row = records.attempts[context.attempt]
-    context.end(over, now, trouble=trouble, step=row.reached_with(step))
+    context.end(over, now, trouble=trouble, step=row.last_step_with(step))

@@ -35,9 +35,9 @@ def continue_growth(context: SignalContext, now: datetime) -> str:
     records = context.open_run()
     if records is None:
         return "the run is over, or unknown"
-    context = context.about(records.run.attempt)
+    context = context.for_attempt(records.run.attempt)
     match growth.decide(records, now):
-        case growth.Ask():
+        case growth.RequestHosts():
             return _call(
                 "train-launch", LaunchInput(run=context.run, attempt=context.attempt, more=True), context
             )
@@ -60,7 +60,7 @@ def lose(
     host = _find(records, instance) if records else None
     if records is None or host is None or (host.lost and ended is None):
         return None
-    context = context.about(records.run.attempt)
+    context = context.for_attempt(records.run.attempt)
     entry = context.entry("host lost", at=now, source=Source.WORKFLOW, instance=instance, reason=reason)
     over: HostUpdate = {"lost": host.lost or reason}
     if ended is not None:
@@ -83,7 +83,7 @@ def _join(
             )
         except AlreadyWrittenError:
             return "the gang was asked to leave for another joining host"
-    context.ask_to_stop(records, besides=())
+    context.order_to_stop(records, besides=())
     return f"{reason}: the gang is asked to checkpoint"
 
 

@@ -20,7 +20,7 @@ OVER_BEFORE = "a signal of an attempt that is over"
 PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second", "nan_since")
 
 
-def started(context: SignalContext, sent: Sent, signal: Started, now: datetime) -> str:
+def handle_started(context: SignalContext, sent: Sent, signal: Started, now: datetime) -> str:
     """Record that a program runs. The start of the chief is the start of the attempt."""
     role = f"{signal.role}-{signal.index}"
     event = event_row(context.run, context.host_entry(sent, "started", now, role=role, reason=signal.instead))
@@ -56,7 +56,7 @@ def note(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> N
     if signal.objective:
         progress["objective"] = max(signal.objective, key=lambda point: point.step)
     reported: AttemptUpdate = {"reported": signal.step} if signal.step is not None else {}
-    resumed: AttemptUpdate = {"resumed": signals.known(signal.resumed)} if signal.resumed else {}
+    resumed: AttemptUpdate = {"resumed": signals.to_detail(signal.resumed)} if signal.resumed else {}
     rows = [attempt_row(run, attempt, {**reported, **resumed})] if reported or resumed else []
     try:
         context.ledger.write(run_row(run, progress, rising=newest), *rows)
@@ -68,7 +68,7 @@ def note(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> N
             context.move(attempt_row(run, attempt, resumed, unless="resumed"))
 
 
-def checkpointed(context: SignalContext, sent: Sent, signal: Checkpointed, now: datetime) -> str:
+def handle_checkpointed(context: SignalContext, sent: Sent, signal: Checkpointed, now: datetime) -> str:
     """Record a complete checkpoint in the bucket."""
     entry, at = (
         context.host_entry(sent, "checkpointed", now, step=signal.step, key=signal.key),

@@ -42,8 +42,8 @@ def ready(context: SignalContext, sent: Sent, signal: Ready, now: datetime) -> s
     if joins:
         return f"{instance} is ready to join: {joining.continue_growth(context, now)}"
     if attempt > records.run.attempt:
-        _check_silent_hosts(context.about(records.run.attempt), records, now)
-    elif behind := silent_hosts.left_behind(records, attempt):
+        _check_silent_hosts(context.for_attempt(records.run.attempt), records, now)
+    elif behind := silent_hosts.find_stragglers(records, attempt):
         _call_back(context, behind, attempt)
     return f"{instance} is ready for attempt {attempt}"
 
@@ -77,9 +77,9 @@ def _check_silent_hosts(context: SignalContext, records: Records, now: datetime)
         case silent_hosts.LetThemLeave(reason=reason):
             logger.info("%s: %s", context.run, reason)
             context.beat(records)
-        case silent_hosts.AskToLeave(hosts=hosts, reason=reason):
+        case silent_hosts.OrderToLeave(hosts=hosts, reason=reason):
             context.beat(records)
-            _ask_the_silent(context, records, hosts, reason, now)
+            _order_silent_hosts(context, records, hosts, reason, now)
         case silent_hosts.PresumeLost(hosts=hosts, all_of_them=all_of_them):
             have_it = orders.list_confirmations(context.yard.bucket_name, context.run, context.attempt)
             lost = tuple(host for host in hosts if all_of_them or host not in have_it)
@@ -94,27 +94,27 @@ def _check_silent_hosts(context: SignalContext, records: Records, now: datetime)
             assert_never(decision)
 
 
-def _ask_the_silent(
+def _order_silent_hosts(
     context: SignalContext, records: Records, hosts: tuple[str, ...], reason: str, now: datetime
 ) -> None:
     """Ask the silent hosts once, although every host that has left calls this."""
     asking = context.entry("asked to leave", at=now, source=Source.WORKFLOW, reason=reason)
     try:
         context.ledger.write(
-            attempt_row(context.run, context.attempt, {"asked": now}, unless="asked"),
+            attempt_row(context.run, context.attempt, {"ordered_to_leave": now}, unless="ordered_to_leave"),
             event_row(context.run, asking),
         )
     except AlreadyWrittenError:
         return
     left = {host.instance for host in records.members(context.attempt)} - set(hosts)
-    context.ask_to_stop(records, besides=left)
+    context.order_to_stop(records, besides=left)
 
 
 def _lose(
     context: SignalContext, records: Records, lost: tuple[str, ...], reason: str, now: datetime
 ) -> None:
     """End the attempt with these hosts as lost."""
-    step = records.attempts[context.attempt].reached
+    step = records.attempts[context.attempt].last_step
     trouble = Trouble(error="HostLost", reason=reason, lost=lost, step=step)
     entry = context.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=list(lost))
     context.ledger.write(*(host_row(context.run, host, {"lost": reason}) for host in lost))

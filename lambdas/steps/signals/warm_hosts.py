@@ -12,10 +12,10 @@ from trainyard.core.model.yard import warm
 from trainyard.protocol.signals import Sent, Wiped
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.timeline import Source
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 
-def wiped(context: SignalContext, sent: Sent, signal: Wiped, now: datetime) -> str:
+def handle_wiped(context: SignalContext, sent: Sent, signal: Wiped, now: datetime) -> str:
     """Make a wiped host available. Its agent repeats the signal until the host has a tag with its end. A signal with a
     reason means that the host could not be wiped and ends itself."""
     host = context.ledger.warm_host(sent.instance)
@@ -23,7 +23,7 @@ def wiped(context: SignalContext, sent: Sent, signal: Wiped, now: datetime) -> s
         return f"{sent.instance} is not in the warm pool for {context.run}"
     if signal.reason:
         return _remove(context, host, signal.reason, now)
-    ready, until = host.wiped(now)
+    ready, until = host.wipe_times(now)
     if host.ready is None:
         reason = f"{host.instance} is wiped and waits for a run"
         entry = context.entry("warm", at=now, source=Source.HOST, instance=host.instance, reason=reason)
@@ -51,7 +51,7 @@ def cool(context: SignalContext, by: str, now: datetime) -> str:
     instances.tag(
         {warm.tag_of(context.run, now): sorted(host.instance for host in hosts)} if hosts else {}, Tag.POOL
     )
-    return f"{counted(len(hosts), 'host')} of {context.run} removed from the warm pool"
+    return f"{format_count(len(hosts), 'host')} of {context.run} removed from the warm pool"
 
 
 def _remove(context: SignalContext, host: WarmHost, reason: str, at: datetime) -> str:

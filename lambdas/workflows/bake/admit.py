@@ -22,7 +22,7 @@ from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import AdmitSettings, ImageSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import admission, slots, uploads
-from lambdas.steps.admission import Admission, of_job
+from lambdas.steps.admission import Admission, job_values
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AdmitInput, Admitted, Waits
 from lambdas.steps.observability import logger
@@ -84,7 +84,7 @@ def handler(given: AdmitInput) -> AdmitAnswer:
     yard, run = environment.read(BakeAdmitSettings), given.run
     ledger = Ledger(yard.table_name)
     admitting = Admission(ledger, given, RecipeRefused)
-    if taken := admitting.refuse_taken_name():
+    if taken := admitting.refuse_used_name():
         return taken
     admission.raise_denied(given)
     decision = _decide(yard, admitting)
@@ -104,7 +104,7 @@ def handler(given: AdmitInput) -> AdmitAnswer:
 
 def _admit_claim(yard: BakeAdmitSettings, admitting: Admission, admitted: AdmittedRecipe) -> AdmitAnswer:
     """Write the run with a claim of its highest possible cost; refuse the bake if the month has too little left."""
-    job, known = _job(admitted.recipe), Logbook(yard.table_name).known()
+    job, known = _job(admitted.recipe), Logbook(yard.table_name).read_earlier()
     mine = Claim(
         run=admitting.given.run,
         hosts=job.gang,
@@ -122,9 +122,9 @@ def _admit_claim(yard: BakeAdmitSettings, admitting: Admission, admitted: Admitt
 def _decide(
     yard: BakeAdmitSettings, admitting: Admission
 ) -> AdmittedRecipe | RollbackPlan | Unchanged | Refused:
-    wanted = admitting.misnamed() or recipe.read_input(admitting.given.input, usual=yard.recipe_key)
+    wanted = admitting.refuse_misnamed() or recipe.read_input(admitting.given.input, usual=yard.recipe_key)
     if isinstance(wanted, InputFaults):
-        return admitting.refused(wanted)
+        return admitting.refuse_or_none(wanted)
     return _rollback(yard) if wanted.rollback else _recipe(yard, wanted, admitting)
 
 
@@ -142,13 +142,15 @@ def _recipe(
     source = wanted.recipe_key or "the execution's input"
     found = _uploaded(yard, wanted) if wanted.recipe_key else recipe.check(wanted.recipe, source=source)
     if isinstance(found, InputFaults):
-        return admitting.refused(found)
+        return admitting.refuse_or_none(found)
     base = _base(yard, found)
     if isinstance(base, Fault):
-        return admitting.refused(InputFaults(source, (base,)))
+        return admitting.refuse_or_none(InputFaults(source, (base,)))
     if fault := bake.disk_fault(found.root_gib, base):
-        return admitting.refused(InputFaults(source, (fault,)))
-    admitted = recipe.admitted(found, software=yard.software_hash, base=base.id, base_made=base.created)
+        return admitting.refuse_or_none(InputFaults(source, (fault,)))
+    admitted = recipe.complete_recipe(
+        found, software=yard.software_hash, base=base.id, base_made=base.created
+    )
     same = None if wanted.force else _unchanged(yard, found, str(admitted["hash"]))
     return same or AdmittedRecipe(admitted)
 
@@ -234,7 +236,7 @@ def _values(recipe: Mapping[str, Any], job: Job) -> RunUpdate:
     """Return the values of the run's row. The builder reads recipe.json and checks its hash."""
     return {
         "kind": "bake",
-        **of_job(job),
+        **job_values(job),
         "image_id": str(recipe["base"]),
         "recipe": recipe,
         "recipe_sha256": hashlib.sha256(s3.as_bytes(recipe)).hexdigest(),

@@ -49,6 +49,6 @@ def handler(given: WaitInput) -> Nothing:
         Tag.SBOM_SHA256: hashlib.sha256(sbom).hexdigest(),
     }
     description = f"Trainyard host, recipe {recipe['name']} {recipe['hash']}"
-    waits.for_image(entered, builder, name, description=description, tags=tags)
+    waits.await_image(entered, builder, name, description=description, tags=tags)
     waits.retire_if_over(entered)
     return Nothing()

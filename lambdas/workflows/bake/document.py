@@ -80,7 +80,7 @@ def handler(given: DocumentInput) -> Nothing | Caught:
     (builder,) = entered.records.attempts[attempt].hosts
     waits.raise_if_over(entered, builder)
     document, parameters = _document(yard, entered.records.run, step)
-    waits.for_command(entered, builder, document, parameters, doing=DOING[step])
+    waits.await_command(entered, builder, document, parameters, doing=DOING[step])
     return Nothing()
 
 

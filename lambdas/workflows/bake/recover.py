@@ -13,4 +13,4 @@ NEEDS = Needs(Settings)
 
 @entry_point
 def handler(given: RecoverInput) -> Retry | EndRun:
-    return recovery.decide_and_log(given, bake.after)
+    return recovery.decide_and_log(given, bake.decide_after)

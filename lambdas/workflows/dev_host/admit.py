@@ -16,7 +16,7 @@ from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import admission, slots
-from lambdas.steps.admission import Admission, of_job
+from lambdas.steps.admission import Admission, job_values
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AdmitInput, Admitted, Waits
 from trainyard.core.model import submitter
@@ -53,13 +53,17 @@ def handler(given: AdmitInput) -> Admitted | Refused:
     yard = environment.read(DevHostAdmitSettings)
     ledger = Ledger(yard.table_name)
     admitting = Admission(ledger, given, DevHostRefused)
-    if taken := admitting.refuse_taken_name():
+    if taken := admitting.refuse_used_name():
         return taken
-    found = admission.forwarded_refusal(given) or admitting.misnamed() or _read_request(yard, ledger, given)
+    found = (
+        admission.forwarded_refusal(given)
+        or admitting.refuse_misnamed()
+        or _read_request(yard, ledger, given)
+    )
     if isinstance(found, InputFaults | str):
         return admitting.refuse(found, {"kind": "dev-host"})
     job, values = found
-    named, known = values.get("image_id") or "the current image", Logbook(yard.table_name).known()
+    named, known = values.get("image_id") or "the current image", Logbook(yard.table_name).read_earlier()
     hours = max(job.limits.hours, values.get("hold_hours") or 0.0)
     mine = Claim(
         run=given.run,
@@ -97,7 +101,7 @@ def _read_request(
         return job
     return job, {
         "kind": "dev-host",
-        **of_job(job),
+        **job_values(job),
         "image_id": image.id,
         "hold_hours": request.hold_hours,
         "submitter": submitter.UNKNOWN,
@@ -125,7 +129,7 @@ def _read_dev_request(
 def _row_of(row: DevRow, request: DevHostRequest, job: Job, image: Image | None) -> RunUpdate:
     return {
         "kind": "dev-host",
-        **of_job(job),
+        **job_values(job),
         "image_id": image.id if image else None,
         "hold_hours": request.hold_hours,
         "dev": row.name,

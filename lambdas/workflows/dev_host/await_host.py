@@ -48,7 +48,7 @@ def handler(given: AttemptInput) -> HostReached:
     reason = f"{host} in {found[0].zone} is ready; {connect(host, records.run.dev)}"
     ledger.write(
         host_row(run, host, {"address": found[0].address, "ready": attempt, "ready_at": now}),
-        attempt_row(run, attempt, {"gang_ready": now}, kept=frozenset({"gang_ready"})),
+        attempt_row(run, attempt, {"gang_ready": now}, write_once=frozenset({"gang_ready"})),
         run_row(run, {"state": "Await", "attempt": attempt}),
         event_row(run, note("reached", reason, at=now, attempt=attempt)),
     )

@@ -13,4 +13,4 @@ NEEDS = Needs(Settings)
 
 @entry_point
 def handler(given: RecoverInput) -> Retry | EndRun:
-    return recovery.decide_and_log(given, dev_host.after)
+    return recovery.decide_and_log(given, dev_host.decide_after)

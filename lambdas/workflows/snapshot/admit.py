@@ -57,12 +57,16 @@ def handler(given: AdmitInput) -> SnapshotAdmitted | Refused:
     yard, run = environment.read(YardSettings), given.run
     ledger = Ledger(yard.table_name)
     admitting = Admission(ledger, given, SnapshotRefused)
-    if taken := admitting.refuse_taken_name():
+    if taken := admitting.refuse_used_name():
         return taken
     admitted = ledger.run(run)
     if admitted and admitted.imaging:  # a repeated call: the host may be paused or stopped by now
         return _answer(admitted.imaging)
-    found = admission.forwarded_refusal(given) or admitting.misnamed() or _read_request(yard, ledger, given)
+    found = (
+        admission.forwarded_refusal(given)
+        or admitting.refuse_misnamed()
+        or _read_request(yard, ledger, given)
+    )
     if isinstance(found, InputFaults | str):
         return admitting.refuse(found, {"kind": "snapshot"})
     imaging, host = found
@@ -89,7 +93,7 @@ def _read_request(
     request = snapshot.read_input(given.input)
     if isinstance(request, InputFaults):
         return request
-    instance = request.instance or _assigned(ledger, request)
+    instance = request.instance or _find_assigned(ledger, request)
     if isinstance(instance, InputFaults):
         return instance
     known = instances.find_by_id([instance])
@@ -101,7 +105,7 @@ def _read_request(
     return imaging if isinstance(imaging, InputFaults) else (imaging, host)
 
 
-def _assigned(ledger: Ledger, request: SnapshotRequest) -> str | InputFaults:
+def _find_assigned(ledger: Ledger, request: SnapshotRequest) -> str | InputFaults:
     """Return the instance with this role in the run's last attempt. A run without roles has one host."""
     records = ledger.read(str(request.run))
     if records is None or records.job is None:

@@ -39,11 +39,13 @@ def handler(given: WaitInput) -> Nothing:
     attempts.refuse_denied(entered.records, attempt)
     imaging, asks = entered.records.run.imaging, entered.row is None
     assert imaging is not None, "Admit or Generalize has chosen the host"
-    gone = waits.gone(imaging.instance) if asks and imaging.was_running and not imaging.stops else None
+    gone = (
+        waits.describe_end(imaging.instance) if asks and imaging.was_running and not imaging.stops else None
+    )
     if gone:
         raise HostLost(f"{gone}, before it was imaged")
     name = core.image_name(imaging.family, imaging.instance, run)
-    waits.for_image(
+    waits.await_image(
         entered,
         imaging.instance,
         name,

@@ -18,7 +18,7 @@ from trainyard.protocol.imaging import Imaging, Then
 from trainyard.values.lazy import dataclass
 
 
-class Fate(StrEnum):
+class Phase(StrEnum):
     """The call before the image, or the call after it."""
 
     STOP = "stop"
@@ -27,7 +27,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class FateInput(RunInput):
-    step: Fate
+    step: Phase
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +60,9 @@ def handler(given: FateInput) -> Stopped | Imaged:
     imaging = records.run.imaging
     assert imaging is not None, "a snapshot is admitted with its host"
     match given.step:
-        case Fate.STOP:
+        case Phase.STOP:
             return _stop(ledger, run, imaging)
-        case Fate.FATE:
+        case Phase.FATE:
             return _end(ledger, records, imaging)
         case _:
             assert_never(given.step)
@@ -103,7 +103,7 @@ def _carry_out(imaging: Imaging) -> str:
         return "the host ended before"
     match imaging.then:
         case Then.TERMINATE:
-            instances.all_done(instances.terminate([host]))
+            instances.check_refusals(instances.terminate([host]))
             return "the host is terminated"
         case Then.STOP:
             if state == "running":
@@ -111,7 +111,7 @@ def _carry_out(imaging: Imaging) -> str:
             return "the host is stopped"
         case Then.KEEP:
             if imaging.stops and state == "stopped":
-                instances.all_done(instances.start([host]))
+                instances.check_refusals(instances.start([host]))
                 return "the host is started again"
             return "the host is unchanged"
         case _:
@@ -121,7 +121,7 @@ def _carry_out(imaging: Imaging) -> str:
 def _stop_host(host: str) -> None:
     """Stop the host. It keeps its disk, even if it shuts itself down after a later start."""
     instances.keep_disks([host])
-    instances.all_done(instances.stop([host]))
+    instances.check_refusals(instances.stop([host]))
 
 
 def _state(host: str) -> str:

@@ -72,11 +72,11 @@ def handler(given: QuiesceInput) -> Nothing:
         imaging = _imaging_of_run(yard, entered.records, attempt)
         ledger.write(run_row(run, {"imaging": imaging}))
     assert imaging is not None, "a snapshot is admitted with its host"
-    gone = waits.gone(imaging.instance)
+    gone = waits.describe_end(imaging.instance)
     if gone:
         raise HostLost(f"{gone}, before it was imaged")
     document, parameters = _document(yard, step)
-    waits.for_command(entered, imaging.instance, document, parameters, doing=DOING[step])
+    waits.await_command(entered, imaging.instance, document, parameters, doing=DOING[step])
     return Nothing()
 
 

@@ -101,5 +101,5 @@ def _restart(yard: UndoSettings, ledger: Ledger, records: Records, imaging: Imag
         raise StillStopping(f"{imaging.instance} is still stopping; it is started again once it is stopped")
     if state != "stopped":
         return []
-    instances.all_done(instances.start([imaging.instance]))
+    instances.check_refusals(instances.start([imaging.instance]))
     return [f"{imaging.instance} is started again"]

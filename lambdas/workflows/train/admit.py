@@ -8,7 +8,7 @@ from typing import Any
 from lambdas import environment
 from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import Ledger
-from lambdas.aws.dynamodb.logbook import Known, Logbook
+from lambdas.aws.dynamodb.logbook import EarlierResults, Logbook
 from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.run import slots as run_slots
@@ -17,7 +17,7 @@ from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import admission, resuming, slots, uploads
-from lambdas.steps.admission import Admission, of_job
+from lambdas.steps.admission import Admission, job_values
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AdmitInput, Admitted, Answer, Waits
 from lambdas.steps.observability import clock
@@ -92,18 +92,18 @@ NEEDS = Needs(
 def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refused:
     yard, run = environment.read(TrainAdmitSettings), given.run
     admitting = Admission(Ledger(yard.table_name), given, JobRefused)
-    if taken := admitting.refuse_taken_name():
+    if taken := admitting.refuse_used_name():
         return taken
     admission.raise_denied(given)
     source = check.read_input(given.input)
-    misnamed = admitting.misnamed() or _find_misnamed_trial(source, run)
+    misnamed = admitting.refuse_misnamed() or _find_misnamed_trial(source, run)
     limits = _limits(yard)
     job, warnings = (misnamed, ()) if misnamed else _check(source, yard, limits, given.started)
     if isinstance(source, JobSource) and source.is_to_be_planned:
         return _answer_dry_run(yard, admitting, job, warnings)
     values: RunUpdate = {
         "kind": "train",
-        **({} if isinstance(job, InputFaults) else of_job(job)),
+        **({} if isinstance(job, InputFaults) else job_values(job)),
         **_find_submitter(source, job, run),
         "warnings": warnings,
     }
@@ -112,7 +112,10 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     drains = resuming.drains(admitting, job, values)
     if drains:
         return drains
-    known, admitted = Logbook(yard.table_name).known(), Admitted(reason=references.in_words(warnings))
+    known, admitted = (
+        Logbook(yard.table_name).read_earlier(),
+        Admitted(reason=references.describe_warnings(warnings)),
+    )
     mine = Claim(
         run=run,
         hosts=job.gang,
@@ -134,18 +137,22 @@ def _answer_dry_run(
 ) -> ToPlan | NotPlanned:
     """Answer a dry run, which writes nothing and takes no slot."""
     if isinstance(job, InputFaults):
-        refused: Refused | None = admitting.refused(job)
+        refused: Refused | None = admitting.refuse_or_none(job)
     else:
         book = Logbook(yard.table_name)
-        known = book.known()
+        known = book.read_earlier()
         asks = _most_dollars(yard, job, known)
-        refused = slots.over_budget(book, asks, book.opened().claims, _limits(yard), known.money, clock())
+        refused = slots.over_budget(
+            book, asks, book.read_open_runs().claims, _limits(yard), known.money, clock()
+        )
     if refused:
         return NotPlanned(error=refused.error, reason=refused.reason)
-    return ToPlan(reason=references.in_words(warnings), job=serialization.to_json(job), warnings=warnings)
+    return ToPlan(
+        reason=references.describe_warnings(warnings), job=serialization.to_json(job), warnings=warnings
+    )
 
 
-def _most_dollars(yard: TrainAdmitSettings, job: Job, known: Known) -> float:
+def _most_dollars(yard: TrainAdmitSettings, job: Job, known: EarlierResults) -> float:
     return promise.most_dollars(job, Prices(yard.aws_region, known.prices))
 
 
@@ -222,16 +229,16 @@ def _check(
         if isinstance(owner, Fault):
             faults = (*faults, owner)
         else:
-            warnings = (*warnings, *references.outputs_left_behind(resume, owner, parsed, kept=kept))
+            warnings = (*warnings, *references.warn_of_earlier_outputs(resume, owner, parsed, kept=kept))
             parsed = replace(parsed, checkpoints=replace(parsed.checkpoints, resume=owner))
     return InputFaults(source.name, faults) if faults else parsed, warnings
 
 
 def _faults_elsewhere(job: Job, yard: TrainAdmitSettings) -> tuple[Fault, ...]:
     """Why what the job names in other buckets cannot be read; only what the yard may read is looked at."""
-    others = references.in_other_buckets(job, yard.bucket_name)
+    others = references.list_foreign_uris(job, yard.bucket_name)
     buckets = [DataBucket.of(each) for each in yard.data_buckets]
-    if unlisted := references.unlisted(others, buckets, yard.yard):
+    if unlisted := references.find_unlisted(others, buckets, yard.yard):
         return unlisted
     why = {uri: s3.explain_unreadable(*references.split_uri(uri)) for uri in set(others.values())}
     return references.unreadable(others, why)

@@ -17,7 +17,7 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import attempts, left_signals
+from lambdas.steps import attempts, stored_signals
 from lambdas.steps.attempts import Finished
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Answer, AttemptInput, Caught, Nothing
@@ -101,7 +101,7 @@ def _explain(
     records = ledger.require(run)
     known = records.attempts[attempt].ending is not None
     if state is Overdue.TRAIN and not known:
-        records = _handle_left_signals(yard, ledger, records, attempt, now)
+        records = _handle_stored_signals(yard, ledger, records, attempt, now)
     row = records.attempts[attempt]
     if row.ending is Ending.FINISHED:
         return Finished(reason=row.reason or "the program finished", step=row.to_step)
@@ -132,7 +132,7 @@ def _explain(
     return Caught.of(trouble if known else _with_lost_gang(trouble, records, attempt))
 
 
-def _handle_left_signals(
+def _handle_stored_signals(
     yard: YardSettings, ledger: Ledger, records: Records, attempt: int, now: datetime
 ) -> Records:
     """Handle the signals in the bucket as signal would have done; return the records after that.
@@ -143,7 +143,7 @@ def _handle_left_signals(
     if token:
         ledger.write(answered_row(run, token, now))
     heard = SignalContext(SignalSettings(**vars(yard), stop_document=""), ledger, run, attempt)
-    for left in left_signals.endings_of(yard.bucket_name, run, attempt):
+    for left in stored_signals.endings_of(yard.bucket_name, run, attempt):
         signal = left.sent.signal
         if isinstance(signal, signals.Ending) and (left.sent.run, left.sent.attempt) == (run, attempt):
             logger.info("%s in the bucket: %s", signal.word, endings.handle(heard, left.sent, signal, now))
@@ -153,7 +153,7 @@ def _handle_left_signals(
 def _find_sign_of_life(yard: YardSettings, records: Records, attempt: int, now: datetime) -> datetime | None:
     """Return the time of the last sign of life if it is so recent that only events can be missing, because the bus or
     the ledger was down. Return None if a host has left or is gone, or if the time of the run is used up."""
-    left = list(left_signals.of_attempt(yard.bucket_name, records.run.run, attempt))
+    left = list(stored_signals.list_signals(yard.bucket_name, records.run.run, attempt))
     progress = records.run.progress or {}
     seen = [each.at for each in left if not each.is_ending]
     seen += [serialization.parse_timestamp(str(progress["at"]))] if progress.get("attempt") == attempt else []
@@ -190,7 +190,7 @@ def _explain_late_gang(records: Records, attempt: int, now: datetime) -> Trouble
 
 
 def _explain_silent_gang(records: Records, attempt: int, now: datetime) -> Trouble:
-    step = records.attempts[attempt].reached
+    step = records.attempts[attempt].last_step
     lost = _reasons(_find_gone(records, attempt))
     if lost:
         each = "; ".join(f"{host}: {why}" for host, why in lost.items())

@@ -17,7 +17,7 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import trouble_of
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import conclusion, end_notification, left_signals
+from lambdas.steps import conclusion, end_notification, stored_signals
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
@@ -82,7 +82,7 @@ def handler(given: ConcludeInput) -> TrainConcluded | NotConcluded:
     end, agreed = end.write_summary(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
     is_trial = end.trial is not None  # a study sends one notification for all of its trials
     if end.write(notifies=not is_trial) and not is_trial:
-        end_notification.send(end, yard.topic_arn, run_texts.ended(agreed))
+        end_notification.send(end, yard.topic_arn, run_texts.notify_end(agreed))
     return TrainConcluded.of(end.answer, is_trial=is_trial)
 
 
@@ -111,7 +111,7 @@ def _failures(end: RunEnd, records: Records, attempt: int) -> list[Failure]:
     names = {assignment.instance: assignment.name for assignment in records.assignments(attempt)}
     failed = [
         (names[left.sent.instance], left.sent.signal)
-        for left in left_signals.endings_of(end.bucket, end.run, attempt)
+        for left in stored_signals.endings_of(end.bucket, end.run, attempt)
         if left.sent.instance in names and isinstance(left.sent.signal, Failed)
     ]
     return [

@@ -173,7 +173,7 @@ def _read_inputs(
     return PlanInputs(
         region=yard.aws_region,
         subnets=instances.subnets(yard.subnet_ids),
-        offered=offerings.offered(types),
+        offered=offerings.find_offered(types),
         spot_prices=offerings.spot_prices(types, now=now)
         if Market.SPOT in job.hardware.market.markets
         else {},

@@ -57,7 +57,7 @@ def handler(given: WaitInput) -> Nothing:
         _end_unstarted(ledger, run, attempt, now)
         return Nothing()
     where = (
-        f"from {checkpoint.in_words}"
+        f"from {checkpoint.described}"
         if checkpoint
         else f"without a checkpoint{_missing_checkpoint(ledger, run, attempt) or _restored_outputs(records, attempt)}"
     )
@@ -77,7 +77,7 @@ def _end_unstarted(ledger: Ledger, run: str, attempt: int, now: datetime) -> Non
     """End an attempt whose gang was asked to leave before it was started, because hosts are ending. No program runs
     that could report its end. A request for another reason ends the attempt itself."""
     records = ledger.require(run)
-    going = {host.instance: host.going for host in records.members(attempt) if host.going}
+    going = {host.instance: host.ending_reason for host in records.members(attempt) if host.ending_reason}
     if not going or records.attempts[attempt].started:
         return
     each = "; ".join(f"{host}: {why}" for host, why in going.items())

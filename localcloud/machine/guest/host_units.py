@@ -52,10 +52,10 @@ class HostUnits:
             case "restart":
                 self._restart_units(names, reply)
             case "reload":
-                self._each([self._loaded(name) for name in names], Service.reload, reply)
+                self._each([self._load(name) for name in names], Service.reload, reply)
             case "kill":
                 for name in names:
-                    self._loaded(name).kill(signal_number(request["signal"]), request["whom"])
+                    self._load(name).kill(signal_number(request["signal"]), request["whom"])
                 reply(0, "")
             case "reset-failed":
                 for unit in [self._units[n] for n in names if n in self._units] or list(self._units.values()):
@@ -126,7 +126,7 @@ class HostUnits:
         )
         return self._units[name]
 
-    def _loaded(self, name: str) -> Service | TimerUnit:
+    def _load(self, name: str) -> Service | TimerUnit:
         if name not in self._units:
             raise UnitError(f"Unit {name} not loaded.")
         return self._units[name]

@@ -149,15 +149,17 @@ class Init:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-        self._selector.register(wake_read, selectors.EVENT_READ, lambda: self._signalled(wake_read.recv(512)))
-        self._selector.register(self._control, selectors.EVENT_READ, self._ordered)
+        self._selector.register(
+            wake_read, selectors.EVENT_READ, lambda: self._handle_signals(wake_read.recv(512))
+        )
+        self._selector.register(self._control, selectors.EVENT_READ, self._handle_orders)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(HOME / "init.sock"))
         (HOME / "init.sock").chmod(0o666)
         listener.listen(64)
         self._selector.register(listener, selectors.EVENT_READ, lambda: self._accept(listener.accept()[0]))
 
-    def _signalled(self, numbers: bytes) -> None:
+    def _handle_signals(self, numbers: bytes) -> None:
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
             self._power_off("init received SIGTERM", reboot=False)
         self._reap()
@@ -178,7 +180,7 @@ class Init:
         if self.going_down:
             self._halt_when_idle()
 
-    def _ordered(self) -> None:
+    def _handle_orders(self) -> None:
         """Handle orders of the hypervisor. When its end of the socket closes, the host ends."""
         data, files, _, _ = socket.recv_fds(self._control, 1 << 20, 3)
         if not data:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from localcloud.machine.guest.systemctl import ask, leave
+from localcloud.machine.guest.systemctl import leave, send_request
 
 USAGE = "Error: the local cloud supports only `nft --json --file -`, with the ruleset on standard input"
 
@@ -14,4 +14,4 @@ def main() -> None:
     words = ["--json" if word == "-j" else "--file" if word == "-f" else word for word in sys.argv[2:]]
     if words not in (["--json", "--file", "-"], ["--file", "-", "--json"]):
         leave(1, USAGE)
-    leave(*ask(verb="nft", ruleset=sys.stdin.read()))
+    leave(*send_request(verb="nft", ruleset=sys.stdin.read()))

@@ -114,7 +114,7 @@ class Service:
         if policy == "kill":
             self.kill(signal.SIGKILL, "all")
         else:
-            self._ask_to_end()
+            self._request_end()
         self._check_stopped()
 
     def reload(self, reply: Reply) -> None:
@@ -130,13 +130,13 @@ class Service:
         if self.state == "failed":
             self.state, self.result = "inactive", "success"
 
-    def notified(self, text: str) -> None:
+    def handle_notification(self, text: str) -> None:
         for line in text.splitlines():
             key, _, value = line.partition("=")
             if key == "MAINPID" and value.isdigit():
                 self.main_pid = int(value)
             elif line == "READY=1" and self.state == "activating" and self.kind == "notify":
-                self._activated()
+                self._record_activation()
 
     def process_ended(self, pid: int, code: int) -> None:
         """Handle a reaped child of init if it belongs to this unit."""
@@ -159,7 +159,7 @@ class Service:
             self._limit_stop()
             self._next_command()
         else:
-            self._stopped()
+            self._record_stop()
 
     # --- internal ---
 
@@ -203,17 +203,17 @@ class Service:
         elif main and self.kind != "forking":
             self.main_pid = pid
             if self.kind != "notify":
-                self._activated()
+                self._record_activation()
         else:
             self._control_pid = pid
 
     def _commands_done(self) -> None:
         if self.state == "activating":
-            self._activated()
+            self._record_activation()
             if self.kind == "oneshot" and not self.unit.flag("Service", "RemainAfterExit"):
                 self._wind_down()
         elif self.state == "deactivating":
-            self._ask_to_end()
+            self._request_end()
             self._check_stopped()
 
     def _control_ended(self, code: int) -> None:
@@ -244,7 +244,7 @@ class Service:
         )
         self._wind_down()
 
-    def _activated(self) -> None:
+    def _record_activation(self) -> None:
         self._disarm()
         self.state = "active"
         limit = self.unit.seconds("Service", "RuntimeMaxSec", float("inf"))
@@ -271,7 +271,7 @@ class Service:
     def _wind_down(self) -> None:
         """End the remaining processes of the service, then determine its result."""
         self._deactivate([])
-        self._ask_to_end()
+        self._request_end()
         self._check_stopped()
 
     def _deactivate(self, commands: list[tuple[str, str]]) -> None:
@@ -284,7 +284,7 @@ class Service:
         """Limit the time for ExecStop and the end of all processes. ExecStopPost then gets the same time again."""
         self._arm(self.unit.seconds("Service", "TimeoutStopSec", DEFAULT_STOP_SECONDS), self._stop_timed_out)
 
-    def _ask_to_end(self) -> None:
+    def _request_end(self) -> None:
         number = kill_signal(self.unit)
         match self.unit.get("Service", "KillMode", "control-group"):
             case "none":
@@ -302,7 +302,7 @@ class Service:
         self._commands = []
         self.kill(signal.SIGKILL, "all")
 
-    def _stopped(self) -> None:
+    def _record_stop(self) -> None:
         self._disarm()
         if self.unit.get("Service", "KillMode") == "mixed":
             self.kill(signal.SIGKILL, "all")
@@ -354,7 +354,7 @@ class Service:
         if user := self.unit.get("Service", "User"):
             env.update(USER=user, LOGNAME=user, HOME=pwd.getpwnam(user).pw_dir)
         if self.kind == "notify":
-            env["NOTIFY_SOCKET"] = self.init.notify_socket(self.name, self.notified)
+            env["NOTIFY_SOCKET"] = self.init.notify_socket(self.name, self.handle_notification)
         return env
 
     def _spawn(self, line: str) -> int:

@@ -71,11 +71,11 @@ class Session:
         """Run until the session ends, then report the reason to the client and the server."""
         loop = asyncio.get_running_loop()
         self.control.setblocking(False)
-        loop.add_reader(self.control, self._ordered)
+        loop.add_reader(self.control, self._handle_orders)
         loop.add_signal_handler(signal.SIGTERM, self._end, "the instance is going down")
         async with running(self.channel):
             work = asyncio.ensure_future(self._work())
-            self._keep(self._tell_activity())
+            self._keep(self._report_activity())
             waited: list[asyncio.Future[Any]] = [work, self._over]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             why = self._over.result() if self._over.done() else ""
@@ -90,11 +90,11 @@ class Session:
             closed = ChannelClosed(self.order.session, why, self.order.target)
             self.channel.post(closed.message(uuid4(), int(time.time() * 1000)))
             await self.channel.flush(FINAL_OUTPUT_SECONDS)
-        self._tell(event="ended", reason=why)
+        self._send_event(event="ended", reason=why)
 
     # --- orders of the server ---
 
-    def _ordered(self) -> None:
+    def _handle_orders(self) -> None:
         """Handle orders of the server. The session ends if the server is gone."""
         data, files, _, _ = socket.recv_fds(self.control, READ, 2)
         if not data:
@@ -116,18 +116,18 @@ class Session:
         if not self._over.done():
             self._over.set_result(why)
 
-    def _tell(self, **event: Any) -> None:
+    def _send_event(self, **event: Any) -> None:
         try:
             self.control.send(json.dumps(event).encode())
         except OSError:
             self._end("the connection to Systems Manager closed")
 
-    async def _tell_activity(self) -> None:
+    async def _report_activity(self) -> None:
         while True:
             await asyncio.sleep(0.5)
             if self.channel.active > self._reported:
                 self._reported = self.channel.active
-                self._tell(event="active")
+                self._send_event(event="active")
 
     def _keep(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -144,7 +144,7 @@ class Session:
         before, self._connection = self._connection, connection
         if before is not None:
             before.close()
-        self._tell(event="connected")
+        self._send_event(event="connected")
         attaching = asyncio.ensure_future(self.channel.attach(connection))
         try:
             await self._read(reader, connection, websocket.Parser(begun))
@@ -155,7 +155,7 @@ class Session:
             self.channel.detach(connection)
             connection.close()
             if self._connection is connection:
-                self._tell(event="disconnected")
+                self._send_event(event="disconnected")
 
     async def _read(
         self, reader: asyncio.StreamReader, connection: Connection, parser: websocket.Parser

@@ -22,7 +22,7 @@ LOGS = Path("/var/log/units")
 NOT_ACTIVE, NO_SUCH_UNIT = 3, 4
 
 
-def ask(**request: Any) -> tuple[int, str]:
+def send_request(**request: Any) -> tuple[int, str]:
     with socket.socket(socket.AF_UNIX) as init:
         init.connect("/run/localcloud/init.sock")
         init.sendall(json.dumps(request).encode() + b"\n")
@@ -65,7 +65,7 @@ def options(arguments: list[str], valued: set[str]) -> tuple[dict[str, list[str]
 
 
 def states(units: list[str]) -> list[dict[str, str]]:
-    code, text = ask(verb="states", units=units)
+    code, text = send_request(verb="states", units=units)
     if code != 0:
         leave(code, text)
     found: list[dict[str, str]] = json.loads(text)
@@ -85,7 +85,7 @@ def systemctl(arguments: list[str]) -> NoReturn:
     match verb:
         case "start" | "stop" | "restart" | "try-restart" | "reload" | "reload-or-restart":
             wanted = {"try-restart": "restart", "reload-or-restart": "restart"}.get(verb, verb)
-            leave(*ask_units(wanted, units, "--no-block" in flags))
+            leave(*request_units(wanted, units, "--no-block" in flags))
         case "is-active" | "is-failed":
             found = [state["ActiveState"] for state in states(units)]
             if not quiet:
@@ -101,14 +101,14 @@ def systemctl(arguments: list[str]) -> NoReturn:
             for unit in units:
                 (enable if verb == "enable" else disable)(full_name(unit))
             if "--now" in flags:
-                leave(*ask_units("start" if verb == "enable" else "stop", units, False))
+                leave(*request_units("start" if verb == "enable" else "stop", units, False))
             leave(0)
         case "daemon-reload" | "daemon-reexec":
             leave(0)  # init reads a unit file at each start
         case "kill":
             number = (flags.get("-s") or flags.get("--signal") or ["SIGTERM"])[-1]
             whom = (flags.get("--kill-whom") or flags.get("--kill-who") or ["all"])[-1]
-            leave(*ask(verb="kill", units=units, signal=number, whom=whom))
+            leave(*send_request(verb="kill", units=units, signal=number, whom=whom))
         case "status":
             show_status(units)
         case "show":
@@ -118,26 +118,28 @@ def systemctl(arguments: list[str]) -> NoReturn:
                 print("{Id:<40} {LoadState} {ActiveState:<12} {SubState:<10} {Description}".format(**state))
             leave(0)
         case "reset-failed":
-            leave(*ask(verb="reset-failed", units=units))
+            leave(*send_request(verb="reset-failed", units=units))
         case "cat":
             for unit in units:
                 print((UNITS / full_name(unit)).read_text())
             leave(0)
         case "poweroff" | "halt" | "reboot":
-            leave(*ask(verb="poweroff", seconds=0, reason=f"systemctl {verb}", reboot=verb == "reboot"))
+            leave(
+                *send_request(verb="poweroff", seconds=0, reason=f"systemctl {verb}", reboot=verb == "reboot")
+            )
         case "is-system-running":
             leave(0, "running")
         case _:
             leave(1, f"Unknown command verb '{verb}', or not supported by the local cloud.")
 
 
-def ask_units(verb: str, units: list[str], forget: bool) -> tuple[int, str]:
+def request_units(verb: str, units: list[str], forget: bool) -> tuple[int, str]:
     if not units:
         return 1, "Too few arguments."
     if not forget:
-        return ask(verb=verb, units=units)
+        return send_request(verb=verb, units=units)
     if os.fork() == 0:
-        ask(verb=verb, units=units)
+        send_request(verb=verb, units=units)
         os._exit(0)
     return 0, ""
 
@@ -214,7 +216,7 @@ def systemd_run(arguments: list[str]) -> NoReturn:
     delay = given("--on-active")
     name = (given("--unit", "-u") or [f"run-u{os.getpid()}"])[-1]
     waits = bool({"--wait", "--pipe", "-P", "--scope"} & flags.keys())
-    code, text = ask(
+    code, text = send_request(
         verb="run", unit=name, text="\n".join(lines), wait=waits, delay=seconds(delay[-1]) if delay else None
     )
     if "--pipe" in flags or "-P" in flags:
@@ -258,13 +260,15 @@ def journalctl(arguments: list[str]) -> NoReturn:
 def shutdown(arguments: list[str]) -> NoReturn:
     flags, words = options(arguments, set())
     if "-c" in flags:
-        leave(*ask(verb="cancel-poweroff"))
+        leave(*send_request(verb="cancel-poweroff"))
     when = words[0] if words else "+1"
     minutes = re.fullmatch(r"\+(\d+)", "+0" if when == "now" else when)
     if minutes is None:
         leave(1, f"Failed to parse time specification: {when} (the local cloud supports now and +minutes)")
     leave(
-        *ask(verb="poweroff", seconds=int(minutes[1]) * 60, reason=f"shutdown {when}", reboot="-r" in flags)
+        *send_request(
+            verb="poweroff", seconds=int(minutes[1]) * 60, reason=f"shutdown {when}", reboot="-r" in flags
+        )
     )
 
 

@@ -85,10 +85,10 @@ class Parser:
             return None
         mask, masked = bytes(rest[start : start + 4]), bytes(rest[start + 4 : end])
         del rest[:end]
-        return first, unmasked(masked, mask)
+        return first, unmask(masked, mask)
 
 
-def unmasked(data: bytes, mask: bytes) -> bytes:
+def unmask(data: bytes, mask: bytes) -> bytes:
     """Unmask the data as one large number, which is the only fast way without a library."""
     size = len(data)
     pattern = (mask * (size // 4 + 1))[:size]

@@ -79,7 +79,9 @@ def _messages(rules: Rules) -> list[Message]:
 def _chain(
     table: Table, name: str, hook: str, interface: int, rules: Iterable[Rule], where: int
 ) -> list[Message]:
-    passing = [message for rule in sorted(rules, key=repr) for message in _passing(table, name, rule, where)]
+    passing = [
+        message for rule in sorted(rules, key=repr) for message in _accept_messages(table, name, rule, where)
+    ]
     return [
         table.chain(name, netlink.HOOKS[hook]),
         table.rule(name, [*netlink.interface(interface, "lo"), netlink.ACCEPT]),
@@ -89,7 +91,7 @@ def _chain(
     ]
 
 
-def _passing(table: Table, chain: str, rule: Rule, where: int) -> list[Message]:
+def _accept_messages(table: Table, chain: str, rule: Rule, where: int) -> list[Message]:
     """Return the messages of a rule. Many addresses become one set, because a rule for each is slow to create."""
     parsed = sorted(map(ipaddress.IPv4Network, rule.networks))
     single = [network.network_address.packed for network in parsed if network.prefixlen == 32]

@@ -204,7 +204,7 @@ class Host:
         except OSError as error:
             return str(error)
 
-    def ask_down(self, grace: float) -> None:
+    def request_shutdown(self, grace: float) -> None:
         """Request shutdown, and kill the host after the grace period. A booting or frozen host is killed at once."""
         if not self.is_up or self.is_frozen:
             self.kill()
@@ -273,7 +273,7 @@ class Host:
 
 
 @contextmanager
-def paused(host: Host | None) -> Iterator[None]:
+def pause(host: Host | None) -> Iterator[None]:
     """Stop all processes of a running host during the block. Processes that were stopped before stay stopped."""
     boot = host.boot_process() if host is not None else None
     held = host_processes.stop_all(boot) if boot is not None else []

@@ -19,7 +19,7 @@ from localcloud.machine.boot import START, Specification
 from localcloud.machine.hypervisor import firewall, nft
 from localcloud.machine.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.machine.hypervisor.firewall import EVERYTHING, Rules
-from localcloud.machine.hypervisor.host import VANISHED, Execution, Host, HostNotRunningError, paused, python
+from localcloud.machine.hypervisor.host import VANISHED, Execution, Host, HostNotRunningError, pause, python
 from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, InstanceDetails, Machine
 from localcloud.machine.hypervisor.metadata import MetadataServer
 from localcloud.machine.hypervisor.netlink import FirewallError
@@ -159,7 +159,7 @@ class Hypervisor:
 
         def copy() -> None:
             try:
-                with paused(host):
+                with pause(host):
                     self._disks.capture(instance_id, image_id)
             except (DiskError, OSError) as error:
                 done(str(error))
@@ -260,9 +260,11 @@ class Hypervisor:
             if host is not None:
                 host.wanted = wanted
         if host is None:
-            in_background(f"end {instance_id}", lambda: self._ended(instance_id, wanted, "it was not up"))
+            in_background(
+                f"end {instance_id}", lambda: self._handle_end(instance_id, wanted, "it was not up")
+            )
             return
-        host.ask_down(self._grace)
+        host.request_shutdown(self._grace)
 
     def _run(self, host: Host) -> None:
         """Run a host from boot to end, including reboots."""
@@ -288,7 +290,7 @@ class Hypervisor:
                 self._hosts.pop(machine.instance_id, None)
                 what: Change = host.wanted or ("powered-off" if host.powered_off else "died")
             host.gone.set()
-            self._ended(machine.instance_id, what, reason)
+            self._handle_end(machine.instance_id, what, reason)
 
     def _keep_rules(self) -> None:
         while True:
@@ -355,7 +357,7 @@ class Hypervisor:
             )
         return reason
 
-    def _ended(self, instance_id: str, what: Change, reason: str) -> None:
+    def _handle_end(self, instance_id: str, what: Change, reason: str) -> None:
         if what == "terminated":
             self._disks.delete(instance_id)
         self._notify(instance_id, what, reason)

@@ -37,7 +37,7 @@ def apply(ruleset: str, pid: int, *, enforced: bool) -> tuple[int, str]:
     If this machine cannot enforce rules, the ruleset is still validated.
     """
     try:
-        messages = parsed(ruleset)
+        messages = parse_ruleset(ruleset)
         if enforced:
             netlink.within(pid, messages)
     except UnknownToNftError as unknown:
@@ -47,7 +47,7 @@ def apply(ruleset: str, pid: int, *, enforced: bool) -> tuple[int, str]:
     return 0, ""
 
 
-def parsed(ruleset: str) -> list[Message]:
+def parse_ruleset(ruleset: str) -> list[Message]:
     """Return the messages of a ruleset. Raise UnknownToNftError for an unsupported part."""
     try:
         commands = json.loads(ruleset)["nftables"]

@@ -35,7 +35,7 @@ def install(context: Context, hypervisor: Hypervisor) -> None:
     in_background("gpu-metrics", lambda: _publish_forever(context, hypervisor))
 
 
-def measured(before: Mapping[str, Usage], after: Mapping[str, Usage]) -> dict[str, dict[str, float]]:
+def measure(before: Mapping[str, Usage], after: Mapping[str, Usage]) -> dict[str, dict[str, float]]:
     """Return percent and MiB by metric name for each host with two measurements since its boot."""
     found = {}
     for host, usage in after.items():
@@ -57,7 +57,7 @@ def _publish_forever(context: Context, hypervisor: Hypervisor) -> None:
             able = {
                 name: host for name, host in hypervisor.running().items() if not hypervisor.impairments(name)
             }
-            _publish(context, able, measured(before, after))
+            _publish(context, able, measure(before, after))
             before = after
         except Exception:  # one failed measurement must not stop the thread
             log.exception("GPU metrics were not published")

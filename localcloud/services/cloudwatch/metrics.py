@@ -60,8 +60,8 @@ class Series:
 
 def install() -> None:
     """Replace ministack's operations."""
-    data = partial(_answered, "GetMetricData", metric_data, "MetricDataResults")
-    statistics = partial(_answered, "GetMetricStatistics", metric_statistics, "Datapoints")
+    data = partial(_answer, "GetMetricData", metric_data, "MetricDataResults")
+    statistics = partial(_answer, "GetMetricStatistics", metric_statistics, "Datapoints")
     MINISTACK.replace(
         "services.cloudwatch:_get_metric_data", partial(data, cloudwatch._cbor_metric_data_result)
     )
@@ -163,12 +163,12 @@ def page_of(all_series: Sequence[Series], start: int, most: int) -> tuple[list[A
         first, last = max(start - position, 0), min(end - position, len(series.times))
         begins_here = start <= position and (position < end or end >= total)
         if last > first or (not series.times and begins_here):
-            results.append(_shown(series, first, last))
+            results.append(_list_datapoints(series, first, last))
         position += len(series.times)
     return results, str(end) if end < total else None
 
 
-def _shown(series: Series, first: int, last: int) -> Answer:
+def _list_datapoints(series: Series, first: int, last: int) -> Answer:
     return {
         "Id": series.id,
         "Label": series.label,
@@ -258,7 +258,7 @@ def _datapoint(at: float, bucket: list[Point], wanted: Sequence[str], extended: 
 # --------------------------------------------------------------------------------------------------- shared parts
 
 
-def _answered(
+def _answer(
     operation: str,
     compute: Callable[[Mapping[str, Any]], Answer],
     key: str,

@@ -10,7 +10,7 @@ from typing import Literal
 
 from localcloud.base.background import Timers
 from localcloud.base.injected import Injected
-from localcloud.base.quantities import counted
+from localcloud.base.quantities import format_count
 from localcloud.machine.hypervisor import Hypervisor
 from localcloud.services.ec2.store.records import now
 
@@ -80,10 +80,12 @@ class ImageFaults:
         faults = self._faults.active()
         found = [f"every image takes {self._extra_seconds:g} s longer"] if self._extra_seconds else []
         if CREATED in faults:
-            found.append(f"fails the next {counted(faults[CREATED][1] or 0, 'image')}: {faults[CREATED][0]}")
+            found.append(
+                f"fails the next {format_count(faults[CREATED][1] or 0, 'image')}: {faults[CREATED][0]}"
+            )
         if DEREGISTERED in faults:
             found.append(
-                f"keeps the next {counted(faults[DEREGISTERED][1] or 0, 'snapshot')}: {faults[DEREGISTERED][0]}"
+                f"keeps the next {format_count(faults[DEREGISTERED][1] or 0, 'snapshot')}: {faults[DEREGISTERED][0]}"
             )
         return found
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def install(context: Context, hypervisor: Hypervisor) -> Ec2:
     """Answer the service `ec2`, provision AWS::EC2::*, and save the state of both."""
     settings, timers = context.settings, Timers()
-    lifecycle = Lifecycle(settings, hypervisor, timers, context.store.changed)
+    lifecycle = Lifecycle(settings, hypervisor, timers, context.store.request_write)
     impairments = Impairments(hypervisor, timers)
     ec2 = Ec2(settings, hypervisor, Capacity(settings), lifecycle, timers, ImageFaults(), impairments)
     api = Api(ec2)
@@ -67,7 +67,7 @@ def patch_moto() -> None:
     MOTO.replace("ec2.models.amis:Ami.block_device_mappings", property(images.devices))
     MOTO.extend(
         "ec2.responses._base_response:EC2BaseResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER",
-        {"Image.CreationDate": images.stamp},
+        {"Image.CreationDate": images.timestamp},
     )
     names = "core.responses:method_names_from_class"
     MOTO.replace(names, cache(MOTO.stock(names)))

@@ -252,7 +252,7 @@ def _anything_but(given: Any) -> Test:
             raise InvalidPatternError("Only one key allowed in match expression")
         if kind not in ("prefix", "suffix", "equals-ignore-case", "wildcard"):
             raise InvalidPatternError(f"Unsupported anything-but pattern: {kind}")
-        refused = _nested(kind, wanted)
+        refused = _compile_nested(kind, wanted)
     else:
         refused = [partial(_equal, each) for each in _plain_values(given)]
     return lambda value: not any(test(value) for test in refused)
@@ -272,7 +272,7 @@ def _plain_values(given: Any) -> Sequence[Any]:
     return given
 
 
-def _nested(kind: str, wanted: Any) -> list[Test]:
+def _compile_nested(kind: str, wanted: Any) -> list[Test]:
     """Return the comparisons that `anything-but` negates."""
     if wanted is None or isinstance(wanted, bool | Mapping):
         raise InvalidPatternError(NOT_ONE)

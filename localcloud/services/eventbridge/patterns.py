@@ -14,7 +14,7 @@ from typing import Any
 
 from localcloud.services.eventbridge.comparisons import OPERATORS, InvalidPatternError, Values, values_of
 
-__all__ = ["InvalidPatternError", "Pattern", "compiled", "parsed"]
+__all__ = ["InvalidPatternError", "Pattern", "compile_pattern", "parse_pattern"]
 
 MOST_ALTERNATIVES = 1000
 RESERVED = frozenset(OPERATORS) | {
@@ -49,24 +49,24 @@ class Pattern:
 
 
 @functools.lru_cache(maxsize=1024)
-def parsed(text: str) -> Pattern:
+def parse_pattern(text: str) -> Pattern:
     """Compile the JSON text of a pattern. Raise InvalidPatternError with AWS's reason if EventBridge refuses it."""
     if not text.strip():
         raise InvalidPatternError("Filter is not an object")
     try:
-        return compiled(json.loads(text, parse_constant=_refuse_constant))
+        return compile_pattern(json.loads(text, parse_constant=_refuse_constant))
     except InvalidPatternError:
         raise
     except (ValueError, RecursionError) as error:
         raise InvalidPatternError("Invalid JSON") from error
 
 
-def compiled(pattern: Any) -> Pattern:
+def compile_pattern(pattern: Any) -> Pattern:
     """Compile a pattern. EventBridge reads `$or` as a field's name if it cannot be the operator."""
     try:
-        alternatives = _extended([{}], "", pattern, expand=True)
+        alternatives = _extend([{}], "", pattern, expand=True)
     except InvalidPatternError:
-        alternatives = _extended([{}], "", pattern, expand=False)
+        alternatives = _extend([{}], "", pattern, expand=False)
     if len(alternatives) > MOST_ALTERNATIVES:
         raise InvalidPatternError(f"Event pattern contains more than {MOST_ALTERNATIVES} rule combinations")
     paths = {path for each in alternatives for path in each}
@@ -76,7 +76,7 @@ def compiled(pattern: Any) -> Pattern:
     return Pattern(alternatives, frozenset(prefixes))
 
 
-def _extended(
+def _extend(
     alternatives: list[Alternative], path: str, pattern: Any, *, expand: bool, in_or: bool = False
 ) -> list[Alternative]:
     """Add the fields in the order of the text. For two conditions on one path, the last one counts."""
@@ -91,7 +91,7 @@ def _extended(
         elif in_or and key in RESERVED:
             raise InvalidPatternError(f"{key} is Ruler reserved fieldName which cannot be used inside $or.")
         elif isinstance(wanted, Mapping):
-            alternatives = _extended(alternatives, f"{here}.", wanted, expand=expand, in_or=in_or)
+            alternatives = _extend(alternatives, f"{here}.", wanted, expand=expand, in_or=in_or)
         elif isinstance(wanted, list | tuple):
             values = values_of(wanted)
             alternatives = [{**each, here: values} for each in alternatives]
@@ -107,7 +107,7 @@ def _branches(alternatives: list[Alternative], path: str, branches: Any) -> list
         raise InvalidPatternError("There must have at least 2 Objects in $or relationship.")
     extended = []
     for branch in branches:
-        extended += _extended(alternatives, path, branch, expand=True, in_or=True)
+        extended += _extend(alternatives, path, branch, expand=True, in_or=True)
         if len(extended) > MOST_ALTERNATIVES:
             break  # `compiled` refuses it
     return extended

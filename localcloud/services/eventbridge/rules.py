@@ -9,7 +9,7 @@ from ministack.core.responses import error_response_json, json_response
 from ministack.services import eventbridge as stock
 
 from localcloud.patches import MINISTACK
-from localcloud.services.eventbridge.patterns import InvalidPatternError, parsed
+from localcloud.services.eventbridge.patterns import InvalidPatternError, parse_pattern
 
 
 def install() -> None:
@@ -24,7 +24,7 @@ def refusal(text: Any) -> str | None:
     if not text:
         return None
     try:
-        parsed(str(text))
+        parse_pattern(str(text))
     except InvalidPatternError as reason:
         return str(reason)
     return None
@@ -32,7 +32,7 @@ def refusal(text: Any) -> str | None:
 
 def matches(text: str, view: Any, owner: str = "rule") -> bool:
     """Return True if the event of a view matches the pattern. `owner` is for ministack's log."""
-    return parsed(text).matches(view.event_with_detail())
+    return parse_pattern(text).matches(view.event_with_detail())
 
 
 def test_event_pattern(data: dict[str, Any]) -> Any:
@@ -46,4 +46,4 @@ def test_event_pattern(data: dict[str, Any]) -> Any:
     reason = refusal(data.get("EventPattern") or " ")
     if reason:
         return stock._invalid_event_pattern(reason)
-    return json_response({"Result": parsed(data["EventPattern"]).matches(event)})
+    return json_response({"Result": parse_pattern(data["EventPattern"]).matches(event)})

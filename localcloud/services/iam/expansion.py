@@ -118,7 +118,7 @@ def _put_events(request: Request, base: Check) -> list[Check]:
     entries = [entry for entry in request.fields().get("Entries") or [] if isinstance(entry, dict)]
     buses = [_bus_arn(str(entry.get("EventBusName") or "default")) for entry in entries]
     sources = [(_field(entry, "Source"), _field(entry, "DetailType")) for entry in entries]
-    whole = (_together([source for source, _ in sources]), _together([kind for _, kind in sources]))
+    whole = (_combine([source for source, _ in sources]), _combine([kind for _, kind in sources]))
     pairs = [
         *zip(buses, sources, strict=True),
         *((bus, whole) for bus in dict.fromkeys(buses) if len(sources) > 1),
@@ -133,7 +133,7 @@ def _field(entry: dict[str, Any], word: str) -> str | None:
     return None if entry.get(word) is None else str(entry[word])
 
 
-def _together(values: list[str | None]) -> str | list[str | None] | None:
+def _combine(values: list[str | None]) -> str | list[str | None] | None:
     """Return the single distinct value, or a list of all distinct values."""
     found = list(dict.fromkeys(values))
     return found[0] if len(found) == 1 else found

@@ -37,7 +37,7 @@ def install() -> None:
         action: str, query: Mapping[str, Any] | None, path: str = "", sent: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         found: dict[str, Any] = stock(action, query, path, sent)
-        return found | _of_write(sent or {}) if action == "s3:PutObject" else found
+        return found | _checks_of_write(sent or {}) if action == "s3:PutObject" else found
 
     MINISTACK.replace("core.iam_actions:s3_service_context", context)
 
@@ -49,7 +49,7 @@ def checks_of(base: Check) -> Iterator[Check]:
         yield from (Check(str(action), base.resource, base.context) for action in sorted(map(str, actions)))
 
 
-def _of_write(sent: Mapping[str, str]) -> dict[str, Any]:
+def _checks_of_write(sent: Mapping[str, str]) -> dict[str, Any]:
     tags = list(parse_qs(sent.get("x-amz-tagging", ""), keep_blank_values=True))
     locks = {key: sent[name] for name, key in LOCKS.items() if name in sent}
     return locks | ({TAG_KEYS: tags} if tags else {})

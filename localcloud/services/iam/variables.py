@@ -29,7 +29,7 @@ def install() -> None:
     def first_match(
         ctx: EvalContext, stmts: Sequence[ParsedStatement], effect: str
     ) -> ParsedStatement | None:
-        found: ParsedStatement | None = stock(ctx, [filled(each, ctx) for each in stmts], effect)
+        found: ParsedStatement | None = stock(ctx, [fill_in(each, ctx) for each in stmts], effect)
         return found
 
     MINISTACK.replace("core.iam_evaluator:_first_match", first_match)
@@ -40,7 +40,7 @@ def are_in(statement: ParsedStatement) -> bool:
     return any("${" in text for text in _texts(statement))
 
 
-def filled(statement: ParsedStatement, context: EvalContext) -> ParsedStatement:
+def fill_in(statement: ParsedStatement, context: EvalContext) -> ParsedStatement:
     """Return the statement with the variables of this request substituted."""
     if not are_in(statement):
         return statement

@@ -38,11 +38,11 @@ def install() -> None:
         return stock_arn(service, method, path, headers, body, query, *more)
 
     MINISTACK.replace("core.iam_actions:extract_resource_arn", resource_arn)
-    MINISTACK.replace("core.iam_evaluator:_fnmatch_compile", compiled)
+    MINISTACK.replace("core.iam_evaluator:_fnmatch_compile", compile_wildcards)
 
 
 @functools.lru_cache(PATTERNS)
-def compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:
+def compile_wildcards(pattern: str, ignore_case: bool) -> re.Pattern[str]:
     """Return the expression that must match a whole name."""
     text = "".join(WILD.get(character) or re.escape(character) for character in pattern)
     return re.compile(rf"{text}\Z", re.DOTALL | (re.IGNORECASE if ignore_case else 0))

@@ -53,7 +53,7 @@ class Unpacked:
         The folders stay while `user` exists, which is ministack's object for a process.
         """
         with self._lock:
-            self._used[user] = [self._unpacked(archive) for archive in archives]
+            self._used[user] = [self._unpack(archive) for archive in archives]
             return self._used[user]
 
     def keep_only(self, archives: Iterable[bytes]) -> None:
@@ -65,7 +65,7 @@ class Unpacked:
                 if folder.name not in kept:
                     shutil.rmtree(folder.rename(self._home / secrets.token_hex(8)))
 
-    def _unpacked(self, archive: bytes) -> Path:
+    def _unpack(self, archive: bytes) -> Path:
         folder = self._home / self._digest(archive)
         if folder.exists():
             return folder

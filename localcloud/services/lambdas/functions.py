@@ -25,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from localcloud.machine.kernel import CLONE_NEWPID, alone, checked, libc
+from localcloud.machine.kernel import CLONE_NEWPID, alone, check_result, libc
 from localcloud.patches import MINISTACK
 from localcloud.services.cloudwatch import metrics
 from localcloud.services.lambdas.sandbox import RUNTIME, TASK
@@ -190,7 +190,7 @@ def start_apart(command: list[str], environment: Mapping[str, str]) -> subproces
 
     def start_and_wait() -> None:
         try:
-            checked(libc.unshare(CLONE_NEWPID), "make a function's process namespace")
+            check_result(libc.unshare(CLONE_NEWPID), "make a function's process namespace")
             process = subprocess.Popen(
                 command,
                 cwd="/",
@@ -333,7 +333,7 @@ def _execute(function: Function, event: Any, request_id: str) -> Answer:
     name, version = config["FunctionName"], config.get("Version", "$LATEST")
     code = function.get("code_zip")
     if not code:
-        return _failed("Runtime.NoCode", f"function {name} has no code", "")
+        return _failed_answer("Runtime.NoCode", f"function {name} has no code", "")
     lambda_svc._ensure_reaper_thread()
     worker, refusal = lambda_runtime.acquire_worker(name, config, code, qualifier=version)
     if worker is None:
@@ -354,19 +354,19 @@ def _execute(function: Function, event: Any, request_id: str) -> Answer:
         lambda_runtime.release_worker(worker)
     if answer.get("status") == "ok":
         return {"body": answer.get("result"), "log": answer.get("log", "")}
-    return _raised(answer, request_id)
+    return _raised_error(answer, request_id)
 
 
-def _raised(answer: Mapping[str, Any], request_id: str) -> Answer:
+def _raised_error(answer: Mapping[str, Any], request_id: str) -> Answer:
     text, output = str(answer.get("error", "")), str(answer.get("log", ""))
     if "fault" in answer:
         return {"body": {**answer["fault"], "requestId": request_id}, "error": True, "log": output}
     if TIMED_OUT.search(text):
-        return _failed("Sandbox.Timedout", f"RequestId: {request_id} Error: {text}", output)
+        return _failed_answer("Sandbox.Timedout", f"RequestId: {request_id} Error: {text}", output)
     if PROCESS_GONE.search(text):
         message = f"RequestId: {request_id} Error: Runtime exited without providing a reason"
-        return _failed("Runtime.ExitError", message, output)
-    return _failed("Runtime.HandlerError", text, output)
+        return _failed_answer("Runtime.ExitError", message, output)
+    return _failed_answer("Runtime.HandlerError", text, output)
 
 
 def _did_not_start(text: str, request_id: str) -> Answer:
@@ -375,8 +375,8 @@ def _did_not_start(text: str, request_id: str) -> Answer:
     if text.startswith(START_FAILED + "{"):
         fault = json.loads(text.removeprefix(START_FAILED))
         return {"body": {**fault, "requestId": request_id}, "error": True, "log": json.dumps(fault)}
-    return _failed("Runtime.ExitError", f"RequestId: {request_id} Error: {text}", text)
+    return _failed_answer("Runtime.ExitError", f"RequestId: {request_id} Error: {text}", text)
 
 
-def _failed(kind: str, message: str, output: str) -> Answer:
+def _failed_answer(kind: str, message: str, output: str) -> Answer:
     return {"body": {"errorType": kind, "errorMessage": message}, "error": True, "log": output}

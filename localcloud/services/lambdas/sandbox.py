@@ -27,7 +27,7 @@ from localcloud.machine.kernel import (
     PR_SET_PDEATHSIG,
     below,
     bind,
-    checked,
+    check_result,
     drop_capabilities,
     enter,
     lend,
@@ -61,7 +61,7 @@ def main() -> None:
     os.umask(0o022)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
-    checked(libc.unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS), "make the function's namespaces")
+    check_result(libc.unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS), "make the function's namespaces")
     mount("none", Path("/"), flags=MS_REC | MS_PRIVATE)
     enter(make_root(spec))
     give_up_capabilities()
@@ -113,15 +113,17 @@ def lend_layers(root: Path, layers: list[str]) -> None:
 def close(root: Path) -> None:
     """Make the root itself read-only. Mounts on it stay as they are."""
     flags = 0x20 | 0x1 | MS_NOSUID | MS_NODEV  # MS_REMOUNT | MS_RDONLY
-    checked(libc.mount(None, bytes(root), None, ctypes.c_ulong(flags), b"mode=755,size=1m"), "close the root")
+    check_result(
+        libc.mount(None, bytes(root), None, ctypes.c_ulong(flags), b"mode=755,size=1m"), "close the root"
+    )
 
 
 def give_up_capabilities() -> None:
     """Drop all capabilities for this process and its children, so that mounts, device nodes and settings fail."""
     drop_capabilities(())
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
-    checked(libc.capset(header, (ctypes.c_uint32 * 6)()), "give up capabilities")
-    checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0), "forbid new privileges")
+    check_result(libc.capset(header, (ctypes.c_uint32 * 6)()), "give up capabilities")
+    check_result(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0), "forbid new privileges")
 
 
 def forget_sources() -> None:

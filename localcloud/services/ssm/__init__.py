@@ -48,7 +48,7 @@ def install(context: Context, hypervisor: Hypervisor) -> None:
 def make_service(context: Context, hypervisor: Hypervisor) -> Service:
     announce = announcer(service_events.emit, context.region, context.account)
     documents = Documents(context.account)
-    commands = Commands(time.time, announce, context.store.changed)
+    commands = Commands(time.time, announce, context.store.request_write)
     agents = Agents(
         hypervisor,
         commands,
@@ -70,7 +70,7 @@ def make_service(context: Context, hypervisor: Hypervisor) -> Service:
         may_open=lambda upgrade, session: session_permissions.refusal(
             upgrade, session, context.account, context.region
         ),
-        changed=context.store.changed,
+        changed=context.store.request_write,
     )
     return Service(context.account, context.region, documents, commands, agents, sessions)
 

@@ -113,7 +113,7 @@ class Agents:
 
     # --- called by the service ---
 
-    def registered(self) -> dict[str, Registration]:
+    def list_registered(self) -> dict[str, Registration]:
         missing = unknown.active()
         with self._lock:
             found = {name: agent.registration for name, agent in self._agents.items() if name not in missing}
@@ -215,7 +215,7 @@ class Agents:
                     agent.workers -= 1
                     return
                 command, invocation = agent.waiting.popleft()
-            if self.commands.delivered(invocation):
+            if self.commands.record_delivery(invocation):
                 self._run(agent, command, invocation)
 
     def _wait_until_reachable(self, agent: Agent) -> None:
@@ -238,7 +238,7 @@ class Agents:
                 leaving = leaving or script.on_failure_exit or answer[0] == "Cancelled"
             else:
                 leaving = leaving or script.on_success_exit
-        self.commands.ended(invocation, *worst)
+        self.commands.record_end(invocation, *worst)
 
     def _run_step(
         self, agent: Agent, command: Command, script: Script, step: StepRun

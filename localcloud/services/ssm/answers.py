@@ -23,5 +23,5 @@ def page(found: Sequence[Item], request: Json, key: str, shown: Callable[[Item],
     return answer
 
 
-def without_nothing(answer: Json) -> Json:
+def remove_empty(answer: Json) -> Json:
     return {key: value for key, value in answer.items() if value is not None}

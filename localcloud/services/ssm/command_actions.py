@@ -54,13 +54,13 @@ class CommandActions:
         if version.document.session is not None:
             raise SsmError("InvalidDocument", f"{kept.name} is a document for sessions, not for commands.")
         command = as_command(request, kept.name, version.document)
-        names = {name: self.agents.tags(name).get("Name", "") for name in self.addressed(request)}
+        names = {name: self.agents.tags(name).get("Name", "") for name in self.find_targets(request)}
         answer = self.shown_command(self.commands.send(command, names))
         return {"Command": {**answer, "Status": "Pending", "StatusDetails": "Pending"}}
 
-    def addressed(self, request: Json) -> list[str]:
+    def find_targets(self, request: Json) -> list[str]:
         """Return the instances of a SendCommand. Named instances must be registered; others are skipped."""
-        registered = self.agents.registered()
+        registered = self.agents.list_registered()
         named = list(request.get("InstanceIds") or [])
         if named:
             missing = [name for name in named if name not in registered]
@@ -113,7 +113,7 @@ class CommandActions:
                 "PluginName": step.name,
                 "ResponseCode": step.code,
                 "ExecutionStartDateTime": iso(step.started),
-                "ExecutionElapsedTime": elapsed(step),
+                "ExecutionElapsedTime": elapsed_time(step),
                 "ExecutionEndDateTime": iso(step.ended),
                 "Status": status,
                 "StatusDetails": details,
@@ -254,7 +254,7 @@ def as_list(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def elapsed(step: StepRun) -> str:
+def elapsed_time(step: StepRun) -> str:
     if step.started is None or step.ended is None:
         return ""
     return f"PT{step.ended - step.started:.3f}S"

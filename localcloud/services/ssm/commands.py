@@ -184,7 +184,7 @@ class Commands:
 
     # --- called by agents ---
 
-    def delivered(self, invocation: Invocation) -> bool:
+    def record_delivery(self, invocation: Invocation) -> bool:
         """Record that the agent starts the invocation. Return False if it is too late."""
         with self._lock:
             if invocation.status != "Pending":
@@ -205,7 +205,7 @@ class Commands:
             step.status, step.details, step.code = status, details, code
             step.stdout, step.stderr, step.ended = stdout, stderr, self._now()
 
-    def ended(self, invocation: Invocation, status: str, details: str) -> None:
+    def record_end(self, invocation: Invocation, status: str, details: str) -> None:
         with self._lock:
             if invocation.is_over:
                 return

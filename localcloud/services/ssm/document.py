@@ -153,7 +153,7 @@ class Document:
 
     def scripts(self, values: Values) -> tuple[Script, ...]:
         """Return the steps with these checked values inserted, as the agent runs them."""
-        env = {f"SSM_{name}": joined(values[name], parameter) for name, parameter in self.parameters.items()
+        env = {f"SSM_{name}": join_values(values[name], parameter) for name, parameter in self.parameters.items()
                if parameter.as_environment}  # fmt: skip
         return tuple(self._script(step, values, env) for step in self.steps)
 
@@ -192,7 +192,7 @@ class Document:
                 return match[0]
             if parameter.as_environment and in_shell:
                 return f"${{SSM_{parameter.name}}}"
-            return joined(values[parameter.name], parameter)
+            return join_values(values[parameter.name], parameter)
 
         return REFERENCE.sub(value, text)
 
@@ -211,7 +211,7 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def joined(values: list[str], parameter: Parameter) -> str:
+def join_values(values: list[str], parameter: Parameter) -> str:
     return json.dumps(values) if parameter.type == "StringList" else values[0]
 
 

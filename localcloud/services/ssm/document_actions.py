@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from localcloud.services.ssm.answers import Json, page, without_nothing
-from localcloud.services.ssm.document import Document, SsmError, joined
+from localcloud.services.ssm.answers import Json, page, remove_empty
+from localcloud.services.ssm.document import Document, SsmError, join_values
 from localcloud.services.ssm.documents import Documents, StoredDocument, Version
 
 
@@ -41,13 +41,13 @@ class DocumentActions:
             version_name=request.get("VersionName"),
             tags={tag["Key"]: tag["Value"] for tag in request.get("Tags", [])},
         )
-        return {"DocumentDescription": described(kept, kept.latest)}
+        return {"DocumentDescription": describe_version(kept, kept.latest)}
 
     def get_document(self, request: Json) -> Json:
         kept = self.documents.get(request["Name"])
         version = kept.version(request.get("DocumentVersion"), request.get("VersionName"))
         wanted = request.get("DocumentFormat", version.format)
-        return without_nothing(
+        return remove_empty(
             {
                 "Name": kept.name,
                 "CreatedDate": version.created,
@@ -63,7 +63,7 @@ class DocumentActions:
     def describe_document(self, request: Json) -> Json:
         kept = self.documents.get(request["Name"])
         version = kept.version(request.get("DocumentVersion"), request.get("VersionName"))
-        return {"Document": described(kept, version)}
+        return {"Document": describe_version(kept, version)}
 
     def update_document(self, request: Json) -> Json:
         kept = self.documents.update(
@@ -73,7 +73,7 @@ class DocumentActions:
             time.time(),
             request.get("VersionName"),
         )
-        return {"DocumentDescription": described(kept, kept.latest)}
+        return {"DocumentDescription": describe_version(kept, kept.latest)}
 
     def update_default_version(self, request: Json) -> Json:
         kept = self.documents.set_default(request["Name"], str(request["DocumentVersion"]))
@@ -83,13 +83,13 @@ class DocumentActions:
         wanted = {one["Key"]: one["Values"] for one in request.get("Filters", [])}
         wanted |= {one["key"]: [one["value"]] for one in request.get("DocumentFilterList", [])}
         found = [kept for kept in self.documents.all() if self._is_wanted(kept, wanted)]
-        return page(found, request, "DocumentIdentifiers", identified, 50)
+        return page(found, request, "DocumentIdentifiers", document_identifier, 50)
 
     def list_document_versions(self, request: Json) -> Json:
         kept = self.documents.get(request["Name"])
 
         def shown(version: Version) -> Json:
-            return without_nothing(
+            return remove_empty(
                 {
                     "Name": kept.name,
                     "DocumentVersion": str(version.number),
@@ -137,9 +137,9 @@ def in_format(version: Version, wanted: str) -> str:
     )
 
 
-def identified(kept: StoredDocument) -> Json:
+def document_identifier(kept: StoredDocument) -> Json:
     version = kept.version("$DEFAULT")
-    return without_nothing(
+    return remove_empty(
         {
             "Name": kept.name,
             "CreatedDate": version.created,
@@ -156,10 +156,10 @@ def identified(kept: StoredDocument) -> Json:
     )
 
 
-def described(kept: StoredDocument, version: Version) -> Json:
+def describe_version(kept: StoredDocument, version: Version) -> Json:
     document = version.document
     return {
-        **identified(kept),
+        **document_identifier(kept),
         "CreatedDate": version.created,
         "DocumentVersion": str(version.number),
         "DocumentFormat": version.format,
@@ -175,12 +175,14 @@ def described(kept: StoredDocument, version: Version) -> Json:
 
 def shown_parameters(document: Document) -> list[Json]:
     return [
-        without_nothing(
+        remove_empty(
             {
                 "Name": parameter.name,
                 "Type": "StringList" if parameter.type == "StringList" else "String",
                 "Description": parameter.description,
-                "DefaultValue": None if parameter.default is None else joined(parameter.default, parameter),
+                "DefaultValue": None
+                if parameter.default is None
+                else join_values(parameter.default, parameter),
             }
         )
         for parameter in document.parameters.values()

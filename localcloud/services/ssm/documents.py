@@ -137,7 +137,7 @@ class Documents:
         """Add a version, which becomes the latest but not the default."""
         parse(content, written_in)
         with self._lock:
-            kept = self._of_own(name)
+            kept = self._find_own(name)
             if any(version.content == content for version in kept.versions):
                 raise SsmError(
                     "DuplicateDocumentContent", "The content of the document duplicates another version."
@@ -148,13 +148,13 @@ class Documents:
 
     def set_default(self, name: str, number: str) -> StoredDocument:
         with self._lock:
-            kept = self._of_own(name)
+            kept = self._find_own(name)
             self._own[kept.name] = replace(kept, default=kept.version(number).number)
             return self._own[kept.name]
 
     def delete(self, name: str, number: str | None = None) -> None:
         with self._lock:
-            kept = self._of_own(name)
+            kept = self._find_own(name)
             if number is None:
                 del self._own[kept.name]
                 return
@@ -168,7 +168,7 @@ class Documents:
 
     def tag(self, name: str, tags: Mapping[str, str]) -> None:
         with self._lock:
-            kept = self._of_own(name)
+            kept = self._find_own(name)
             self._own[kept.name] = replace(kept, tags=dict(tags))
 
     def save(self) -> dict[str, StoredDocument]:
@@ -179,7 +179,7 @@ class Documents:
         with self._lock:
             self._own = dict(saved)
 
-    def _of_own(self, name: str) -> StoredDocument:
+    def _find_own(self, name: str) -> StoredDocument:
         kept = self.get(name)
         if kept.name in self._amazon:
             raise SsmError("InvalidDocumentOperation", f"{name} belongs to Amazon and cannot be changed.")

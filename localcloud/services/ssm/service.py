@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from localcloud.services.ssm.agent import VERSION, Agents, Registration
-from localcloud.services.ssm.answers import Json, page, without_nothing
+from localcloud.services.ssm.answers import Json, page, remove_empty
 from localcloud.services.ssm.command_actions import CommandActions
 from localcloud.services.ssm.commands import Commands, iso
 from localcloud.services.ssm.document import SsmError
@@ -83,7 +83,7 @@ class Service:
         most = request.get("MaxResults")
         if most is not None and not 5 <= most <= 50:
             raise SsmError("ValidationException", f"MaxResults is {most}; it must be between 5 and 50.")
-        found = [one for one in self.agents.registered().values() if self._is_host_wanted(one, filters)]
+        found = [one for one in self.agents.list_registered().values() if self._is_host_wanted(one, filters)]
         return page(found, request, "InstanceInformationList", shown_host, 50)
 
     def _is_host_wanted(self, host: Registration, filters: dict[str, list[str]]) -> bool:
@@ -116,10 +116,10 @@ class Service:
             request.get("Parameters") or {},
             request.get("Reason", ""),
         )
-        return opened(session, caller.host)
+        return channel_url(session, caller.host)
 
     def resume_session(self, request: Json, caller: Caller) -> Json:
-        return opened(self.sessions.resume(request["SessionId"]), caller.host)
+        return channel_url(self.sessions.resume(request["SessionId"]), caller.host)
 
     def terminate_session(self, request: Json) -> Json:
         self.sessions.terminate(request["SessionId"])
@@ -157,14 +157,14 @@ def shown_host(host: Registration) -> Json:
     }
 
 
-def opened(session: Session, host: str) -> Json:
+def channel_url(session: Session, host: str) -> Json:
     """Return the URL of the session's channel, with the endpoint's name that the caller used."""
     url = f"ws://{host}{PREFIX}{quote(session.id)}?role=publish_subscribe"
     return {"SessionId": session.id, "TokenValue": session.token, "StreamUrl": url}
 
 
 def shown_session(session: Session) -> Json:
-    return without_nothing(
+    return remove_empty(
         {
             "SessionId": session.id,
             "Target": session.target,

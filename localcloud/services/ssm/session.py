@@ -73,7 +73,7 @@ class Line:
     execution: Execution
     held: bool = False
 
-    def say(self, files: Iterable[int] = (), **order: Any) -> bool:
+    def send_order(self, files: Iterable[int] = (), **order: Any) -> bool:
         """Send an order. Return False if the process is gone, or frozen for too long."""
         try:
             socket.send_fds(self.control, [json.dumps(order).encode()], list(files), socket.MSG_DONTWAIT)

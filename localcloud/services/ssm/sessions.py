@@ -86,7 +86,7 @@ class Sessions:
 
     def is_connected(self, target: str) -> bool:
         """Return True if the host's agent can receive sessions."""
-        if target not in self._agents.registered() or self._hypervisor.impairments(target):
+        if target not in self._agents.list_registered() or self._hypervisor.impairments(target):
             return False
         credentials = self._hypervisor.metadata(target).credentials
         return credentials is not None and self._may_speak(credentials["AccessKeyId"])
@@ -142,7 +142,7 @@ class Sessions:
                 return
             self._change(session, status="Terminating", ending=why, asked_to_end=self._now())
             line = self._lines[session_id]
-        line.say(op="terminate", reason=why)
+        line.send_order(op="terminate", reason=why)
 
     def get(self, session_id: str) -> Session | None:
         with self._lock:
@@ -176,7 +176,7 @@ class Sessions:
         with tempfile.TemporaryFile() as file:  # a client that reconnects sends many messages at once
             file.write(begun)
             file.seek(0)
-            taken = line.say([connection.fileno(), file.fileno()], op="attach")
+            taken = line.send_order([connection.fileno(), file.fileno()], op="attach")
         if taken:
             connection.close()
         return taken
@@ -286,7 +286,7 @@ class Sessions:
                 line.control.shutdown(socket.SHUT_RDWR)
             return
         cut = bool(self._hypervisor.impairments(session.target) - {"frozen"})
-        if cut is not line.held and line.say(op="hold" if cut else "go"):
+        if cut is not line.held and line.send_order(op="hold" if cut else "go"):
             line.held = cut
         if why := session.overdue(now):
             self.terminate(session_id, why)

@@ -60,7 +60,7 @@ def _keep_aborted_executions() -> None:
         if execution["status"] != "RUNNING":
             return
         if error and cause:
-            cause = evaluation.located(execution, _state_of(execution), error, cause)
+            cause = evaluation.locate_cause(execution, _state_of(execution), error, cause)
         known = {name: value for name, value in (("error", error), ("cause", cause)) if value}
         execution.update(status="FAILED", stopDate=now_iso(), **known)
         stock._add_event(execution, "ExecutionFailed", {"executionFailedEventDetails": known})

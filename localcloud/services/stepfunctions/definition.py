@@ -43,10 +43,10 @@ def faults(definition: str) -> Iterator[str]:
     if not isinstance(machine, dict):
         yield "INVALID_JSON_DESCRIPTION: the definition is not an object"
         return
-    yield from _of_machine(machine, "", str(machine.get("QueryLanguage", "JSONPath")))
+    yield from _machine_faults(machine, "", str(machine.get("QueryLanguage", "JSONPath")))
 
 
-def _of_machine(machine: Mapping[str, Any], where: str, language: str) -> Iterator[str]:
+def _machine_faults(machine: Mapping[str, Any], where: str, language: str) -> Iterator[str]:
     states = machine.get("States")
     if not isinstance(states, dict) or not states:
         yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [States] at {where or '/'}"
@@ -56,12 +56,12 @@ def _of_machine(machine: Mapping[str, Any], where: str, language: str) -> Iterat
         yield f"MISSING_TRANSITION_TARGET: Missing 'Next' target: {start} at {where}/StartAt"
         return
     for name, state in states.items():
-        yield from _of_state(name, state, states, f"{where}/States/{name}", language)
+        yield from _state_faults(name, state, states, f"{where}/States/{name}", language)
     for name in sorted(set(states) - _reachable(str(start), states)):
         yield f'MISSING_TRANSITION_TARGET: State "{name}" is not reachable. at {where}/States/{name}'
 
 
-def _of_state(
+def _state_faults(
     name: str, state: Mapping[str, Any], states: States, where: str, language: str
 ) -> Iterator[str]:
     kind = state.get("Type")
@@ -89,10 +89,10 @@ def _of_state(
     for field in sorted(foreign & set(state)):
         yield f"SCHEMA_VALIDATION_FAILED: The field '{field}' is not supported with {own} at {where}/{field}"
     for index, branch in enumerate(state.get("Branches") or []):
-        yield from _of_machine(branch, f"{where}/Branches[{index}]", own)
+        yield from _machine_faults(branch, f"{where}/Branches[{index}]", own)
     for inner in ("ItemProcessor", "Iterator"):
         if inner in state:
-            yield from _of_machine(state[inner], f"{where}/{inner}", own)
+            yield from _machine_faults(state[inner], f"{where}/{inner}", own)
 
 
 def targets(state: Mapping[str, Any]) -> list[str]:

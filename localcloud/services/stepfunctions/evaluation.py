@@ -60,7 +60,7 @@ def arguments(state: State, raw_input: Any, ctx: Ctx | None = None) -> Any:
     """Return the evaluated `Arguments` of a Task; without them, its input."""
     if "Arguments" not in state:
         return raw_input
-    return _evaluated(state["Arguments"], "Arguments", raw_input, ctx or {})
+    return _evaluate(state["Arguments"], "Arguments", raw_input, ctx or {})
 
 
 def output(
@@ -74,7 +74,7 @@ def output(
     """Return the evaluated `Output` of a state, a choice or a catcher."""
     if "Output" not in state:
         return default
-    return _evaluated(state["Output"], "Output", raw_input, ctx or {}, result, error_output)
+    return _evaluate(state["Output"], "Output", raw_input, ctx or {}, result, error_output)
 
 
 def assign(
@@ -84,27 +84,27 @@ def assign(
     assigned = state.get("Assign")
     if ctx is None or not isinstance(assigned, dict) or stock._state_query_language(state, ctx) != "JSONata":
         return
-    new = _evaluated(assigned, "Assign", raw_input, ctx, result, error_output)
+    new = _evaluate(assigned, "Assign", raw_input, ctx, result, error_output)
     ctx.setdefault("variables", {}).update(new)
 
 
 def field(state: State, name: str, expected: str, raw_input: Any, ctx: Ctx) -> Any:
     """Return a field's evaluated value. AWS fails the state if it has another type."""
-    value = _evaluated(state[name], name, raw_input, ctx)
+    value = _evaluate(state[name], name, raw_input, ctx)
     with_source = partial(language.require_type, name, expected, value, _source(state[name]))
     return _held(ctx, with_source) or value
 
 
 def whole(state: State, name: str, raw_input: Any, ctx: Ctx, *, least: int) -> int:
     """Return a field's whole number."""
-    value, source = _evaluated(state[name], name, raw_input, ctx), _source(state[name])
+    value, source = _evaluate(state[name], name, raw_input, ctx), _source(state[name])
     return int(_held(ctx, partial(language.whole, name, value, least=least, source=source)))
 
 
 def condition(rule: State, raw_input: Any, ctx: Ctx) -> bool:
     """Return the value of a choice's `Condition`, which must be true or false."""
     given = rule.get("Condition")
-    value = _evaluated(given, "Condition", raw_input, ctx)
+    value = _evaluate(given, "Condition", raw_input, ctx)
     _held(ctx, partial(language.require_type, "Condition", "boolean", value, _source(given)))
     return bool(value)
 
@@ -121,7 +121,7 @@ def wait(state: State, raw_input: Any, ctx: Ctx | None = None) -> tuple[Any, str
         stock._scaled_sleep(whole(state, "Seconds", raw_input, ctx, least=0))
     elif "Timestamp" in state:
         value, source = (
-            _evaluated(state["Timestamp"], "Timestamp", raw_input, ctx),
+            _evaluate(state["Timestamp"], "Timestamp", raw_input, ctx),
             _source(state["Timestamp"]),
         )
         moment = _held(ctx, partial(language.moment, "Timestamp", value, source))
@@ -191,7 +191,7 @@ def is_present(rule: State, data: Any, ctx: Ctx | None) -> bool:
     return True
 
 
-def _evaluated(
+def _evaluate(
     value: Any, location: str, raw_input: Any, ctx: Ctx, result: Any = None, error_output: Any = None
 ) -> Any:
     match value:
@@ -199,12 +199,12 @@ def _evaluated(
             return _one(_source(value), location, raw_input, ctx, result, error_output)
         case dict():
             return {
-                key: _evaluated(each, f"{location}/{key}", raw_input, ctx, result, error_output)
+                key: _evaluate(each, f"{location}/{key}", raw_input, ctx, result, error_output)
                 for key, each in value.items()
             }
         case list():
             return [
-                _evaluated(each, f"{location}[{number}]", raw_input, ctx, result, error_output)
+                _evaluate(each, f"{location}[{number}]", raw_input, ctx, result, error_output)
                 for number, each in enumerate(value)
             ]
         case _:
@@ -223,11 +223,11 @@ def _one(source: str, location: str, raw_input: Any, ctx: Ctx, result: Any, erro
         value = parsed.evaluate(None, bindings)
     except Exception as error:  # the library raises arbitrary exceptions
         code = getattr(error, "error", None)
-        raise _failed(ctx, language.threw(source, location, code, str(error))) from error
+        raise _failure(ctx, language.threw(source, location, code, str(error))) from error
     if value is None and not stock._jsonata_result_defined(source, bindings):
-        raise _failed(ctx, language.undefined(source, location))
+        raise _failure(ctx, language.undefined_error(source, location))
     if not isinstance(value, dict | list | str | int | float | None):
-        raise _failed(ctx, language.unsupported(source, location))
+        raise _failure(ctx, language.unsupported_error(source, location))
     return value
 
 
@@ -255,7 +255,7 @@ def context_of(ctx: Ctx) -> dict[str, Any]:
 def resolve_path(path: str, data: Any) -> Any:
     """Return the value of a JSONPath in an input. A missing value fails the execution."""
     try:
-        return paths.resolved(path, data) if path else data
+        return paths.resolve(path, data) if path else data
     except PathError as error:
         raise execution_error(RUNTIME, str(error)) from error
 
@@ -278,7 +278,7 @@ def template(given: Any, data: Any, ctx: Ctx | None = None) -> Any:
     match given:
         case dict():
             return {
-                key.removesuffix(".$"): _selected(key, value, data, ctx)
+                key.removesuffix(".$"): _select(key, value, data, ctx)
                 if key.endswith(".$") and isinstance(value, str)
                 else template(value, data, ctx)
                 for key, value in given.items()
@@ -289,7 +289,7 @@ def template(given: Any, data: Any, ctx: Ctx | None = None) -> Any:
             return given
 
 
-def _selected(key: str, value: str, data: Any, ctx: Ctx | None) -> Any:
+def _select(key: str, value: str, data: Any, ctx: Ctx | None) -> Any:
     if value.startswith("States."):
         return stock._evaluate_intrinsic(value, data, ctx)
     try:
@@ -307,19 +307,19 @@ def _held(ctx: Ctx, check: Callable[[], Any]) -> Any:
     try:
         return check()
     except QueryError as error:
-        raise _failed(ctx, error) from error
+        raise _failure(ctx, error) from error
 
 
-def _failed(ctx: Ctx, error: QueryError) -> Any:
+def _failure(ctx: Ctx, error: QueryError) -> Any:
     """Add the failure to the history and return the exception that fails the state."""
     execution, state = stock._executions.get(ctx["Execution"]["Id"]), str(ctx["State"]["Name"])
-    cause = located(execution, state, QUERY_ERROR, str(error))
+    cause = locate_cause(execution, state, QUERY_ERROR, str(error))
     details = {"cause": cause, "error": QUERY_ERROR, "location": error.location, "state": state}
     stock._add_event(execution, "EvaluationFailed", {"evaluationFailedEventDetails": details})
     return execution_error(QUERY_ERROR, cause)
 
 
-def located(execution: Mapping[str, Any], state: str, error: str, cause: str) -> str:
+def locate_cause(execution: Mapping[str, Any], state: str, error: str, cause: str) -> str:
     """Return the cause, preceded by the execution's state."""
     entered = next(
         (
@@ -329,7 +329,7 @@ def located(execution: Mapping[str, Any], state: str, error: str, cause: str) ->
         ),
         0,
     )
-    return language.located(error, cause, state if entered else "", entered)
+    return language.locate_cause(error, cause, state if entered else "", entered)
 
 
 def _source(value: Any) -> str:

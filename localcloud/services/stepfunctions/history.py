@@ -11,7 +11,7 @@ from typing import Any
 from ministack.core.responses import get_region, now_iso
 from ministack.services import stepfunctions as stock
 
-from localcloud.base.states_language import HEARTBEAT_TIMEOUT, TIMEOUT, reported
+from localcloud.base.states_language import HEARTBEAT_TIMEOUT, TIMEOUT, reported_error
 from localcloud.patches import MINISTACK
 from localcloud.services.cloudwatch import metrics
 
@@ -61,7 +61,7 @@ class TaskRecord:
     target: str
     resource: str
 
-    def scheduled(self, arguments: Any, timeout: float | None, heartbeat: float | None) -> None:
+    def record_schedule(self, arguments: Any, timeout: float | None, heartbeat: float | None) -> None:
         """Record a scheduled attempt."""
         limits = {"timeoutInSeconds": timeout, "heartbeatInSeconds": heartbeat}
         given: dict[str, Any] = {name: int(value) for name, value in limits.items() if value is not None}
@@ -72,21 +72,21 @@ class TaskRecord:
             call = {"region": get_region(), "parameters": _json(arguments)}
             self._add("Scheduled", {**self._kind, **call, **given})
 
-    def started(self) -> None:
+    def record_start(self) -> None:
         """Record the start of the call."""
         self._add("Started", None if self._is_function else dict(self._kind))
 
-    def submitted(self, output: Any) -> None:
+    def record_submission(self, output: Any) -> None:
         """Record the end of the call of a task that still waits for its task token."""
         self._add("Submitted", {**self._kind, "output": _json(output)})
 
-    def succeeded(self, output: Any) -> None:
+    def record_success(self, output: Any) -> None:
         """Record the result."""
         self._add("Succeeded", {**self._kind, "output": _json(output)})
 
-    def failed(self, error: str | None, cause: str | None) -> None:
+    def record_failure(self, error: str | None, cause: str | None) -> None:
         """Record a failure. Like AWS, leave out missing fields and the cause of a timeout."""
-        fields = {"error": error and reported(error), "cause": cause}
+        fields = {"error": error and reported_error(error), "cause": cause}
         if timed_out := error in {TIMEOUT, HEARTBEAT_TIMEOUT}:
             fields.pop("cause")
         known = {name: value for name, value in fields.items() if value is not None}

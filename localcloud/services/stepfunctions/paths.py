@@ -46,7 +46,7 @@ class Step:
     name: str = ""
 
 
-def resolved(path: str, data: Any) -> Any:
+def resolve(path: str, data: Any) -> Any:
     """Return the value of a path. Raise PathError if a single value is missing."""
     steps = _steps(path)
     is_single = all(step.is_single for step in steps)
@@ -144,7 +144,7 @@ def _test(text: str) -> Callable[[Any], bool]:
 
     def test(value: Any) -> bool:
         try:
-            own = resolved(path, value)
+            own = resolve(path, value)
             return compare is None or bool(compare(own, wanted))
         except (PathError, TypeError):
             return False

@@ -27,7 +27,7 @@ def install(context: Context) -> None:
         running = [arn for arn, found in _executions(data) if found.get("status") == "RUNNING"]
         stock_restore(data)
         if running:
-            in_background("cut off", lambda: _tell(context, running))
+            in_background("cut off", lambda: _emit_events(context, running))
 
     MINISTACK.replace("services.stepfunctions:load_persisted_state", restore)
 
@@ -38,7 +38,7 @@ def _executions(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(str(each["executionArn"]), each) for _, each in found]
 
 
-def _tell(context: Context, running: list[str]) -> None:
+def _emit_events(context: Context, running: list[str]) -> None:
     """Emit events and run targets later, because rules and functions load after executions and call the endpoint."""
     _until_it_answers(context.port)
     for arn in running:

@@ -44,7 +44,7 @@ def execute_task(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -
             result = _attempt(state, raw_input, execution, mine)
             return _output(state, raw_input, result, mine), stock._next_or_end(state)
         except stock._ExecutionError as error:
-            cause = error.cause and evaluation.located(
+            cause = error.cause and evaluation.locate_cause(
                 execution, mine["State"]["Name"], error.error, error.cause
             )
             retrier, index = stock._find_matching_retrier(state.get("Retry", []), error.error, retries)
@@ -54,8 +54,8 @@ def execute_task(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -
                 continue
             catcher = stock._find_matching_catcher(state.get("Catch", []), error.error)
             if catcher is None or error.error == ABANDONED:
-                raise execution_error(error.error and language.reported(error.error), cause) from error
-            caught = {"Error": error.error and language.reported(error.error), "Cause": cause}
+                raise execution_error(error.error and language.reported_error(error.error), cause) from error
+            caught = {"Error": error.error and language.reported_error(error.error), "Cause": cause}
             spoken = stock._state_query_language(state, mine)
             return stock._apply_catcher(catcher, raw_input, mine, spoken, caught), catcher["Next"]
 
@@ -69,7 +69,7 @@ def _attempt(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> An
     arguments = _arguments(state, raw_input, ctx)
     limits = _limits(state, raw_input, ctx)
     record = history.TaskRecord(execution, resource.removesuffix(CALLBACK), resource)
-    record.scheduled(arguments, limits.timeout, limits.heartbeat)
+    record.record_schedule(arguments, limits.timeout, limits.heartbeat)
     wait = callbacks.open_wait(token, execution["executionArn"])
     try:
         _start(resource, arguments, wait, record, execution, wants_token=wants_token)
@@ -78,9 +78,9 @@ def _attempt(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> An
     finally:
         callbacks.close(token)
     if wait.error:
-        record.failed(*wait.error)
+        record.record_failure(*wait.error)
         raise execution_error(*wait.error)
-    record.succeeded(wait.result)
+    record.record_success(wait.result)
     return wait.result
 
 
@@ -99,7 +99,7 @@ def _start(
     """
 
     def call() -> None:
-        record.started()
+        record.record_start()
         try:
             result = stock._invoke_resource(resource.removesuffix(CALLBACK), arguments)
         except stock._ExecutionError as error:
@@ -108,7 +108,7 @@ def _start(
             wait.fail("States.Runtime", f"{type(error).__name__}: {error}")
         else:
             if wants_token:
-                record.submitted(result)
+                record.record_submission(result)
             else:
                 wait.succeed(result)
 

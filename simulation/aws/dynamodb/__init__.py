@@ -19,7 +19,7 @@ from simulation.aws.dynamodb.writes import (
     ACTIONS,
     FIELDS,
     Action,
-    cancelled,
+    cancelled_error,
     check_all_used,
     check_size,
     check_targets,
@@ -282,7 +282,7 @@ class DynamoDb:
         ]
         reasons = [reason for reason, _, _ in outcomes]
         if any(reason["Code"] != "None" for reason in reasons):
-            raise cancelled(reasons)
+            raise cancelled_error(reasons)
         if sum(size for _, _, size in outcomes) > MOST_TRANSACTION_BYTES:
             raise invalid("Transaction request exceeds the maximum allowed size of 4 MB")
         for action, item, (_, after, size) in zip(actions, before, outcomes, strict=True):

@@ -53,11 +53,11 @@ class Action:
         if self.update is not None:
             before = item or {"pk": {"S": self.key[0]}, "sk": {"S": self.key[1]}}
             after = self.update.apply(before, self.names, self.values)
-            return after | normal_item(_changed(before, after))
+            return after | normal_item(_find_changes(before, after))
         return None if self.kind == "Delete" else item
 
 
-def cancelled(reasons: Sequence[Mapping[str, Any]]) -> ServiceError:
+def cancelled_error(reasons: Sequence[Mapping[str, Any]]) -> ServiceError:
     """Return the error of a cancelled transaction, with a reason for each action."""
     codes = ", ".join(reason["Code"] for reason in reasons)
     message = f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]"
@@ -85,14 +85,14 @@ def check_size(action: Action, before: Item | None, after: Item | None) -> int:
     if after is None:
         return 0
     was, size = before or {}, action.table.size(action.key, before)
-    size += size_of(_changed(was, after)) - size_of(_changed(after, was))
+    size += size_of(_find_changes(was, after)) - size_of(_find_changes(after, was))
     if size > MOST_ITEM_BYTES:
         to_update = " to update" if action.kind == "Update" else ""
         raise invalid(f"Item size{to_update} has exceeded the maximum allowed size")
     return size
 
 
-def _changed(before: Item, after: Item) -> Item:
+def _find_changes(before: Item, after: Item) -> Item:
     """Return the attributes of `after` that differ from `before`."""
     return {name: value for name, value in after.items() if before.get(name) is not value}
 

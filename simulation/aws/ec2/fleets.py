@@ -59,15 +59,15 @@ class FleetCalls(Launches):
                 "InvalidParameterCombination", "A fleet cannot use two subnets of one Availability Zone."
             )
         refusal = self.refusals.pop(0) if self.refusals else None
-        ranked = self._ranked(launches, rules)
+        ranked = self._rank(launches, rules)
         planned = plan(ranked, wanted, rules, lambda one, count: self._grant(one, count, refusal))
         errors += [_error(launch.shown, market, why) for launch, why in planned.refusals]
         if self.errors_beside and launches:
             errors.append(_error(launches[0].shown, market, self.errors_beside.pop(0)))
         fleet, groups = self.world.new_id("fleet-", 32), []
         members = self.fleets[fleet] = []
-        for batch in self._shortened(planned.batches):
-            some = self._launched(batch.override, batch.count, fleet, token)
+        for batch in self._shorten(planned.batches):
+            some = self._launch_group(batch.override, batch.count, fleet, token)
             groups.append(_group(batch.override, [each.id for each in some], market))
             members += some
         self.world.note(
@@ -85,7 +85,7 @@ class FleetCalls(Launches):
             template, number = self._version(config["LaunchTemplateSpecification"])
             for override in config["Overrides"]:
                 try:
-                    found.append(self._prepared(template, number, override, market, request))
+                    found.append(self._prepare(template, number, override, market, request))
                 except ServiceError as wrong:
                     if wrong.code == "NotSimulated":
                         raise
@@ -94,7 +94,7 @@ class FleetCalls(Launches):
                     errors.append(_error(shown, market, Refusal(wrong.code, wrong.message)))
         return found, errors
 
-    def _ranked(self, launches: list[Launch], rules: Rules) -> list[Launch]:
+    def _rank(self, launches: list[Launch], rules: Rules) -> list[Launch]:
         """Return the launches in the order of the strategy; ties keep the order of the request."""
 
         def price(launch: Launch) -> float:
@@ -115,10 +115,10 @@ class FleetCalls(Launches):
                 "of instances."
             )
             return Grant(addresses, Refusal("InsufficientFreeAddressesInSubnet", text))
-        disks = initialization.grant(self._initializing(), launch.initialization_rate)
+        disks = initialization.grant(self._initialization_rates(), launch.initialization_rate)
         return disks if disks is not None and disks.count < grant.count else grant
 
-    def _initializing(self) -> list[int]:
+    def _initialization_rates(self) -> list[int]:
         """Return the rates in MiB/s of all volumes that are being initialized."""
         return [
             each.initialization_rate
@@ -129,7 +129,7 @@ class FleetCalls(Launches):
             )
         ]
 
-    def _shortened(self, batches: list[Batch[Launch]]) -> list[Batch[Launch]]:
+    def _shorten(self, batches: list[Batch[Launch]]) -> list[Batch[Launch]]:
         if not self.short:
             return batches
         left, shortened = self.short.pop(0), []

@@ -93,7 +93,7 @@ class ImageCalls(Lifecycle):
     def create_image(self, caller: Caller, request: Request) -> Answer:
         """Create an image, pending for minutes. Without NoReboot, the host is rebooted first."""
         expect(request, "InstanceId", "Name", "Description", "NoReboot", "TagSpecifications")
-        name, (source,) = request["Name"], self._known([request["InstanceId"]])
+        name, (source,) = request["Name"], self._require([request["InstanceId"]])
         self._check_name(name)
         tags = {kind: tags_for(request, kind) for kind in ("image", "snapshot")}
         for each in tags.values():
@@ -103,12 +103,12 @@ class ImageCalls(Lifecycle):
                 "IncorrectInstanceState",
                 f"The instance '{source.id}' is not in a state from which it can be imaged.",
             )
-        image = self._pending(source, request, tags)
+        image = self._begin_image(source, request, tags)
         self.images[image.id], self.snapshots[image.snapshot.id] = image, image.snapshot
         why = self.image_failures.pop(0) if self.image_failures else ""
         self.world.after(
             self._draw(self.settings.image),
-            lambda: self._made_or_failed(image, why),
+            lambda: self._end_image(image, why),
             what=f"{image.id} is made",
         )
         if source.state == "running" and not request.get("NoReboot"):
@@ -139,10 +139,10 @@ class ImageCalls(Lifecycle):
         matching = [
             each
             for each in found
-            if (not owners or each.owner in owners) and all_fit(_facts(each), each.tags, wanted)
+            if (not owners or each.owner in owners) and all_fit(_image_fields(each), each.tags, wanted)
         ]
         rows, token = page(matching, request, self.settings.page)
-        return with_token({"Images": [_described(each) for each in rows]}, token)
+        return with_token({"Images": [_describe(each) for each in rows]}, token)
 
     def deregister_image(self, caller: Caller, request: Request) -> Answer:
         """Deregister an image, even a pending one. The answer has the result for its snapshot."""
@@ -163,7 +163,10 @@ class ImageCalls(Lifecycle):
         self._announce(image, "deregistered")
         if not request.get("DeleteAssociatedSnapshots"):
             return {"Return": True}
-        result = {"SnapshotId": image.snapshot.id, "ReturnCode": self._deleted(caller, image.snapshot)}
+        result = {
+            "SnapshotId": image.snapshot.id,
+            "ReturnCode": self._delete_snapshot(caller, image.snapshot),
+        }
         return {"Return": True, "DeleteSnapshotResults": [result]}
 
     def describe_snapshots(self, caller: Caller, request: Request) -> Answer:
@@ -180,7 +183,7 @@ class ImageCalls(Lifecycle):
         matching = [
             each
             for each in found
-            if (not owners or each.owner in owners) and all_fit(_facts_of(each), each.tags, wanted)
+            if (not owners or each.owner in owners) and all_fit(_snapshot_fields(each), each.tags, wanted)
         ]
         rows, token = page(matching, request, self.settings.page)
         return with_token({"Snapshots": [_snapshot(each) for each in rows]}, token)
@@ -213,7 +216,7 @@ class ImageCalls(Lifecycle):
                     "InvalidAMIName.Duplicate", f"AMI name {name} is already in use by AMI {image.id}"
                 )
 
-    def _pending(
+    def _begin_image(
         self, source: Instance, request: Mapping[str, Any], tags: Mapping[str, dict[str, str]]
     ) -> Image:
         now, image_id = self.world.now, self.world.new_id("ami-")
@@ -234,7 +237,7 @@ class ImageCalls(Lifecycle):
         self._newest = max(self.world.now, self._newest + timedelta(milliseconds=1))
         return self._newest
 
-    def _made_or_failed(self, image: Image, why: str) -> None:
+    def _end_image(self, image: Image, why: str) -> None:
         if why:
             self.fail_image(image.id, why)
         elif image.state == "pending" and image.id in self.images:
@@ -252,7 +255,7 @@ class ImageCalls(Lifecycle):
     def _user(self, snapshot: Snapshot) -> str | None:
         return next((image.id for image in self.images.values() if image.snapshot is snapshot), None)
 
-    def _deleted(self, caller: Caller, snapshot: Snapshot) -> str:
+    def _delete_snapshot(self, caller: Caller, snapshot: Snapshot) -> str:
         """Delete the snapshot of a deregistered image. Return DeregisterImage's ReturnCode."""
         if snapshot.id not in self.snapshots:
             return "success"
@@ -276,11 +279,11 @@ class ImageCalls(Lifecycle):
         self.emit("aws.ec2", "EC2 AMI State Change", detail, [f"arn:aws:ec2:{REGION}::image/{image.id}"])
 
 
-def stamp(moment: datetime) -> str:
+def timestamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
-def _facts(image: Image) -> dict[str, str | None]:
+def _image_fields(image: Image) -> dict[str, str | None]:
     return {
         "architecture": image.architecture,
         "image-id": image.id,
@@ -291,7 +294,7 @@ def _facts(image: Image) -> dict[str, str | None]:
     }
 
 
-def _facts_of(snapshot: Snapshot) -> dict[str, str | None]:
+def _snapshot_fields(snapshot: Snapshot) -> dict[str, str | None]:
     return {
         "owner-id": snapshot.owner,
         "snapshot-id": snapshot.id,
@@ -300,7 +303,7 @@ def _facts_of(snapshot: Snapshot) -> dict[str, str | None]:
     }
 
 
-def _described(image: Image) -> Structure:
+def _describe(image: Image) -> Structure:
     ebs = {
         "SnapshotId": image.snapshot.id,
         "VolumeSize": image.snapshot.gib,
@@ -316,7 +319,7 @@ def _described(image: Image) -> Structure:
         "OwnerId": image.owner,
         "Public": image.owner != ACCOUNT,
         "Architecture": image.architecture,
-        "CreationDate": stamp(image.created),
+        "CreationDate": timestamp(image.created),
         "RootDeviceName": image.root_device,
         "RootDeviceType": "ebs",
         "ImageType": "machine",

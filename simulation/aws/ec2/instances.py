@@ -24,7 +24,7 @@ from simulation.aws.ec2.requests import (
 from simulation.aws.endpoint.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
 from simulation.aws.endpoint.parameters import with_token
 
-FACTS: Mapping[str, Callable[[Instance], str | None]] = {
+FIELDS: Mapping[str, Callable[[Instance], str | None]] = {
     "availability-zone": lambda one: one.zone,
     "image-id": lambda one: one.image,
     "instance-id": lambda one: one.id,
@@ -52,8 +52,8 @@ class InstanceCalls(Lifecycle):
                 "InvalidParameterValue",
                 f"Value ( {size} ) for parameter maxResults is invalid. Expecting a value greater than 5.",
             )
-        wanted = filters_of(request, FACTS)
-        left = _after(self._known(ids) if ids else self._candidates(wanted), request.get("NextToken"))
+        wanted = filters_of(request, FIELDS)
+        left = _after(self._require(ids) if ids else self._candidates(wanted), request.get("NextToken"))
         count = int(size or self.settings.page)
         matching = list(islice((each for each in left if self._is_wanted(each, wanted)), count + 1))
         shown, token = matching[:count], matching[count - 1].id if len(matching) > count else None
@@ -61,7 +61,7 @@ class InstanceCalls(Lifecycle):
 
     def stop_instances(self, caller: Caller, request: Request) -> Answer:
         expect(request, "InstanceIds")
-        chosen = self._known(request["InstanceIds"])
+        chosen = self._require(request["InstanceIds"])
         for each in chosen:
             if each.state not in ("running", "stopping", "stopped"):
                 raise _wrong_state(each, "stopped")
@@ -80,7 +80,7 @@ class InstanceCalls(Lifecycle):
 
     def start_instances(self, caller: Caller, request: Request) -> Answer:
         expect(request, "InstanceIds")
-        chosen = self._known(request["InstanceIds"])
+        chosen = self._require(request["InstanceIds"])
         for each in chosen:
             if each.state not in ("stopped", "pending", "running"):
                 raise _wrong_state(each, "started")
@@ -96,7 +96,7 @@ class InstanceCalls(Lifecycle):
 
     def terminate_instances(self, caller: Caller, request: Request) -> Answer:
         expect(request, "InstanceIds")
-        chosen = self._known(request["InstanceIds"])
+        chosen = self._require(request["InstanceIds"])
         before = [each.state for each in chosen]
         for each in chosen:
             if each.state not in ("shutting-down", "terminated"):
@@ -105,7 +105,7 @@ class InstanceCalls(Lifecycle):
 
     def modify_instance_attribute(self, caller: Caller, request: Request) -> Answer:
         expect(request, "InstanceId", "InstanceInitiatedShutdownBehavior")
-        (instance,) = self._known([request["InstanceId"]])
+        (instance,) = self._require([request["InstanceId"]])
         behavior = request["InstanceInitiatedShutdownBehavior"]["Value"]
         if behavior not in ("stop", "terminate"):
             raise ServiceError(
@@ -140,7 +140,7 @@ class InstanceCalls(Lifecycle):
     def _taggable(self, resource: str) -> Instance | Image | Snapshot:
         kind = arns.kind_of(resource)
         if kind == "instance":
-            return self._known([resource])[0]
+            return self._require([resource])[0]
         store: Mapping[str, Image | Snapshot] = self.images if kind == "image" else self.snapshots
         if kind not in ("image", "snapshot"):
             raise ServiceError("NotSimulated", f"EC2 does not simulate tagging {resource}")
@@ -166,11 +166,11 @@ class InstanceCalls(Lifecycle):
             ]
             groups = [self._tagged.get(tag, {}) for tag in tags] or [self.instances]
             found = min(groups, key=len).values()
-        return [each for each in found if each.known_at <= now]
+        return [each for each in found if each.listed_at <= now]
 
     def _is_wanted(self, instance: Instance, wanted: Mapping[str, list[str]]) -> bool:
-        tags = instance.tags if instance.tags_known_at <= self.world.now else {}
-        facts = {name: FACTS[name](instance) for name in wanted if name in FACTS}
+        tags = instance.tags if instance.tags_listed_at <= self.world.now else {}
+        facts = {name: FIELDS[name](instance) for name in wanted if name in FIELDS}
         return all_fit(facts, tags, wanted)
 
     # ------------------------------------------------------------------------- showing
@@ -178,22 +178,22 @@ class InstanceCalls(Lifecycle):
     def _reservations(self, chosen: Iterable[Instance]) -> list[Structure]:
         groups: dict[str, list[Structure]] = {}
         for each in chosen:
-            groups.setdefault(each.reservation, []).append(self._shown(each))
+            groups.setdefault(each.reservation, []).append(self._cached_description(each))
         return [
             {"ReservationId": reservation, "OwnerId": ACCOUNT, "Instances": members}
             for reservation, members in groups.items()
         ]
 
-    def _shown(self, instance: Instance) -> Structure:
+    def _cached_description(self, instance: Instance) -> Structure:
         """Return the description, cached until the instance changes. Callers must not modify it."""
-        if self.world.now < instance.tags_known_at:
-            return _described(instance, {})
+        if self.world.now < instance.tags_listed_at:
+            return _describe(instance, {})
         if instance.shown is None:
-            instance.shown = _described(instance, instance.tags)
+            instance.shown = _describe(instance, instance.tags)
         return instance.shown
 
 
-def _described(instance: Instance, tags: Mapping[str, str]) -> Structure:
+def _describe(instance: Instance, tags: Mapping[str, str]) -> Structure:
     shown: Structure = {
         "InstanceId": instance.id,
         "InstanceType": instance.type,
@@ -217,10 +217,10 @@ def _described(instance: Instance, tags: Mapping[str, str]) -> Structure:
         shown["StateReason"] = {"Code": code, "Message": f"{code}: {instance.reason.text}"}
     elif instance.state == "pending":
         shown["StateReason"] = {"Code": "pending", "Message": "pending"}
-    return shown if instance.state == "terminated" else shown | _attached(instance)
+    return shown if instance.state == "terminated" else shown | _attachment_fields(instance)
 
 
-def _attached(instance: Instance) -> Structure:
+def _attachment_fields(instance: Instance) -> Structure:
     """Return the fields that an instance loses when it is terminated."""
     disk = {
         "VolumeId": instance.volume,

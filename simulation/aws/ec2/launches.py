@@ -90,7 +90,7 @@ class Launches(Lifecycle):
             )
         return template, number
 
-    def _prepared(
+    def _prepare(
         self,
         template: Template,
         number: int,
@@ -126,7 +126,7 @@ class Launches(Lifecycle):
             raise unknown_ids("subnet", [override["SubnetId"]])
         if self.catalogue.type(name) is None:
             raise ServiceError("InvalidParameterValue", f"Invalid value '{name}' for InstanceType.")
-        if not self.catalogue.offered(name, subnet.zone):
+        if not self.catalogue.is_offered(name, subnet.zone):
             raise ServiceError(
                 "Unsupported",
                 f"Your requested instance type ({name}) is not supported in your requested Availability Zone "
@@ -145,17 +145,17 @@ class Launches(Lifecycle):
             raise ServiceError("InvalidAMIID.Unavailable", f"The image ID '{image_id}' is {image.state}")
         return image
 
-    def _launched(self, launch: Launch, count: int, fleet: str, token: str) -> list[Instance]:
+    def _launch_group(self, launch: Launch, count: int, fleet: str, token: str) -> list[Instance]:
         reservation = self.world.new_id("r-")
-        members = [self._made(launch, reservation, fleet, token) for _ in range(count)]
+        members = [self._make_instance(launch, reservation, fleet, token) for _ in range(count)]
         for each in members:
             self._launch(each)
         return members
 
-    def _made(self, launch: Launch, reservation: str, fleet: str, token: str) -> Instance:
+    def _make_instance(self, launch: Launch, reservation: str, fleet: str, token: str) -> Instance:
         now, data, instance_id = self.world.now, launch.data, self.world.new_id("i-")
         spot = launch.pool.market == "spot"
-        known_at, tags_known_at = self._seen()
+        known_at, tags_known_at = self._listing_times()
         return Instance(
             id=instance_id,
             reservation=reservation,
@@ -183,12 +183,12 @@ class Launches(Lifecycle):
             token=token,
             created=now,
             launched=now,
-            known_at=known_at,
-            tags_known_at=tags_known_at,
+            listed_at=known_at,
+            tags_listed_at=tags_known_at,
             disk=dict(launch.image.disk),
         )
 
-    def _seen(self) -> tuple[Any, Any]:
+    def _listing_times(self) -> tuple[Any, Any]:
         """Return when EC2 lists a new instance, and when it lists its tags; one of them is late."""
         late = self.world.now + timedelta(seconds=self._draw(self.settings.unknown))
         return (late, late) if self._chance.random() < 0.5 else (self.world.now, late)

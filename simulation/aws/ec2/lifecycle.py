@@ -87,7 +87,7 @@ class Lifecycle:
         at = self.ever[instance_id].reclaimed_at
         return None if at is None else {"action": "terminate", "time": at.strftime("%Y-%m-%dT%H:%M:%SZ")}
 
-    def tagged(self, key: str, value: str) -> list[Instance]:
+    def find_tagged(self, key: str, value: str) -> list[Instance]:
         """Return every instance that ever had this tag, even if EC2 no longer lists it."""
         return list(self._ever_tagged.get((key, value), {}).values())
 
@@ -171,7 +171,7 @@ class Lifecycle:
         had_a_machine = instance.state in ("running", "stopping")
         seconds = self._leave(instance, reason, self.settings.terminate, power)
         self._become(instance, "shutting-down")
-        self._later(seconds, instance, self._terminated)
+        self._later(seconds, instance, self._finish_termination)
         if notify and had_a_machine:
             self.machines.terminate(instance)
 
@@ -188,7 +188,7 @@ class Lifecycle:
         instance.transition = f"{reason.transition} ({stamp})" if reason.transition else ""
         return seconds
 
-    def _terminated(self, instance: Instance) -> None:
+    def _finish_termination(self, instance: Instance) -> None:
         now = self.world.now
         instance.ended = now
         self.subnets[instance.subnet].used.pop(instance.address, None)
@@ -242,12 +242,12 @@ class Lifecycle:
                 if not found:
                     del self._tagged[tag]
 
-    def _known(self, ids: Iterable[str]) -> list[Instance]:
+    def _require(self, ids: Iterable[str]) -> list[Instance]:
         """Return these instances. Raises an error if EC2 does not list one of them (yet or anymore)."""
         self._forget()
         now, wanted = self.world.now, list(dict.fromkeys(ids))
         found = [self.instances.get(each) for each in wanted]
-        known = [each for each in found if each is not None and each.known_at <= now]
+        known = [each for each in found if each is not None and each.listed_at <= now]
         if len(known) < len(wanted):
             there = {each.id for each in known}
             raise unknown_ids("instance", (each for each in wanted if each not in there))

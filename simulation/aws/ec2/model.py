@@ -97,8 +97,8 @@ class Instance:
     token: str
     created: datetime
     launched: datetime
-    known_at: datetime
-    tags_known_at: datetime
+    listed_at: datetime
+    tags_listed_at: datetime
     disk: Structure = field(default_factory=dict)
     """Data that hosts have put on the root disk. Images copy it."""
     state: str = "new"

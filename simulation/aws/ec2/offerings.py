@@ -36,7 +36,7 @@ class OfferingCalls(Lifecycle):
             {"InstanceType": name, "LocationType": "availability-zone", "Location": zone}
             for name in every
             for zone in self.catalogue.zones
-            if fits(name, types) and fits(zone, zones) and self.catalogue.offered(name, zone)
+            if fits(name, types) and fits(zone, zones) and self.catalogue.is_offered(name, zone)
         ]
         rows, token = page(offered, request, self.settings.page)
         return with_token({"InstanceTypeOfferings": list(rows)}, token)
@@ -61,7 +61,7 @@ class OfferingCalls(Lifecycle):
             }
             for name in dict.fromkeys(request["InstanceTypes"])
             for zone in self.catalogue.zones
-            if self.catalogue.offered(name, zone)
+            if self.catalogue.is_offered(name, zone)
             for at, dollars in _between(self.catalogue.spot_changes(name, zone, self.beginning), first, last)
         ]
         rows, token = page(found, request, self.settings.page)

@@ -52,14 +52,14 @@ def _once(found: Iterable[Check]) -> list[Check]:
 
 def _on(ec2: FleetCalls, action: str, resource: str, more: Context | None = None) -> Check:
     kind = arns.kind_of(resource)
-    return Check(action, arns.build(kind, resource), {**_facts(ec2, kind, resource), **(more or {})})
+    return Check(action, arns.build(kind, resource), {**_read_tags(ec2, kind, resource), **(more or {})})
 
 
-def _facts(ec2: FleetCalls, kind: str, resource: str) -> dict[str, str | list[str]]:
+def _read_tags(ec2: FleetCalls, kind: str, resource: str) -> dict[str, str | list[str]]:
     """Return the tags and attributes of a resource; nothing if it does not exist."""
     if kind == "instance" and resource in ec2.instances:
         instance = ec2.instances[resource]
-        return _tags(instance.tags) | _of_instance(instance)
+        return _tags(instance.tags) | _instance_fields(instance)
     if kind == "image" and resource in ec2.images:
         image = ec2.images[resource]
         return _tags(image.tags) | {
@@ -81,7 +81,7 @@ def _attributes(request: Mapping[str, Any]) -> dict[str, str | list[str]]:
     }
 
 
-def _of_instance(instance: Instance) -> dict[str, str | list[str]]:
+def _instance_fields(instance: Instance) -> dict[str, str | list[str]]:
     facts: dict[str, str | list[str]] = {
         "ec2:instancetype": instance.type,
         "ec2:instancemarkettype": instance.pool.market,
@@ -106,7 +106,9 @@ def _request_tags(tags: Mapping[str, str]) -> dict[str, str | list[str]]:
 # ------------------------------------------------------------------------- resources that are made
 
 
-def _made(action: str, operation: str, kind: str, tags: Mapping[str, str], facts: Context) -> Iterator[Check]:
+def _check_new(
+    action: str, operation: str, kind: str, tags: Mapping[str, str], facts: Context
+) -> Iterator[Check]:
     """Yield the checks for a new resource and its tags."""
     given = {**facts, **_request_tags(tags)}
     yield Check(action, arns.build(kind), given)
@@ -117,12 +119,12 @@ def _made(action: str, operation: str, kind: str, tags: Mapping[str, str], facts
 def _create_image(ec2: FleetCalls, request: Mapping[str, Any]) -> Iterator[Check]:
     yield _on(ec2, "ec2:CreateImage", request["InstanceId"])
     for kind in arns.UNOWNED:
-        yield from _made("ec2:CreateImage", "CreateImage", kind, tags_for(request, kind), {})
+        yield from _check_new("ec2:CreateImage", "CreateImage", kind, tags_for(request, kind), {})
 
 
 def _create_fleet(ec2: FleetCalls, request: Mapping[str, Any]) -> Iterator[Check]:
     """Yield the checks of an instant fleet: CreateFleet and RunInstances on everything that is launched."""
-    yield from _made("ec2:CreateFleet", "CreateFleet", "fleet", tags_for(request, "fleet"), {})
+    yield from _check_new("ec2:CreateFleet", "CreateFleet", "fleet", tags_for(request, "fleet"), {})
     try:
         market, _, _ = read_request(request)
         launches, _ = ec2.launches(request, market)
@@ -130,19 +132,19 @@ def _create_fleet(ec2: FleetCalls, request: Mapping[str, Any]) -> Iterator[Check
         return  # the request is invalid, and launches nothing
     for launch in launches:
         for action in ("ec2:CreateFleet", "ec2:RunInstances"):
-            yield from _launched(ec2, action, launch)
+            yield from _check_launch(ec2, action, launch)
         role = ec2.profiles.get(launch.profile or "")
         if role:
             yield Check("iam:PassRole", role, {"iam:passedtoservice": "ec2.amazonaws.com"})
 
 
-def _launched(ec2: FleetCalls, action: str, launch: Launch) -> Iterator[Check]:
+def _check_launch(ec2: FleetCalls, action: str, launch: Launch) -> Iterator[Check]:
     shared: Context = {
         "ec2:launchtemplate": arns.build("launch-template", launch.template.id),
         "ec2:islaunchtemplateresource": "false",
     }
     for kind, facts in _new(launch).items():
-        yield from _made(action, "CreateFleet", kind, launch.tags[kind], {**shared, **facts})
+        yield from _check_new(action, "CreateFleet", kind, launch.tags[kind], {**shared, **facts})
     used = [
         launch.image.id,
         launch.image.snapshot.id,

@@ -29,4 +29,4 @@ class Ec2(InstanceCalls, FleetCalls, ImageCalls, OfferingCalls):
     def bill(self, key: str, value: str) -> Bill:
         """Return the cost so far of all instances that ever had this tag."""
         gib_month = self.catalogue.settings.here(self.catalogue.settings.storage_prices["gp3"])
-        return bill(self.tagged(key, value), self.world.now, gib_month=gib_month)
+        return bill(self.find_tagged(key, value), self.world.now, gib_month=gib_month)

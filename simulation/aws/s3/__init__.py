@@ -169,10 +169,10 @@ class S3:
 
     def get_object(self, caller: Caller, request: Request) -> Answer:
         only(request, ("Bucket", "Key", "Range", "VersionId", "IfNoneMatch", *OF_SDK), "GetObject")
-        version = self._found(request)
+        version = self._require_version(request)
         if request.get("IfNoneMatch") == version.etag:
             raise ServiceError("304", "Not Modified", status=304)
-        answer = _facts(version) | {"AcceptRanges": "bytes"}
+        answer = _version_fields(version) | {"AcceptRanges": "bytes"}
         assert version.body is not None
         body, size = version.body, len(version.body)
         if "Range" not in request:
@@ -189,11 +189,11 @@ class S3:
         """Return the metadata. Errors have no body, so botocore shows only their status."""
         only(request, ("Bucket", "Key", "VersionId", *OF_SDK), "HeadObject")
         try:
-            version = self._found(request)
+            version = self._require_version(request)
         except ServiceError as error:
             words = {404: "Not Found", 405: "Method Not Allowed"}.get(error.status, "Bad Request")
             raise ServiceError(str(error.status), words, status=error.status) from error
-        return _facts(version) | {"AcceptRanges": "bytes", "ContentLength": len(version.body or b"")}
+        return _version_fields(version) | {"AcceptRanges": "bytes", "ContentLength": len(version.body or b"")}
 
     def copy_object(self, caller: Caller, request: Request) -> Answer:
         only(request, ("Bucket", "Key", "CopySource", *OF_SDK), "CopyObject")
@@ -202,7 +202,7 @@ class S3:
         known = find_version(self._bucket(bucket), key, version)
         if version and known is not None and known.body is None:
             raise ServiceError("InvalidRequest", MARKER_COPIED)
-        source = self._found(asked)
+        source = self._require_version(asked)
         made = self.write(request["Bucket"], request["Key"], source.body or b"", media_type=source.media_type)
         return {
             "CopyObjectResult": {"ETag": made.etag, "LastModified": made.at},
@@ -281,7 +281,7 @@ class S3:
         }
         return answer | {name: value for name, value in more_facts.items() if value}
 
-    def _found(self, request: Mapping[str, Any]) -> Version:
+    def _require_version(self, request: Mapping[str, Any]) -> Version:
         """Return the requested version. Raises AWS's error if it is missing."""
         bucket, key, wanted = self._bucket(request["Bucket"]), str(request["Key"]), request.get("VersionId")
         version = find_version(bucket, key, wanted)
@@ -302,7 +302,7 @@ class S3:
         return found
 
 
-def _facts(version: Version) -> Structure:
+def _version_fields(version: Version) -> Structure:
     return {
         "ETag": version.etag,
         "VersionId": version.id,

@@ -184,7 +184,7 @@ class CommandCalls(HostCalls):
         command.invocations[instance_id] = invocation
         self._under_way[command.id, instance_id] = invocation
         invocation.deadline = self.world.after(
-            command.timeout, lambda: self._undelivered(invocation), what=f"{command.id} is undelivered"
+            command.timeout, lambda: self._fail_delivery(invocation), what=f"{command.id} is undelivered"
         )
         self.world.after(
             self._draw(self.settings.deliver), lambda: self._deliver(invocation), what=f"{command.id} arrives"
@@ -210,7 +210,7 @@ class CommandCalls(HostCalls):
         for invocation in waiting:
             self._deliver(invocation)
 
-    def _undelivered(self, invocation: Invocation) -> None:
+    def _fail_delivery(self, invocation: Invocation) -> None:
         if invocation.status == "Pending":
             self._close(invocation, "TimedOut", "DeliveryTimedOut")
 

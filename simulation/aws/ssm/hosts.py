@@ -26,7 +26,7 @@ class HostCalls:
         self.hosts: dict[str, Host] = {}
         self._deliver_waiting = deliver
         self._chance = world.chance("ssm")
-        ec2.on_change.append(self._changed)
+        ec2.on_change.append(self._handle_change)
 
     def register(self, instance_id: str) -> None:
         """Register the agent of a booted host. It is Online, and receives commands, some seconds later."""
@@ -65,7 +65,7 @@ class HostCalls:
         chosen = sorted(set(wanted)) if wanted is not None else list(self.hosts)
         hosts = [self.hosts[each] for each in chosen if each in self.hosts]
         shown, token = take_page([each for each in hosts if self._is_listed(each)], request, 5)
-        return with_token({"InstanceInformationList": [self._described(each) for each in shown]}, token)
+        return with_token({"InstanceInformationList": [self._describe(each) for each in shown]}, token)
 
     def _is_listed(self, host: Host) -> bool:
         now = self.world.now
@@ -75,7 +75,7 @@ class HostCalls:
         lost = host.lost_at is not None and host.lost_at <= self.world.now
         return "ConnectionLost" if lost else "Online"
 
-    def _described(self, host: Host) -> Answer:
+    def _describe(self, host: Host) -> Answer:
         instance = host.instance
         return {
             "InstanceId": instance.id,
@@ -91,7 +91,7 @@ class HostCalls:
             "ComputerName": f"ip-{instance.address.replace('.', '-')}.ec2.internal",
         }
 
-    def _changed(self, instance: Instance) -> None:
+    def _handle_change(self, instance: Instance) -> None:
         """Handle a state change in EC2. A host that is gone stays listed for a while."""
         host = self.hosts.get(instance.id)
         if host is None:

@@ -211,7 +211,7 @@ class StepFunctions:
     def close_wait(self, token: str) -> None:
         self._waits.pop(token, None)
 
-    def changed(self, execution: Execution) -> None:
+    def handle_change(self, execution: Execution) -> None:
         """Emit the event of a start or an end. Lists show the change later."""
         lag = self.world.chance("stepfunctions").uniform(*LAG_SECONDS)
         self._shown_from[execution.arn] = self.world.now + timedelta(seconds=lag)
@@ -229,7 +229,7 @@ class StepFunctions:
         self._running[machine.arn][execution.arn] = execution
         self.world.note(execution.label, "starts")
         execution.begin()
-        self.changed(execution)
+        self.handle_change(execution)
         return execution
 
     def _machine(self, arn: str) -> Machine:

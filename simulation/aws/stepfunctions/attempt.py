@@ -56,7 +56,7 @@ class Attempt:
         self.heartbeat, self._last_beat = heartbeat, self.world.now
         self.silence = self._after(heartbeat, self._listen)
 
-    def answered(self, answer: Any, *, ends: bool) -> None:
+    def handle_answer(self, answer: Any, *, ends: bool) -> None:
         """Handle the result of the function. It ends the attempt, unless it succeeded and a task token is pending."""
         self.is_called = False
         if isinstance(answer, LambdaFailure):

@@ -12,7 +12,13 @@ from typing import Any, NoReturn
 from localcloud.base import states_language as language
 from localcloud.base.states_language import ALL
 from simulation.aws.endpoint.api import ServiceError
-from simulation.aws.stepfunctions.expressions import Bindings, Template, compiled, is_expression, source_of
+from simulation.aws.stepfunctions.expressions import (
+    Bindings,
+    Template,
+    compile_value,
+    is_expression,
+    source_of,
+)
 
 CALLBACK = "arn:aws:states:::lambda:invoke.waitForTaskToken"
 FUNCTION = "arn:aws:lambda:"
@@ -182,11 +188,11 @@ def _task(name: str, state: Mapping[str, Any], where: str) -> State:
     if is_callback:
         if not isinstance(arguments, dict) or set(arguments) != {"FunctionName", "Payload"}:
             _not_simulated(f"Arguments other than FunctionName and Payload at {where}")
-        function = compiled(arguments["FunctionName"], "Arguments/FunctionName")
-        payload = compiled(arguments["Payload"], "Arguments/Payload")
+        function = compile_value(arguments["FunctionName"], "Arguments/FunctionName")
+        payload = compile_value(arguments["Payload"], "Arguments/Payload")
     elif resource.startswith(FUNCTION):
-        function = compiled(resource, "Resource")
-        payload = compiled("{% $states.input %}" if arguments is None else arguments, "Arguments")
+        function = compile_value(resource, "Resource")
+        payload = compile_value("{% $states.input %}" if arguments is None else arguments, "Arguments")
     else:
         _not_simulated(f"the resource {resource!r} at {where}")
     catchers = state.get("Catch", [])
@@ -243,7 +249,7 @@ def _transition(fields: Mapping[str, Any]) -> Transition:
 
 
 def _given(fields: Mapping[str, Any], name: str) -> Template | None:
-    return compiled(fields[name], name) if name in fields else None
+    return compile_value(fields[name], name) if name in fields else None
 
 
 def _typed(fields: Mapping[str, Any], name: str, expected: str) -> Template | None:

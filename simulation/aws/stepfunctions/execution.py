@@ -50,7 +50,7 @@ class Service(Protocol):
 
     def close_wait(self, token: str) -> None: ...
 
-    def changed(self, execution: Execution) -> None: ...
+    def handle_change(self, execution: Execution) -> None: ...
 
 
 class Execution:
@@ -207,7 +207,7 @@ class Execution:
             attempt.abandon()
             raise
         ends = not state.waits_for_token
-        self.service.call(function, payload, lambda answer: attempt.answered(answer, ends=ends))
+        self.service.call(function, payload, lambda answer: attempt.handle_answer(answer, ends=ends))
 
     def _limits(self, state: State, bindings: Bindings) -> tuple[float | None, float | None]:
         timeout = state.timeout(bindings) if state.timeout else None
@@ -249,7 +249,7 @@ class Execution:
         catcher = next((each for each in self._state.catchers if matches(each.errors, error.error)), None)
         if catcher is None:
             raise error
-        name, cause = error.error and language.reported(error.error), self._located(error)
+        name, cause = error.error and language.reported_error(error.error), self._located(error)
         self.service.world.note(self.label, f"catches {name}", state=self.at, cause=(cause or "")[:300])
         caught = {"Error": name, "Cause": cause}
         self._leave(catcher.transition, self._bindings(errorOutput=caught), caught)
@@ -283,7 +283,7 @@ class Execution:
         self.history.append((world.now, self.at, status if error is None else f"{status}: {error}"))
         failure = {"error": error, "cause": cause and cause[:300]} if error else {}
         world.note(self.label, f"ends: {status}", **failure)
-        self.service.changed(self)
+        self.service.handle_change(self)
 
     def waits_for_nothing(self) -> bool:
         """Return True if nothing is planned that could continue the execution, except for its timeout."""
@@ -298,7 +298,7 @@ class Execution:
     def _fail(self, error: str | None, cause: str | None) -> None:
         """Fail the execution. AWS omits a missing name or cause; a timeout has no cause."""
         cause = self._located(StateError(error, cause))
-        name = language.reported(error)[:MOST_ERROR] if error else None
+        name = language.reported_error(error)[:MOST_ERROR] if error else None
         self.end(Status.FAILED, error=name, cause=cause[:MOST_CAUSE] if cause else None)
 
     def _not_evaluated(self, error: QueryError) -> StateError:
@@ -309,7 +309,7 @@ class Execution:
     def _located(self, failure: StateError) -> str | None:
         if not failure.error or not failure.cause:
             return failure.cause
-        return language.located(failure.error, failure.cause, self.at, self._entered_event)
+        return language.locate_cause(failure.error, failure.cause, self.at, self._entered_event)
 
     # ------------------------------------------------------------------------------------------------- bookkeeping
 

@@ -23,16 +23,16 @@ NOT_SIMULATED = re.compile(
 """Functions that depend on the clock or on chance, or that differ from AWS in the library."""
 
 
-def compiled(value: Any, location: str) -> Template:
+def compile_value(value: Any, location: str) -> Template:
     """Compile a value of the field at `location`. Raises ServiceError for an invalid or unsupported expression."""
     if isinstance(value, str):
         return _expression(value, location) if is_expression(value) else _constant(value)
     if not _has_expression(value):
         return _constant(value)
     if isinstance(value, dict):
-        fields = {key: compiled(each, f"{location}/{key}") for key, each in value.items()}
+        fields = {key: compile_value(each, f"{location}/{key}") for key, each in value.items()}
         return lambda bindings: {key: template(bindings) for key, template in fields.items()}
-    items = [compiled(each, f"{location}[{number}]") for number, each in enumerate(value)]
+    items = [compile_value(each, f"{location}[{number}]") for number, each in enumerate(value)]
     return lambda bindings: [template(bindings) for template in items]
 
 
@@ -87,11 +87,11 @@ def _expression(text: str, location: str) -> Template:
         except Exception as error:  # the library raises any exception
             raise language.threw(source, location, getattr(error, "error", None), str(error)) from error
         if value is None:
-            raise language.undefined(source, location)
+            raise language.undefined_error(source, location)
         try:
             return _plain(value)
         except TypeError as error:
-            raise language.unsupported(source, location) from error
+            raise language.unsupported_error(source, location) from error
 
     return evaluate
 

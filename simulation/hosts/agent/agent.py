@@ -31,7 +31,7 @@ from training.host.agent.tags import RunTags, run_tags
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.metadata import Identity
 from training.host.program.ending import Failed
-from training.host.reporting.outbox import failed
+from training.host.reporting.outbox import failed_signal
 from trainyard.core.model.job import Job
 from trainyard.protocol import keys, signals
 from trainyard.protocol.cluster import Assignment, Cluster, read
@@ -45,10 +45,10 @@ NOT_WIPED = "still has data of another run"
 READY_EVERY = timedelta(seconds=READY_EVERY_SECONDS)
 
 
-def with_a_lease(identity: Identity, now: datetime) -> Identity:
+def renew_lease(identity: Identity, now: datetime) -> Identity:
     """Renew the lease of a host that was started after its lease had ended."""
     tag = identity.tags.get(Tag.LEASE)
-    if tag is None or not lease.at_launch(tag).is_over(now):
+    if tag is None or not lease.lease_at_launch(tag).is_over(now):
         return identity
     again = (now + RESTARTED_LEASE).isoformat()
     return replace(identity, tags={**identity.tags, Tag.LEASE: again})
@@ -160,7 +160,9 @@ class Agent:
     def enter(self, attempt: Attempt, *, step: int) -> Program:
         """Start the process of the program. It looks for its peers once it has loaded its dependencies."""
         gang = self.machine.site.gang(attempt.cluster, attempt.job, step=step)
-        program = Program(gang, attempt.assignment, self.machine, changed=attempt.react, saved=attempt.saved)
+        program = Program(
+            gang, attempt.assignment, self.machine, changed=attempt.react, saved=attempt.upload_checkpoint
+        )
         self.machine.program = program
         seconds = self.machine.draw(self.machine.delays.program)
 
@@ -194,7 +196,7 @@ class Agent:
                 return
             yield Sleep()
         over = Failed(FailureKind.HOST, self.watchdog.lease.reason, None)
-        self._send(failed(over, tail=""))
+        self._send(failed_signal(over, tail=""))
 
     def _one_attempt(self) -> Steps:
         job = yield from self._fetch()
@@ -295,7 +297,9 @@ class Agent:
         attempt = self._new_attempt(cluster, self._assignment_in(cluster), job)
         self.watchdog.renew(lease.while_training(cluster.deadline))
         gang = self.machine.site.gang(cluster, job, step=max(0, self._state.checkpoint_step))
-        program = Program(gang, attempt.assignment, self.machine, changed=lambda: None, saved=attempt.saved)
+        program = Program(
+            gang, attempt.assignment, self.machine, changed=lambda: None, saved=attempt.upload_checkpoint
+        )
         program.exit_code = KILLED
         attempt.recall(program)
         return attempt
@@ -308,7 +312,7 @@ class Agent:
             self._wait_for_next(cluster.deadline, now, job)
         else:
             self._change(phase="done")
-            self.watchdog.renew(lease.when_done(now))
+            self.watchdog.renew(lease.lease_when_done(now))
 
     def _wait_for_next(self, deadline: datetime, now: datetime, job: Job) -> None:
         self._change(phase="waiting", attempt=self._state.attempt + 1)
@@ -320,7 +324,7 @@ class Agent:
         if self.machine.is_cut_off:
             yield UNREACHABLE_SECONDS
         ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
-        self._send(failed(ended, tail=""))
+        self._send(failed_signal(ended, tail=""))
         yield from self._outbox.flush(FLUSH_SECONDS)
         if trouble.final or self.watchdog.notice or self.watchdog.lease_over:
             self._change(phase="done")

@@ -26,8 +26,8 @@ from simulation.hosts.machine import Machine
 from simulation.hosts.pace import Phase
 from simulation.world.world import BEGINNING
 from training.host.agent.conclusion import EVALUATION_SECONDS, WORKERS_LOOK_SECONDS, Outcome
-from training.host.agent.deadlines import notice
-from training.host.agent.deadlines.notice import Drain
+from training.host.agent.deadlines import drain as deadlines
+from training.host.agent.deadlines.drain import Drain
 from training.host.agent.draining import Draining
 from training.host.agent.life import REPORT_SECONDS, Peers, StillTraining, has_ended
 from training.host.bucket import Bucket
@@ -36,7 +36,7 @@ from training.host.checkpoints.catalogue import Version
 from training.host.errors import HostTrouble
 from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
-from training.host.reporting.outbox import Sender, failed
+from training.host.reporting.outbox import Sender, failed_signal
 from training.host.reporting.progress import ALIVE_SECONDS
 from trainyard.core.model.job import Job
 from trainyard.protocol import keys, signals
@@ -210,7 +210,7 @@ class Attempt:
 
     def _reason_to_leave(self) -> Drain | None:
         stop, now = self._agent.orders.get(OrderKind.STOP), self._machine.now()
-        drain = notice.order_to_leave(
+        drain = deadlines.order_to_leave(
             notice=self._agent.watchdog.notice,
             going_down=self._agent.going_down,
             stop_ordered=self._agent.watchdog.pooled
@@ -220,7 +220,7 @@ class Attempt:
             now=now,
         )
         trouble = self._uploads.trouble
-        return drain or (notice.drain_for_trouble(trouble, now) if trouble else None)
+        return drain or (deadlines.drain_for_trouble(trouble, now) if trouble else None)
 
     def _detect_hang(self, program: Program) -> Drain | None:
         if not self.assignment.is_chief:
@@ -228,7 +228,7 @@ class Attempt:
         if not self._signs.hangs(program.gang, self._seconds()):
             return None
         self._log.add(silence.HANGS)
-        return notice.drain_hanging(self._machine.now())
+        return deadlines.drain_hanging(self._machine.now())
 
     def react(self) -> None:
         """React to the start of training or to the end of the program."""
@@ -236,9 +236,9 @@ class Attempt:
             self._reporter.wake()
         self._agent.wake()
 
-    def saved(self, step: int) -> None:
+    def upload_checkpoint(self, step: int) -> None:
         """Upload the checkpoint that is now on the disk."""
-        self._uploads.saved(step)
+        self._uploads.record_checkpoint(step)
         if self._uploader:
             self._uploader.wake()
 
@@ -254,7 +254,7 @@ class Attempt:
 
     def _take_reports(self, program: Program) -> None:
         if self._reports.listen(program.gang):
-            self._curve.add(self._reports.facts, self._machine.now())
+            self._curve.add(self._reports.reported, self._machine.now())
 
     def _send_signs_of_life(self, program: Program) -> Steps:
         while True:
@@ -278,7 +278,7 @@ class Attempt:
         end = End(
             code=code,
             tail=tail,
-            asked=drain.reported if drain else None,
+            asked=drain.stop_reason if drain else None,
             handled_sigterm=bool(draining and draining.asked_at and draining.had_handler),
             at_end=self._is_at_its_end(program, code),
             killed=bool(draining and draining.killed),
@@ -326,7 +326,7 @@ class Attempt:
 
     def _is_at_its_end(self, program: Program, code: int) -> bool:
         """Return True if the program has completed its last step. It writes metrics.json at its end."""
-        if "steps" in self._reports.known:
+        if "steps" in self._reports.latest:
             return self._reports.is_at_its_end
         return code == 0 and self.assignment.is_chief and program.gang.work.lacks != "metrics"
 
@@ -361,7 +361,7 @@ class Attempt:
                 return Outcome(ended, signals.Stopped(why=why, reason=said or None, **facts))
             case Failed():
                 last, far = ending.last_lines(tail.encode()), {**self._reports.all, "step": self._step()}
-                return Outcome(ended, failed(ended, last, progress=far))
+                return Outcome(ended, failed_signal(ended, last, progress=far))
 
     def _write_results(self, program: Program) -> dict[str, Any]:
         work, step = program.gang.work, program.gang.step

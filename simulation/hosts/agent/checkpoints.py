@@ -14,7 +14,7 @@ from training.host.bucket import Bucket
 from training.host.checkpoints import catalogue, in_bucket
 from training.host.checkpoints.catalogue import STEP, Manifest, Stored, Version
 from training.host.checkpoints.fetching import FACTS
-from training.host.checkpoints.restore import bring
+from training.host.checkpoints.restore import restore_with
 from training.host.errors import Damaged, HostTrouble
 from trainyard.protocol.cluster import Checkpoint
 
@@ -66,7 +66,7 @@ def restore(
             fetch(bucket, version, disk)
         disk.checkpoints, disk.restores = {version.step}, set()
 
-    brought = bring(bucket, run, checkpoint, put, alone=alone)
+    brought = restore_with(bucket, run, checkpoint, put, alone=alone)
     return brought.version.step, brought.instead
 
 

@@ -10,12 +10,12 @@ SIGNALS: Mapping[str, str] = {
     "ready": "training.host.agent.agent.Agent._await_start",
     "started": "training.host.agent.attempt.Attempt.start",
     "progress": "training.host.agent.monitor.Monitor.report",
-    "checkpointed": "training.host.agent.attempt.Attempt._checkpointed",
+    "checkpointed": "training.host.agent.attempt.Attempt._record_checkpoint",
     "finished": "training.host.agent.conclusion.Conclusion.conclude",
     "stopped": "training.host.agent.conclusion.Conclusion.conclude",
     "failed": "training.host.agent.conclusion.Conclusion.conclude",
-    "hold": "training.host.agent.deadlines.hold._ask",
-    "wiped": "training.host.pool.waiting.wiped",
+    "hold": "training.host.agent.deadlines.hold._request_hold",
+    "wiped": "training.host.pool.waiting.wiped_event",
 }
 """Signals on the event bus. training.host.reporting.outbox.Outbox sends all except `hold` and `wiped`."""
 
@@ -49,9 +49,9 @@ STAGES: Mapping[str, str] = {
 }
 """Stages without a signal. The first two belong to the machine and the SSM agent."""
 
-LEFT_IN_BUCKET: Mapping[str, str] = {
-    "words": "training.host.reporting.outbox.Outbox._copy_to_bucket",
-    "last-words": "training.host.reporting.outbox.Outbox._write_final_report",
-    "leaving": "training.host.agent.standing_order.StandingOrder._look",
-    "working": "training.host.agent.life.Peers._leave",
+STORED_IN_BUCKET: Mapping[str, str] = {
+    "signals": "training.host.reporting.outbox.Outbox._copy_to_bucket",
+    "final-reports": "training.host.reporting.outbox.Outbox._write_final_report",
+    "drain-confirmations": "training.host.agent.standing_order.StandingOrder._look",
+    "working": "training.host.agent.life.Peers._write_report",
 }

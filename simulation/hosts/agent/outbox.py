@@ -132,29 +132,29 @@ class Outbox:
             return False
         except ServiceError as error:
             if error.code in DENIED:
-                self._leave_final_report(sent)
+                self._store_final_report(sent)
                 return True
             return False
         if not answer.get("FailedEntryCount"):
-            known = signals.known(sent.signal)
+            known = signals.to_detail(sent.signal)
             shown = {key: known[key] for key in SHOWN if key in known}
             self._speaker.note(f"sends {sent.signal.word}", attempt=sent.attempt, **shown)
             if isinstance(sent.signal, Ending):
-                self._leave(keys.copies_of_signals(self._run, sent.attempt), sent)
+                self._store(keys.copies_of_signals(self._run, sent.attempt), sent)
             return True
         if answer["Entries"][0].get("ErrorCode") in DENIED:
-            self._leave_final_report(sent)
+            self._store_final_report(sent)
             return True
         return False
 
-    def _leave(self, folder: str, sent: Sent) -> None:
+    def _store(self, folder: str, sent: Sent) -> None:
         key = self._sender.key(folder)
         try:
             self._bucket.write(key, json.dumps(signals.encode(sent)).encode())
         except HostTrouble as trouble:
             self._speaker.note(f"cannot write {key}", reason=trouble.reason)
 
-    def _leave_final_report(self, sent: Sent) -> None:
+    def _store_final_report(self, sent: Sent) -> None:
         if self._mute:
             return
         self._mute = True
@@ -164,5 +164,5 @@ class Outbox:
         )
         self._speaker.note("leaves its final report", reason=reason)
         report = final_report(sent, reason, exit_code=None)
-        self._leave(keys.final_reports(self._run, sent.attempt), report)
+        self._store(keys.final_reports(self._run, sent.attempt), report)
         self._speaker.power_off(reason)

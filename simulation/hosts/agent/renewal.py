@@ -11,10 +11,10 @@ from training.host import credentials
 from training.host.bucket import Bucket
 from training.host.errors import AccessDenied, HostTrouble
 from training.host.renewal import (
-    ASK_AGAIN_SECONDS,
     LOOK_SECONDS,
     PATIENCE_SECONDS,
     RENEW_BEFORE,
+    RETRY_SECONDS,
     are_fresh,
     key,
     missing,
@@ -82,6 +82,6 @@ class Renewal:
                 self._machine.credentials = json.loads(found.body)
                 self._machine.note("has credentials of its run", until=until.isoformat())
         now = self._machine.world.now.timestamp()
-        if not are_fresh(self._until, self._machine.now()) and now - self._asked_at >= ASK_AGAIN_SECONDS:
+        if not are_fresh(self._until, self._machine.now()) and now - self._asked_at >= RETRY_SECONDS:
             self._asked_at = now
             self._send(Credentials())

@@ -10,7 +10,7 @@ from simulation.hosts.gang import Gang
 from simulation.hosts.machine import Machine
 from training.host.errors import HostTrouble
 from training.host.reporting.metrics import Metrics
-from training.host.reporting.progress import ALIVE_SECONDS, EVERY_SECONDS, Progress, facts_in, resumed_in
+from training.host.reporting.progress import ALIVE_SECONDS, EVERY_SECONDS, Progress, metrics_in, resumed_in
 from training.host.reporting.scalars import Scalars
 from trainyard.core.model.job import Job
 
@@ -27,27 +27,27 @@ class Reports(Progress):
 
     def take(self, report: dict[str, Any]) -> None:
         self._offset += len(json.dumps(report)) + 1
-        self.facts = facts_in(report)
+        self.reported = metrics_in(report)
         self.resumed = resumed_in(report) or self.resumed
         self._fresh = True
 
     def listen(self, gang: Gang) -> bool:
         """Take the reports since the last call. Return True if there were any."""
         step = gang.step
-        if gang.work.silent or step <= gang.restored or step == self.facts.get("step"):
+        if gang.work.silent or step <= gang.restored or step == self.reported.get("step"):
             return False
         for report in (
             gang.work.measured(max(self.step or 0, gang.restored), step) if gang.work.metric else ()
         ):
             self.scalars.take(report, report)
-        resumed = gang.work.resumed(gang.restored)
-        self.take(gang.work.facts(step) | ({"resumed": resumed} if resumed else {}))
+        resumed = gang.work.report_restore(gang.restored)
+        self.take(gang.work.report(step) | ({"resumed": resumed} if resumed else {}))
         return True
 
     def conclude(self, metrics: dict[str, Any] | None, step: int | None) -> dict[str, Any]:
         """Return the last facts of a program that has finished, from its metrics.json if it has written one."""
         self.scalars.conclude(metrics or {}, step)
-        return (facts_in(metrics) if metrics else self.facts) | self.scalars.in_signal
+        return (metrics_in(metrics) if metrics else self.reported) | self.scalars.in_signal
 
     def wait(self, now: float, next_report: float | None) -> float:
         """Return the seconds until there may be something to signal."""

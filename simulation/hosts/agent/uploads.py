@@ -48,7 +48,7 @@ class Uploads:
         """Start from the restored checkpoint."""
         self.step = self._saved = step
 
-    def saved(self, step: int) -> None:
+    def record_checkpoint(self, step: int) -> None:
         """Record a checkpoint on the disk of this host."""
         self._saved = step
         self._machine.disk.checkpoints.add(step)

@@ -9,7 +9,7 @@ from simulation.hosts.faults import DiskFull, Late, ProgramEnds, SendsTwice
 from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host.metadata import Identity
-from training.host.pool.waiting import GRACE, REPORT_SECONDS, wiped
+from training.host.pool.waiting import GRACE, REPORT_SECONDS, wiped_event
 from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol.orders import OrderKind
 from trainyard.protocol.tags import Tag
@@ -84,7 +84,7 @@ class Waiting:
         fault = machine.inject("wiped", "before")
         if fault:
             yield fault.seconds if isinstance(fault, Late) else 0.0
-        entry = wiped(self._identity, machine.now())
+        entry = wiped_event(self._identity, machine.now())
         for _ in range(2 if isinstance(fault, SendsTwice) else 1):
             try:
                 machine.call("events", "put_events", Entries=[entry])

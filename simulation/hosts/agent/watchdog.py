@@ -12,7 +12,7 @@ from simulation.hosts.machine import Machine
 from training.host.agent.deadlines.hold import held_until
 from training.host.agent.deadlines.lease import Lease
 from training.host.agent.watchdog import TIME_TO_LEAVE
-from training.host.metadata import Notice
+from training.host.metadata import InterruptionNotice
 from trainyard.core.model.yard.warm import warm_until
 
 
@@ -30,7 +30,7 @@ class Watchdog:
         changed: Callable[[], None],
         leave: Callable[[str], Steps],
     ) -> None:
-        self.notice: Notice | None = None
+        self.notice: InterruptionNotice | None = None
         self.pooled = False
         self._machine = machine
         self._lease = lease
@@ -42,7 +42,7 @@ class Watchdog:
 
     @property
     def lease(self) -> Lease:
-        return self._lease.held(self._held)
+        return self._lease.prolong(self._held)
 
     @property
     def lease_over(self) -> bool:
@@ -57,7 +57,7 @@ class Watchdog:
         at = metadata.interruption_notice()
         if at and not self.notice:
             self._machine.note("sees an interruption notice", at=at.isoformat())
-            self.notice = Notice("terminate", at)
+            self.notice = InterruptionNotice("terminate", at)
             self._changed()
         tags = metadata.tags()
         if warm_until(tags) and not self.pooled:

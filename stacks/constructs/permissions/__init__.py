@@ -27,7 +27,7 @@ BY_TAG = "The ids exist only later; the condition limits them to this yard's tag
 TO_BE_MADE = "EC2 names it at its creation; CreateTags allows only this yard's tag on it."
 
 
-def of_account(service: str) -> iam.ServicePrincipal:
+def account_principal(service: str) -> iam.ServicePrincipal:
     """Return the service principal for this account only, so that no other account can use our resources through it
     (docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html). Lambda and EC2 name no account to a role."""
     return iam.ServicePrincipal(
@@ -179,12 +179,12 @@ def _objects(
         acknowledge(role, f"IAM5[Resource::{exported}/{_variables(prefix)}*]", PREFIX)
 
 
-def tagged(yard: str) -> Condition:
+def require_tag(yard: str) -> Condition:
     """Return the condition that an existing resource has the yard's tag."""
     return {"StringEquals": {f"aws:ResourceTag/{Tag.YARD}": yard}}
 
 
-def to_be_tagged(yard: str, by: str | Sequence[str] = ()) -> Condition:
+def require_new_tag(yard: str, by: str | Sequence[str] = ()) -> Condition:
     """Return the condition that a new resource gets the yard's tag. `by` has the calls that may write the tag."""
     action = {"ec2:CreateAction": by} if by else {}
     return {"StringEquals": {f"aws:RequestTag/{Tag.YARD}": yard, **action}}

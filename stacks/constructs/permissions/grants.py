@@ -61,7 +61,7 @@ class Granting:
             case "launch hosts of any image":
                 self._launch(None)
             case "launch hosts of the yard's images":
-                self._launch(permissions.tagged(yard))
+                self._launch(permissions.require_tag(yard))
             case "list executions":
                 permissions.allow(role, ["states:ListExecutions"], self._machines(on))
             case "list objects":
@@ -80,7 +80,7 @@ class Granting:
             case "read objects":
                 permissions.read_objects(role, self.bucket, *on)
             case "read parameters of base images":
-                for name in _of_base_images(settings):
+                for name in _base_image_parameters(settings):
                     permissions.read_parameters(role, name, "ssm:GetParameter")
             case "read versions":
                 permissions.read_versions(role, self.bucket, *on)
@@ -90,7 +90,7 @@ class Granting:
                 hosts.command_hosts(role, yard, *on)
             case "send notifications":
                 permissions.allow(role, ["sns:Publish"], [topic_arn(role, yard)])
-                kms.use_for_notices(role, key)
+                kms.use_for_notifications(role, key)
             case "start executions":
                 permissions.allow(role, ["states:StartExecution"], self._machines(on))
             case "start hosts":
@@ -152,7 +152,7 @@ def topic_arn(scope: Construct, yard: str) -> str:
     return by_name(scope, "sns", f"{yard}-notices")
 
 
-def _of_base_images(settings: YardSettings) -> list[str]:
+def _base_image_parameters(settings: YardSettings) -> list[str]:
     """Return the parameters that may name base images: public ones of AWS, the yard's own, the one in the settings."""
     public, own, named = "/aws/service/", f"/{settings.yard}/", settings.base_image_parameter
     return [f"{public}*", f"{own}*", *([] if named.startswith((public, own)) else [named])]

@@ -9,8 +9,8 @@ from stacks.constructs.permissions import (
     ec2,
     ec2_unowned,
     kms,
-    tagged,
-    to_be_tagged,
+    require_new_tag,
+    require_tag,
 )
 from stacks.constructs.permissions.holder import Condition, Holder
 from trainyard.protocol.tags import Tag
@@ -28,7 +28,7 @@ def command_hosts(role: Holder, yard: str, *documents: str) -> None:
 
 def act_on_hosts(role: Holder, yard: str, *calls: str) -> None:
     """Allow these calls of EC2 on hosts of this yard only."""
-    allow(role, calls, [ec2("instance/*")], tagged(yard), because=BY_TAG)
+    allow(role, calls, [ec2("instance/*")], require_tag(yard), because=BY_TAG)
 
 
 def end_hosts(role: Holder, yard: str) -> None:
@@ -41,7 +41,7 @@ def keep_disks(role: Holder, yard: str) -> None:
     """Allow hosts of this yard to stop instead of terminate at shutdown. Other attributes stay forbidden, above all
     user data, which a host runs as root. (EC2 changes one attribute in a call, and ec2:Attribute/<name> is the
     attribute of the request: EC2 user guide, "Policy structure".)"""
-    to_stop = {**tagged(yard)["StringEquals"], "ec2:Attribute/InstanceInitiatedShutdownBehavior": "stop"}
+    to_stop = {**require_tag(yard)["StringEquals"], "ec2:Attribute/InstanceInitiatedShutdownBehavior": "stop"}
     allow(
         role, ["ec2:ModifyInstanceAttribute"], [ec2("instance/*")], {"StringEquals": to_stop}, because=BY_TAG
     )
@@ -105,20 +105,20 @@ def use_sessions(role: Holder, *documents: str) -> None:
 
 def mark_hosts(role: Holder, yard: str, *keys: str) -> None:
     """Allow writing these tags only, on hosts of this yard."""
-    these = tagged(yard) | {"ForAllValues:StringEquals": {"aws:TagKeys": list(keys)}}
+    these = require_tag(yard) | {"ForAllValues:StringEquals": {"aws:TagKeys": list(keys)}}
     allow(role, ["ec2:CreateTags"], [ec2("instance/*")], these, because=BY_TAG)
 
 
 def image_hosts(role: Holder, yard: str, *, key: str) -> None:
     """Allow making images of this yard's hosts. Image and snapshots get the yard's tag."""
-    allow(role, ["ec2:CreateImage"], [ec2("instance/*")], tagged(yard), because=BY_TAG)
+    allow(role, ["ec2:CreateImage"], [ec2("instance/*")], require_tag(yard), because=BY_TAG)
     made = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
     allow(role, ["ec2:CreateImage"], made, because=TO_BE_MADE)
-    allow(role, ["ec2:CreateTags"], made, to_be_tagged(yard, "CreateImage"), because=BY_TAG)
+    allow(role, ["ec2:CreateTags"], made, require_new_tag(yard, "CreateImage"), because=BY_TAG)
     kms.use_for_volumes(role, key)
 
 
 def retire_images(role: Holder, yard: str) -> None:
     """Allow deregistering images of this yard and deleting their snapshots."""
-    allow(role, ["ec2:DeregisterImage"], [ec2_unowned("image/*")], tagged(yard), because=BY_TAG)
-    allow(role, ["ec2:DeleteSnapshot"], [ec2_unowned("snapshot/*")], tagged(yard), because=BY_TAG)
+    allow(role, ["ec2:DeregisterImage"], [ec2_unowned("image/*")], require_tag(yard), because=BY_TAG)
+    allow(role, ["ec2:DeleteSnapshot"], [ec2_unowned("snapshot/*")], require_tag(yard), because=BY_TAG)

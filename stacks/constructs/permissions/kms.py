@@ -57,7 +57,7 @@ def use_for_rows(role: Holder, table: dynamodb.ITable, calls: Sequence[str]) -> 
         _allow(role, WRITE_ROWS if writes else READ, table.encryption_key.key_arn, _through("dynamodb"))
 
 
-def use_for_notices(role: Holder, key: str) -> None:
+def use_for_notifications(role: Holder, key: str) -> None:
     if key:
         _allow(role, WRITE, key, _through("sns"))
 

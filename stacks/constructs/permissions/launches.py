@@ -12,7 +12,7 @@ from stacks.constructs.permissions import (
     anywhere,
     ec2,
     ec2_unowned,
-    to_be_tagged,
+    require_new_tag,
 )
 from stacks.constructs.permissions.holder import Condition
 from trainyard.core.model.instance_types import all_types
@@ -55,14 +55,14 @@ def launch_hosts(
     allow(role, calls, [*templates, *network])
     host, beside = ec2("instance/*"), [ec2("volume/*"), ec2("network-interface/*")]
     fleet, created = ec2("fleet/*"), [host, *beside]
-    allow(role, ["ec2:CreateFleet"], [fleet, *created], to_be_tagged(yard), because=BY_TAG)
-    of_template = to_be_tagged(yard) | {"ArnEquals": {"ec2:LaunchTemplate": templates}}
+    allow(role, ["ec2:CreateFleet"], [fleet, *created], require_new_tag(yard), because=BY_TAG)
+    of_template = require_new_tag(yard) | {"ArnEquals": {"ec2:LaunchTemplate": templates}}
     allow(role, ["ec2:RunInstances"], beside, of_template, because=BY_TAG)
     allow(role, ["ec2:RunInstances"], [host], _as_hosts_are(of_template), because=BY_TAG)
     # CreateFleet tags fleet, instances and volumes; a tag on the spot request it makes could only come from the
     # template, which on-demand launches share. So no condition can hold here, and none is needed: it costs nothing.
     allow(role, calls, [ec2("spot-instances-request/*")], because=TO_BE_MADE)
-    tags = to_be_tagged(yard, ["CreateFleet", "RunInstances"])
+    tags = require_new_tag(yard, ["CreateFleet", "RunInstances"])
     allow(role, ["ec2:CreateTags"], [*created, fleet], tags, because=BY_TAG)
     to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
     allow(role, ["iam:PassRole"], [pass_role.role_arn], to_ec2)

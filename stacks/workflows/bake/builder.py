@@ -29,7 +29,7 @@ class Builder(Construct):
             self,
             "Software",
             path=str(software),
-            exclude=packages.LEFT_BEHIND,
+            exclude=packages.NOT_UPLOADED,
             asset_hash=packages.asset_hash(software),
         )
         bucket = storage.bucket

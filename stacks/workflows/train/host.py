@@ -19,7 +19,7 @@ from trainyard.protocol.tags import Tag
 ITSELF = "${aws:userid}"
 LEFT = tuple(
     f"{folder(keys.ANY, keys.ANY)}{ITSELF}"
-    for folder in (keys.copies_of_signals, keys.final_reports, keys.leaving, keys.working)
+    for folder in (keys.copies_of_signals, keys.final_reports, keys.drain_confirmations, keys.working)
 )
 """Reports that a host leaves in the bucket in its own name."""
 CREDENTIALS = f"{keys.CREDENTIALS}{ITSELF}"

@@ -170,7 +170,7 @@ class Actor(Yard):
             lambda instance: self.host,
             is_exact=True,
             puts_metrics=False,
-            knows_systems_manager=lambda host: True,
+            is_registered=lambda host: True,
         )
         self.machines.boot(INSTANCE)
         return self.service
@@ -298,7 +298,9 @@ STORIES: list[Callable[[Host], None]] = [
     is_told_to_stop_and_then_interrupted_while_it_waits,
 ]
 STAYS: dict[str, str] = {
-    f"leaves attempts/1/leaving/AROAHOST:{INSTANCE}.json": "a host that already drains only reads the next order",
+    f"leaves attempts/1/drain-confirmations/AROAHOST:{INSTANCE}.json": (
+        "a host that already drains only reads the next order"
+    ),
 }
 """Lines of only one of the two, each with the reason."""
 
@@ -350,7 +352,7 @@ def left(host: Host) -> Iterator[str]:
     for key in host.keys(prefix):
         name = plain(host, key.removeprefix(prefix))
         lines.add(f"leaves {name}")
-        if re.search(r"/words/|latest.json$|^metrics.json$", name):
+        if re.search(r"/signals/|latest.json$|^metrics.json$", name):
             lines.add(f"{name} has {paths('', json.loads(host.read(key)))}")
     yield from sorted(lines)
 

@@ -94,7 +94,7 @@ def test_a_host_that_says_nothing_new_is_not_waited_for(yard: Yard, monkeypatch:
 def test_a_user_who_stops_the_run_meanwhile_does_not_wait_for_the_others(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.host.agent.retries.ASKED_GRACE", timedelta(seconds=2))
+    monkeypatch.setattr("training.host.agent.retries.STOP_GRACE", timedelta(seconds=2))
     other = {"instance": "i-other", "role": "worker", "index": 0, "address": "10.0.1.7"}
     started(yard, "print('done')", "chief", "multi_worker", other)
     eventually(lambda: "waiting until the files of i-other" in yard.log())

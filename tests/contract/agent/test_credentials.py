@@ -125,7 +125,7 @@ def test_whoever_waits_is_told_that_none_come_or_that_it_may_not_see_them(
 def test_a_client_that_is_older_than_the_credentials_takes_the_new_ones(
     yard: Yard, run_credentials: Renewal
 ) -> None:
-    client = credentials.of_the_run(yard.paths, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
+    client = credentials.run_session(yard.paths, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
     bucket = Bucket(client, yard.bucket, credentials.environment(yard.paths))
     with pytest.raises(HostTrouble, match="trainyard-run"):
         bucket.read("data/a")
@@ -139,7 +139,7 @@ def test_a_client_that_is_older_than_the_credentials_takes_the_new_ones(
     text = json.loads(yard.paths.credentials.read_text())
     ended = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
     yard.paths.credentials.write_text(json.dumps(text | {"Expiration": ended}))
-    fresh = credentials.of_the_run(yard.paths, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
+    fresh = credentials.run_session(yard.paths, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
     with pytest.raises(HostTrouble, match="the run's credentials have expired, and no new ones have arrived"):
         Bucket(fresh, yard.bucket).read("data/a")
 

@@ -13,10 +13,10 @@ from tests.contract.agent.host import CREDENTIALS, IMAGE, INSTANCE, MetadataServ
 from tests.contract.conftest import REGION, allow, eventually
 from training.host import orders
 from training.host.agent.tags import run_tags
-from training.host.metadata import Identity, Notice
+from training.host.metadata import Identity, InterruptionNotice
 from training.host.program import silence
 from training.host.reporting import progress
-from training.host.reporting.results import nothing_left
+from training.host.reporting.results import describe_missing_results
 from trainyard.protocol.orders import Order, OrderKind
 
 PROGRAM = """
@@ -303,7 +303,7 @@ def test_a_host_that_may_not_speak_leaves_its_last_words_and_ends(
     become(monkeypatch, yard.cloud.acting_as(allow("s3:*")))
     yard.start_agent()
     eventually(lambda: yard.powered_off)
-    words = json.loads(yard.read(f"runs/{yard.run}/attempts/1/last-words/AROAHOST:{INSTANCE}.json"))
+    words = json.loads(yard.read(f"runs/{yard.run}/attempts/1/final-reports/AROAHOST:{INSTANCE}.json"))
     assert (words["signal"], words["final"], words["unsaid"]) == ("failed", True, "credentials")
     assert "events:PutEvents" in words["reason"]
 
@@ -319,11 +319,13 @@ def test_a_token_that_expired_is_asked_for_anew(tmp_path: Path) -> None:
     service = MetadataService({})
     client = service.client
     client._token = "expired"
-    assert client.notice() is None
+    assert client.interruption_notice() is None
     service.pages["meta-data/spot/instance-action"] = (
         '{"action": "terminate", "time": "2026-11-20T12:00:00Z"}'
     )
-    assert client.notice() == Notice("terminate", datetime(2026, 11, 20, 12, tzinfo=UTC))
+    assert client.interruption_notice() == InterruptionNotice(
+        "terminate", datetime(2026, 11, 20, 12, tzinfo=UTC)
+    )
 
 
 COUNTS = """
@@ -351,7 +353,7 @@ def test_an_agent_that_was_killed_is_followed_by_one_that_knows_everything(yard:
     assert said[1:] == [
         *(f"line {number}" for number in range(60)),
         "[trainyard] the program ended with exit code 0",
-        f"[trainyard] {nothing_left(keeps_outputs=True)}",
+        f"[trainyard] {describe_missing_results(keeps_outputs=True)}",
     ]
     assert [event["detail-type"] for event in yard.heard].count("started") == 1
 

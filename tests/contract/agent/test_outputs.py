@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.agent.host import Yard
 from tests.contract.conftest import eventually
-from training.host.agent.deadlines import notice
+from training.host.agent.deadlines import drain
 
 TRAINS = r"""
 import json, os, pathlib, shutil, signal, sys, time
@@ -44,7 +44,7 @@ while step < goal:
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the time that a program gets to stop."""
-    monkeypatch.setattr(notice, "GRACE", timedelta(seconds=12))
+    monkeypatch.setattr(drain, "GRACE", timedelta(seconds=12))
 
 
 def outputs(yard: Yard) -> dict[str, str]:

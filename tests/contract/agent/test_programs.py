@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.agent.host import INSTANCE, Yard
 from tests.contract.conftest import eventually
-from training.host.agent.deadlines import notice
+from training.host.agent.deadlines import drain
 
 KEEPS_A_FOLDER = """
 import os, pathlib, time
@@ -41,7 +41,7 @@ save(done + 1)
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the time that a program gets to stop."""
-    monkeypatch.setattr(notice, "GRACE", timedelta(seconds=12))
+    monkeypatch.setattr(drain, "GRACE", timedelta(seconds=12))
 
 
 def test_a_script_keeps_its_folder_over_an_interruption_it_knows_nothing_of(yard: Yard) -> None:

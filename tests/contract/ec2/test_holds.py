@@ -14,7 +14,7 @@ from lambdas.aws import clients, cloudwatch
 from lambdas.aws.cloudwatch import GPUS
 from lambdas.steps.signals.context import SignalSettings
 from lambdas.workflows import signal
-from simulation.assembly import synthesised
+from simulation.assembly import find_assembly
 from tests.contract.agent.host import become
 from tests.contract.conftest import ACCOUNT, REGION
 from tests.contract.ec2.conftest import Yard, tags, unique
@@ -34,7 +34,7 @@ MINE = {"trainyard:yard": "trainyard", "trainyard:run": "digits-1"}
 @pytest.fixture(scope="module")
 def statements() -> list[dict[str, Any]]:
     """Return signal's EC2 statements in the template."""
-    assembly = Assembly.read(synthesised())
+    assembly = Assembly.read(find_assembly())
     found = [plain(each) for each in assembly.statements(assembly.role_of("signal"))]
     text = json.dumps([each for each in found if "ec2:" in json.dumps(each["Action"])])
     for placeholder, value in (("Partition", "aws"), ("Region", REGION), ("AccountId", ACCOUNT)):
@@ -177,6 +177,6 @@ def test_what_a_host_publishes_itself_is_what_patrol_reads(
     window = cloudwatch.read_windows([(GPUS, host)], minutes=4, now=now)[GPUS, host]
     assert (window.peak, set(metrics.publishes)) == (97.0, set(UNITS))
     since = now - timedelta(minutes=5)
-    found = gpus.arrived(service, host, since=since, now=now + timedelta(minutes=1))
+    found = gpus.read_arrived(service, host, since=since, now=now + timedelta(minutes=1))
     assert found == {gpus.UTILIZATION: 97.0, gpus.MEMORY: 70123.0}
     clients.client.cache_clear()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from simulation.assembly import synthesised
+from simulation.assembly import find_assembly
 from tests.contract.conftest import ACCOUNT, REGION, allow
 from tests.contract.ec2.conftest import BASE_PARAMETER, Yard, tags, unique
 from tests.contract.ec2.roles import acting, denied
@@ -20,7 +20,7 @@ IMAGE = tags("image", "snapshot", **{"trainyard:yard": "trainyard"})
 
 @pytest.fixture(scope="module")
 def assembly() -> Assembly:
-    return Assembly.read(synthesised())
+    return Assembly.read(find_assembly())
 
 
 def role_of(yard: Yard, assembly: Assembly, function: str) -> Any:

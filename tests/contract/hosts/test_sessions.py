@@ -98,7 +98,7 @@ class Heard:
 
 @contextlib.asynccontextmanager
 async def heard(link: Link) -> AsyncIterator[Heard]:
-    async with link.linked():
+    async with link.run_channel():
         hearing = Heard(link)
         task = asyncio.ensure_future(hearing.listen())
         try:
@@ -194,7 +194,7 @@ def test_what_a_session_has_started_ends_with_it(hosts: Hosts, host: str) -> Non
 def test_much_output_comes_whole_and_a_reader_that_waits_stops_it(hosts: Hosts, host: str) -> None:
     async def story() -> None:
         link = link_to(hosts.cloud, begun(hosts, host), host)
-        async with link.linked() as channel:
+        async with link.run_channel() as channel:
             type_in(link, "stty -echo -onlcr; seq 1 200000; echo en''d")
             await asyncio.sleep(0.5)  # no process reads
             text = b""
@@ -230,7 +230,7 @@ def separate(hosts: Hosts) -> str:
 async def outcome(hosts: Hosts, host: str, document: str, command: str) -> dict[int, bytes]:
     link = link_to(hosts.cloud, begun(hosts, host, document, command=command), host)
     said: dict[int, bytes] = {}
-    async with link.linked():
+    async with link.run_channel():
         async for kind, payload in link.payloads():
             said[kind] = said.get(kind, b"") + payload
     return said
@@ -295,7 +295,7 @@ def echo(hosts: Hosts, host: str) -> int:
 async def forwarded(link: Link) -> AsyncIterator[tuple[int, Streams, list[bytes]]]:
     """Yield a local port that is forwarded to the host."""
     flags: list[bytes] = []
-    async with link.linked() as channel:
+    async with link.run_channel() as channel:
         streams, shaken = Streams(channel), asyncio.Event()
 
         async def pump() -> None:
@@ -401,7 +401,7 @@ async def small(cloud: Cloud, answer: Mapping[str, Any], target: str) -> list[in
         running(channel),
         websockets.connect(answer["StreamUrl"], compression=None, open_timeout=60) as way,
     ):
-        await way.send(handshake.opening("r", answer["TokenValue"], "c", "1.2.0.0"))
+        await way.send(handshake.opening_text("r", answer["TokenValue"], "c", "1.2.0.0"))
         await channel.attach(Way())
 
         async def read() -> None:
@@ -542,7 +542,7 @@ def test_a_token_is_replaced_by_the_next_and_the_session_goes_on_with_that(hosts
             await first.until(rb"first")
         resumed = {**answer, **hosts.ssm.resume_session(SessionId=answer["SessionId"])}
         async with websockets.connect(answer["StreamUrl"], compression=None, open_timeout=60) as old:
-            await old.send(handshake.opening("r", answer["TokenValue"], "c", "1.2.0.0"))
+            await old.send(handshake.opening_text("r", answer["TokenValue"], "c", "1.2.0.0"))
             with pytest.raises(websockets.ConnectionClosed):
                 await old.recv()
         second = link_to(hosts.cloud, resumed, host)
@@ -657,7 +657,7 @@ def test_who_signs_the_opening_of_a_channel_must_be_allowed_to(hosts: Hosts, hos
     answer = hosts.cloud.client("ssm", without).start_session(Target=host)
 
     async def refused() -> None:
-        async with link_to(hosts.cloud, answer, host, without).linked() as channel:
+        async with link_to(hosts.cloud, answer, host, without).run_channel() as channel:
             async for _ in channel.payloads():
                 pass
 
@@ -683,7 +683,7 @@ def test_a_channel_opens_however_its_first_words_come(hosts: Hosts, host: str, p
     AWS's plugin pings from another thread, so a ping may come first or in the same packet.
     """
     answer = begun(hosts, host)
-    text = handshake.opening("r", answer["TokenValue"], "c", "1.2.0.0").encode()
+    text = handshake.opening_text("r", answer["TokenValue"], "c", "1.2.0.0").encode()
     token = Frame(Opcode.TEXT, text).serialize(mask=True)
     first, last = token[: len(token) // 2], token[len(token) // 2 :]
 
@@ -707,7 +707,7 @@ def test_a_channel_is_not_opened_without_its_token(hosts: Hosts, host: str, toke
 
     async def story() -> None:
         async with websockets.connect(answer["StreamUrl"], compression=None, open_timeout=60) as way:
-            await way.send(handshake.opening("r", token, "c", "1.2.0.0"))
+            await way.send(handshake.opening_text("r", token, "c", "1.2.0.0"))
             with pytest.raises(websockets.ConnectionClosed) as closed:
                 await way.recv()
             assert closed.value.rcvd
@@ -771,7 +771,7 @@ def test_a_host_that_vanishes_ends_its_sessions(hosts: Hosts) -> None:
     answer = begun(hosts, host)
 
     async def story() -> None:
-        async with link_to(hosts.cloud, answer, host).linked() as channel:
+        async with link_to(hosts.cloud, answer, host).run_channel() as channel:
             hosts.cloud.admin("POST", "/faults/kill", {"instance_id": host})
             async for _ in channel.payloads():
                 pass
@@ -873,7 +873,7 @@ def test_time_ends_what_is_idle_and_what_lasts_too_long(tmp_path: Path) -> None:
 
         async def story(document: str, keep_busy: bool) -> tuple[float, str]:
             link = link_to(cloud, begun(hosts, host, document), host)
-            async with link.linked() as channel:
+            async with link.run_channel() as channel:
                 began = time.monotonic()
                 if keep_busy:
                     type_in(link, "while sleep 0.1; do echo x; done")

@@ -100,7 +100,7 @@ def attacks() -> Iterator[tuple[str, Attack]]:
         )
     for key in CONTROL:
         yield f"its own {key}", write(f"{own}/{key}")
-    for folder in ("words", "last-words", "leaving"):
+    for folder in ("signals", "final-reports", "drain-confirmations"):
         yield f"the victim's {folder}", write(f"{victim}/attempts/1/{folder}/{flags.user}.json")
     for key in ("jobs/theirs.json", "programs/theirs.tar.gz", "data/theirs.txt", "images/theirs.yaml"):
         yield f"a new {key}", write(key)

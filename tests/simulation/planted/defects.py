@@ -174,13 +174,13 @@ DEFECTS: tuple[Defect, ...] = (
         return None
     given = {"Run": order.run, "Attempt": str(order.attempt)}
     try:
-        return ssm.send_to_known(
+        return ssm.send_to_registered(
             document, order.hosts, given, comment=f"{order.run} {order.word} {order.attempt}"
         )
 """,
         """    given = {"Run": order.run, "Attempt": str(order.attempt)}
     try:
-        sent = ssm.send_to_known(
+        sent = ssm.send_to_registered(
             document, order.hosts, given, comment=f"{order.run} {order.word} {order.attempt}"
         )
         return sent if _write(bucket, order) else None

@@ -47,7 +47,7 @@ def _broken(text: str) -> set[str]:
     from simulation.cases import findings
     from simulation.cases.case import parse
 
-    finding = findings.run_case(assembly.synthesised(), parse(text)).finding
+    finding = findings.run_case(assembly.find_assembly(), parse(text)).finding
     for violation in finding.violations:
         print(f"{violation.invariant}: {violation.what[:300]}")
     return {violation.invariant for violation in finding.violations}

@@ -41,7 +41,7 @@ def test_a_new_host_that_ec2_does_not_show_yet_is_none_that_it_has_forgotten(
     assert set(refused) == {"i-new"}
     assert states(account)["i-1"] != "running"
     with pytest.raises(ServiceUnavailable, match="does not show it or its tags yet"):
-        instances.all_done(refused)
+        instances.check_refusals(refused)
 
 
 @pytest.mark.parametrize("operation", ["StopInstances", "TerminateInstances"])
@@ -83,7 +83,7 @@ def test_what_ec2_cannot_do_now_is_asked_again(account: Recorded, code: str) -> 
     account.broken = {"StopInstances": code}
     refused = instances.stop(["i-1"])
     with pytest.raises(ServiceUnavailable if code == "RequestLimitExceeded" else Infrastructure) as told:
-        instances.all_done(refused)
+        instances.check_refusals(refused)
     assert isinstance(told.value, ServiceUnavailable) is (code == "RequestLimitExceeded")
     assert code in told.value.reason
 

@@ -35,12 +35,12 @@ def test_every_type_and_kind_of_storage_has_its_regions_price(account: Recorded)
     assert set(read.storage) == {kind.value for kind in Storage}
     assert read.storage["disk"] == pytest.approx(DEARER * 0.08)
     assert read.storage["table"] == pytest.approx(DEARER * 0.25)
-    assert (read.read, read.asked, read.trouble) == (NOON, NOON, "")
+    assert (read.read, read.requested, read.trouble) == (NOON, NOON, "")
     assert account.calls["pricing:GetProducts"] <= 10, "more than AWS answers at once"
 
 
 def test_a_region_that_the_list_does_not_have_has_no_prices(account: Recorded) -> None:
-    assert pricing.read("xx-nowhere-1", None, NOON) == PriceList(read=NOON, asked=NOON)
+    assert pricing.read("xx-nowhere-1", None, NOON) == PriceList(read=NOON, requested=NOON)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_where_aws_does_not_tell_what_was_known_stays_with_the_reason(account: R
     later = NOON + timedelta(days=1)
     again = pricing.read("eu-central-1", known, later)
     assert (again.on_demand, again.storage, again.read) == (known.on_demand, known.storage, NOON)
-    assert again.asked == later
+    assert again.requested == later
     assert again.trouble.startswith("the price list was not read: ")
     first = pricing.read("eu-central-1", None, NOON)
     assert (first.read, first.on_demand, first.trouble) == (None, {}, again.trouble)

@@ -4,8 +4,8 @@ import pytest
 
 from training.baking import versions
 from training.baking.recipe import Recipe, named
-from training.baking.results import Outcome, Result, Versions, counted, failure, table, to_json
-from training.baking.tensorflow_facts import TensorFlowFacts
+from training.baking.results import Outcome, Result, Versions, count_results, failure, table, to_json
+from training.baking.tensorflow_report import TensorFlowReport
 from training.host.errors import HostTrouble
 
 RESULTS = [
@@ -22,8 +22,8 @@ def test_what_failed_is_said_with_its_reasons() -> None:
 
 
 def test_the_outcomes_are_counted() -> None:
-    assert counted(RESULTS) == "1 passed, 2 failed, 1 skipped"
-    assert counted(RESULTS[:2]) == "1 passed, 1 skipped"
+    assert count_results(RESULTS) == "1 passed, 2 failed, 1 skipped"
+    assert count_results(RESULTS[:2]) == "1 passed, 1 skipped"
 
 
 def test_the_table_has_a_line_a_test() -> None:
@@ -101,8 +101,8 @@ def test_what_no_control_plane_writes_is_no_recipe(text: str) -> None:
 def test_what_tensorflow_sees_is_its_last_line() -> None:
     facts = '{"tensorflow": "2.21.0", "cuda": "12.5.1", "gpus": ["/physical_device:GPU:0"]}'
     message = f'2026 I tensorflow/core: {{"noise": 1}}\n{facts}\n'
-    assert TensorFlowFacts.from_output(message) == TensorFlowFacts(
+    assert TensorFlowReport.from_output(message) == TensorFlowReport(
         "2.21.0", "12.5.1", ("/physical_device:GPU:0",)
     )
     with pytest.raises(HostTrouble, match="did not list"):
-        TensorFlowFacts.from_output("Segmentation fault")
+        TensorFlowReport.from_output("Segmentation fault")

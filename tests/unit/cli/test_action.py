@@ -258,7 +258,7 @@ def test_a_signal_that_came_while_python_tidied_up_is_heard_at_the_next_look() -
     cancellation = Cancellation(held=True)
     cancellation._receive(15, None)
     with pytest.raises(github.Cancelled):
-        next(cancellation.between([None]))  # type: ignore[list-item]
+        next(cancellation.check_between([None]))  # type: ignore[list-item]
 
 
 @contextmanager

@@ -96,7 +96,7 @@ ENDS = [
 def test_an_error_says_what_it_means_and_what_to_type(
     error: YardError, code: int, output: Output, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(typer.Exit) as ended, failures.shown(Options(output=output)):
+    with pytest.raises(typer.Exit) as ended, failures.show_failures(Options(output=output)):
         raise error
     assert ended.value.exit_code == code
     said = capsys.readouterr()
@@ -111,7 +111,7 @@ def test_a_bug_of_ours_is_a_line_and_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with pytest.raises(typer.Exit) as ended, failures.shown(Options()):
+    with pytest.raises(typer.Exit) as ended, failures.show_failures(Options()):
         raise ZeroDivisionError("by zero")
     assert ended.value.exit_code == ExitCode.BUG
     (report,) = (tmp_path / "trainyard").iterdir()
@@ -123,7 +123,7 @@ def test_a_bug_of_ours_is_a_line_and_a_report(
 
 
 def test_an_interrupt_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit) as ended, failures.shown(Options()):
+    with pytest.raises(typer.Exit) as ended, failures.show_failures(Options()):
         raise KeyboardInterrupt
     assert (ended.value.exit_code, capsys.readouterr().err) == (130, "")
 
@@ -158,7 +158,7 @@ def test_a_pipe_that_is_closed_ends_it_silently(tmp_path: Path) -> None:
 def told(
     options: Options, environment: dict[str, str], folder: Path, home: Path
 ) -> tuple[str | None, str | None]:
-    found = options.completed(environment, folder, home)
+    found = options.complete(environment, folder, home)
     return found.yard, found.region
 
 
@@ -180,7 +180,7 @@ def test_a_file_of_settings_that_is_wrong_is_named(tmp_path: Path, text: str) ->
     (tmp_path / "trainyard").mkdir()
     (tmp_path / "trainyard" / "config.toml").write_text(text)
     with pytest.raises(SettingsError, match=r"config\.toml"):
-        Options().completed({"XDG_CONFIG_HOME": str(tmp_path)}, tmp_path, tmp_path)
+        Options().complete({"XDG_CONFIG_HOME": str(tmp_path)}, tmp_path, tmp_path)
 
 
 def test_options_stand_before_a_command_or_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ def test_init_into_what_is_no_folder_is_one_line(target: str) -> None:
 def test_any_file_that_cannot_be_used_is_named_and_no_bug(
     error: OSError, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(typer.Exit) as ended, failures.shown(Options()):
+    with pytest.raises(typer.Exit) as ended, failures.show_failures(Options()):
         raise error
     assert ended.value.exit_code == ExitCode.USAGE
     first, *_ = capsys.readouterr().err.splitlines()
@@ -115,14 +115,14 @@ def test_an_error_of_the_system_that_names_no_file_is_a_bug(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with pytest.raises(typer.Exit) as ended, failures.shown(Options()):
+    with pytest.raises(typer.Exit) as ended, failures.show_failures(Options()):
         raise OSError(errno.EMFILE, "Too many open files")
     assert ended.value.exit_code == ExitCode.BUG
 
 
 def test_a_connection_that_breaks_in_the_middle_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
     broken = exceptions.ResponseStreamingError(error="IncompleteRead(100 bytes read)")
-    with pytest.raises(typer.Exit) as ended, failures.shown(Options()):
+    with pytest.raises(typer.Exit) as ended, failures.show_failures(Options()):
         raise broken
     assert ended.value.exit_code == ExitCode.NO_ANSWER
     assert "the connection broke" in capsys.readouterr().err

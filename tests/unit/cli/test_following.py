@@ -28,7 +28,7 @@ SUMMARY = {
     "steps": {},
     "resume": {"attempts": 1},
     "cost": {"dollars": 0.5, "hours": 1, "by_market": {}, "on_demand_dollars": None, "counts": "hours"},
-    "pool": {"kept": [], "minutes": None, "most_dollars": 0.0, "taken": []},
+    "pool": {"retained": [], "minutes": None, "most_dollars": 0.0, "claimed": []},
     "outputs": {"files": 0, "bytes": 0, "left_out": [], "left_out_more": 0},
 }
 
@@ -56,7 +56,7 @@ class Followed:
     def reason(self) -> Reason:
         return self._reason
 
-    def started(self) -> None:
+    def wait_for_start(self) -> None:
         pass
 
     def log(self) -> str:
@@ -107,7 +107,7 @@ def test_ctrl_c_leaves_the_run_alone_and_says_how_to_come_back(
 ) -> None:
     run = Followed(FAILED, interrupted=True)
     with pytest.raises(typer.Exit) as ended:
-        following.begun(Options(output=Output.TABLE), run, detach=False, logs=logs)  # type: ignore[arg-type]
+        following.follow_new(Options(output=Output.TABLE), run, detach=False, logs=logs)  # type: ignore[arg-type]
     assert ended.value.exit_code == 130
     said = capsys.readouterr()
     assert said.out.splitlines()[0] == "digits-1"

@@ -7,25 +7,25 @@ import pytest
 import typer
 
 from tests.unit.client.facts import NOON
-from trainyard.cli.commands.cost import check_parts, left_of, month_in_words, month_of
+from trainyard.cli.commands.cost import check_parts, format_month, format_remaining, month_of
 from trainyard.cli.commands.hold import period
-from trainyard.cli.commands.ls import State, check_known, columns, moment, row, wanted
+from trainyard.cli.commands.ls import State, check_known, columns, is_selected, moment, row
 from trainyard.cli.output import terminal
 from trainyard.cli.output.screen import bar
-from trainyard.cli.output.terminal import Column, fitting
-from trainyard.cli.runs import chosen
+from trainyard.cli.output.terminal import Column, fit_columns
+from trainyard.cli.runs import choose_run
 from trainyard.client import ListedRun, Progress, Waiting
 from trainyard.client.errors import NothingFound, RunAmbiguous, RunNotFound
 from trainyard.client.inventory.overview import Budget
 from trainyard.client.runs.listing import BegunRun
-from trainyard.client.runs.spending import Spent, added
+from trainyard.client.runs.spending import Spent, sum_by
 from trainyard.protocol.ledger.run import WaitsFor
-from trainyard.values.quantities import sized, span
+from trainyard.values.quantities import format_bytes, span
 
 
 def waits_for(what: WaitsFor) -> Waiting:
     return Waiting(
-        what=what, since=NOON, asks=NOON, seconds=30, until=NOON + timedelta(hours=1), reason="full"
+        what=what, since=NOON, next_request=NOON, seconds=30, until=NOON + timedelta(hours=1), reason="full"
     )
 
 
@@ -46,7 +46,7 @@ WIDE = replace(RUN, id="wide-00000000", name="wide", outcome="succeeded", dollar
     [("digits", RUN.id), ("@last", RUN.id), ("digits-1a9", OTHER.id), ("w", WIDE.id)],
 )
 def test_a_run_is_named_by_what_is_enough(word: str, id: str) -> None:  # noqa: A002
-    assert chosen(word, [RUN, OTHER, WIDE]).id == id
+    assert choose_run(word, [RUN, OTHER, WIDE]).id == id
 
 
 BEGUN = BegunRun("digits-99999999", "arn:z", "digits")
@@ -54,26 +54,26 @@ BEGUN = BegunRun("digits-99999999", "arn:z", "digits")
 
 @pytest.mark.parametrize("word", ["digits", "@last", "digits-9", "digits-99999999"])
 def test_the_newest_run_of_a_name_may_not_be_admitted_yet(word: str) -> None:
-    assert chosen(word, [BEGUN, RUN, OTHER, WIDE]).id == BEGUN.id
+    assert choose_run(word, [BEGUN, RUN, OTHER, WIDE]).id == BEGUN.id
 
 
 def test_a_name_means_a_bake_only_if_no_job_has_it() -> None:
     old, new = (replace(RUN, id=f"gpu-{each * 8}", name="gpu", kind="bake") for each in "ab")
     job = replace(RUN, id="gpu-cccccccc", name="gpu")
-    assert chosen("gpu", [new, old]).id == new.id
-    assert chosen("gpu", [new, old, job]).id == job.id
+    assert choose_run("gpu", [new, old]).id == new.id
+    assert choose_run("gpu", [new, old, job]).id == job.id
 
 
 def test_a_word_that_may_mean_several_lists_them() -> None:
     with pytest.raises(RunAmbiguous) as several:
-        chosen("digits-1a", [RUN, OTHER, WIDE])
+        choose_run("digits-1a", [RUN, OTHER, WIDE])
     assert several.value.candidates == ("digits-1a2b3c4d", "digits-1a9f0000")
 
 
 @pytest.mark.parametrize(("word", "runs"), [("nobody", [RUN]), ("@last", [])])
 def test_a_word_that_means_none_says_which_there_are(word: str, runs: list[ListedRun]) -> None:
     with pytest.raises(RunNotFound) as none:
-        chosen(word, runs)
+        choose_run(word, runs)
     assert "digits-1a2b3c4d" in none.value.means or not runs
 
 
@@ -90,7 +90,7 @@ def test_a_run_without_hosts_says_what_it_waits_for() -> None:
 
 
 def test_failed_runs_are_those_that_ended_badly() -> None:
-    assert [run.id for run in (RUN, OTHER, WIDE) if wanted(run, None, [], failed=True)] == [OTHER.id]
+    assert [run.id for run in (RUN, OTHER, WIDE) if is_selected(run, None, [], failed=True)] == [OTHER.id]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_failed_runs_are_those_that_ended_badly() -> None:
 def test_runs_are_found_by_who_asked_and_by_label(
     user: str | None, labels: list[str], is_wanted: bool
 ) -> None:
-    assert wanted(RUN, user, labels, failed=False) is is_wanted
+    assert is_selected(RUN, user, labels, failed=False) is is_wanted
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_runs_are_found_by_who_asked_and_by_label(
     ],
 )
 def test_runs_are_found_by_how_they_stand(run: ListedRun, word: str) -> None:
-    assert [each for each in State if wanted(run, None, [], failed=False, state=each)] == [word]
+    assert [each for each in State if is_selected(run, None, [], failed=False, state=each)] == [word]
 
 
 @pytest.mark.parametrize(
@@ -144,11 +144,11 @@ def test_costs_by_a_label_that_no_run_has_are_an_error() -> None:
 
 def test_money_is_added_up_the_dearest_first_and_days_in_order() -> None:
     wide, digits = Spent("wide", 1, 2.0, 0.5), Spent("digits", 2, 1.5)
-    assert added([RUN, OTHER, WIDE], "job") == [wide, digits]
-    assert [each.of for each in added([RUN, OTHER, WIDE], "day")] == ["2026-11-20", "2026-11-21"]
-    by_team = added([RUN, OTHER, replace(WIDE, labels={})], "team")
+    assert sum_by([RUN, OTHER, WIDE], "job") == [wide, digits]
+    assert [each.of for each in sum_by([RUN, OTHER, WIDE], "day")] == ["2026-11-20", "2026-11-21"]
+    by_team = sum_by([RUN, OTHER, replace(WIDE, labels={})], "team")
     assert by_team == [replace(wide, of="none"), replace(digits, of="vision")]
-    assert added([WIDE], "user") == [replace(wide, of="ada")]
+    assert sum_by([WIDE], "user") == [replace(wide, of="ada")]
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,14 @@ def test_what_is_left_of_a_budget_is_said(
     counted: float, monthly: float | None, left: float | None, said: str
 ) -> None:
     budget = Budget(counted, monthly)
-    assert budget.left == (None if left is None else pytest.approx(left))
-    assert said in left_of(budget)
+    assert budget.remaining == (None if left is None else pytest.approx(left))
+    assert said in format_remaining(budget)
 
 
 def test_the_months_amount_has_the_time_at_which_it_was_counted() -> None:
     """Patrol counts once a minute, so its count lags behind the bill of a short run."""
-    assert month_in_words(Budget(2.0, None, counted_at=NOON)).endswith("(counted at 12:00:00 UTC)")
-    assert "counted at" not in month_in_words(Budget(0.0, None))
+    assert format_month(Budget(2.0, None, counted_at=NOON)).endswith("(counted at 12:00:00 UTC)")
+    assert "counted at" not in format_month(Budget(0.0, None))
 
 
 @pytest.mark.parametrize(
@@ -215,18 +215,18 @@ ROWS = [row(RUN, NOON), row(OTHER, NOON), row(WIDE, NOON)]
 
 @pytest.mark.parametrize("room", [40, 60, 80, 120, 160])
 def test_a_list_of_runs_fits_its_terminal(room: int) -> None:
-    kept = fitting(columns(), ROWS, room)
+    kept = fit_columns(columns(), ROWS, room)
     assert kept[:2] == [0, 1]
     assert terminal.widest(columns(), ROWS, kept) <= room
 
 
 def test_a_pipe_has_every_column() -> None:
-    assert fitting(columns(), ROWS, None) == [*range(len(columns()))]
+    assert fit_columns(columns(), ROWS, None) == [*range(len(columns()))]
 
 
 def test_columns_of_one_rank_go_together() -> None:
     shown = [Column("a"), Column("b", 2), Column("c", 1), Column("d", 2)]
-    assert fitting(shown, [("x" * 10,) * 4], 25) == [0, 2]
+    assert fit_columns(shown, [("x" * 10,) * 4], 25) == [0, 2]
 
 
 def test_the_line_of_states_is_no_longer_than_its_room() -> None:
@@ -244,10 +244,10 @@ def test_spans_have_two_units_at_most(seconds: int, said: str) -> None:
 
 @pytest.mark.parametrize(("count", "said"), [(5, "5 B"), (2048, "2.0 KiB"), (5 * 2**30, "5.0 GiB")])
 def test_sizes_are_said_as_people_do(count: int, said: str) -> None:
-    assert sized(count) == said
+    assert format_bytes(count) == said
 
 
 def test_a_bake_is_the_yards_and_no_second_user() -> None:
     bake = replace(WIDE, kind="bake", submitter=None, dollars=1.0)
     by_hand = replace(WIDE, submitter=None, dollars=0.5)
-    assert [spent.of for spent in added([WIDE, bake, by_hand], "user")] == ["ada", "the yard", "unknown"]
+    assert [spent.of for spent in sum_by([WIDE, bake, by_hand], "user")] == ["ada", "the yard", "unknown"]

@@ -15,28 +15,28 @@ from rich.text import Text
 from tests.unit.cli.screens import EXECUTION, STATUS, printed
 from tests.unit.client.facts import HOST, NOON, row_of
 from trainyard.cli.output import report, screen, terminal
-from trainyard.cli.output.curve import drawn, overlaid, passed_once
+from trainyard.cli.output.curve import draw_curve, overlaid, passed_once
 from trainyard.cli.output.report import program_lines, spans
-from trainyard.cli.output.screen import news
+from trainyard.cli.output.screen import describe_changes
 from trainyard.client import Event, LogLine, Progress, RunStatus, State
 from trainyard.client.runs.status import OF_NO_USER
 
 
 def test_the_first_look_tells_everything_in_the_order_of_time() -> None:
-    lines = news(None, STATUS)
+    lines = describe_changes(None, STATUS)
     assert [line.split()[1] for line in lines] == ["state", "host", "host"]
     assert lines[0] == "12:00:00 state     Starting"
     assert "g6.xlarge in us-east-1a, spot, $0.360/h" in lines[1], "at its launch, not when it was seen"
 
 
 def test_the_same_look_twice_tells_nothing() -> None:
-    assert news(STATUS, STATUS) == []
+    assert describe_changes(STATUS, STATUS) == []
 
 
 def test_a_role_a_state_and_a_step_are_news() -> None:
     progress = Progress(step=5, steps=10, epoch=1, loss=0.5, accuracy=None, steps_per_second=2)
     later = replace(STATUS, hosts=(replace(HOST, role="chief 0", state="terminated"),), progress=progress)
-    assert [line.partition(" ")[2] for line in news(STATUS, later)] == [
+    assert [line.partition(" ")[2] for line in describe_changes(STATUS, later)] == [
         "host      i-1  is chief 0",
         "host      i-1  terminated",
         "progress  step 5/10  loss 0.5000  2.0 steps/s  $0.0100 so far",
@@ -45,12 +45,12 @@ def test_a_role_a_state_and_a_step_are_news() -> None:
 
 def test_a_program_that_tells_neither_how_many_steps_there_are_nor_its_pace_has_its_step_alone() -> None:
     progress = Progress(step=5, steps=0, epoch=0, loss=0.5, accuracy=None, steps_per_second=0)
-    (line,) = news(STATUS, replace(STATUS, progress=progress))
+    (line,) = describe_changes(STATUS, replace(STATUS, progress=progress))
     assert line.partition(" ")[2] == "progress  step 5  loss 0.5000  $0.0100 so far"
 
 
 def test_a_number_that_a_program_does_not_report_is_not_shown() -> None:
-    (line,) = news(STATUS, replace(STATUS, progress=Progress(step=5, steps=0)))
+    (line,) = describe_changes(STATUS, replace(STATUS, progress=Progress(step=5, steps=0)))
     assert line.partition(" ")[2] == "progress  step 5  $0.0100 so far"
 
 
@@ -59,7 +59,7 @@ def test_a_loss_that_became_nan_is_shown_as_nan_and_json_has_it_as_a_text(
 ) -> None:
     progress = Progress(step=330, steps=400, loss=math.nan, nan_since=320)
     status = replace(STATUS, progress=progress, losses=((1, 0.5), (320, math.nan)))
-    (line,) = news(STATUS, replace(status, losses=()))
+    (line,) = describe_changes(STATUS, replace(status, losses=()))
     assert "step 330/400  loss NaN since step 320" in line
     terminal.answer(report.as_json(status))
     said = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
@@ -74,7 +74,7 @@ def test_states_entered_twice_are_added_up() -> None:
 
 
 def test_the_curve_falls_from_left_to_right_and_fits_its_room() -> None:
-    lines = drawn([(step, 100.0 - step) for step in range(1, 100)], room=80).splitlines()
+    lines = draw_curve([(step, 100.0 - step) for step in range(1, 100)], room=80).splitlines()
     assert max(len(line) for line in lines) <= 80
     assert "(loss)" in lines[0]
     assert "(step)" in lines[-2]
@@ -85,9 +85,9 @@ def test_the_curve_falls_from_left_to_right_and_fits_its_room() -> None:
 
 
 def test_one_step_is_no_curve() -> None:
-    assert drawn([], room=80) == ""
-    assert drawn([(1, 2.0)], room=80) == ""
-    assert drawn([(1, 2.0), (2, float("nan"))], room=80) == ""
+    assert draw_curve([], room=80) == ""
+    assert draw_curve([(1, 2.0)], room=80) == ""
+    assert draw_curve([(1, 2.0), (2, float("nan"))], room=80) == ""
 
 
 def test_steps_done_again_replace_those_that_were_lost() -> None:

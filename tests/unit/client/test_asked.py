@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.unit.core.builders import candidate
-from trainyard.client.runs.records import Asked, asked_in
+from trainyard.client.runs.records import AnsweredRequest, list_answered_requests
 from trainyard.protocol.ledger import reading
 from trainyard.values import serialization
 
@@ -21,13 +21,19 @@ PLAN = {
 
 
 def launch_request(**more: Any) -> dict[str, Any]:
-    return {"sk": "intent#0001#000#000", "token": "t", "at": AT, "capacity_pool": "2 spot pools", **more}
+    return {
+        "sk": "launch-request#0001#000#000",
+        "token": "t",
+        "at": AT,
+        "capacity_pool": "2 spot pools",
+        **more,
+    }
 
 
-def asked(*requests: dict[str, Any]) -> tuple[Asked, ...]:
-    rows = [{**row, "sk": f"intent#0001#000#{n:03d}"} for n, row in enumerate(requests)]
+def asked(*requests: dict[str, Any]) -> tuple[AnsweredRequest, ...]:
+    rows = [{**row, "sk": f"launch-request#0001#000#{n:03d}"} for n, row in enumerate(requests)]
     found = reading.read_all("digits-1", [*rows, {"sk": "plan", **PLAN}])
-    return asked_in(found.launch_requests, found.plan)
+    return list_answered_requests(found.launch_requests, found.plan)
 
 
 def test_of_a_request_for_several_pools_each_has_its_answer() -> None:

@@ -92,7 +92,7 @@ def test_a_run_that_never_begins_is_told_with_where_to_look() -> None:
     with answering("stepfunctions") as (yard, stub):
         stub.add_client_error("describe_execution", "ExecutionDoesNotExist", "none")
         with pytest.raises(RunNotStarted, match=r"digits-1 has not begun within 0 s.*functions/submit"):
-            yard.run("digits-1").started(seconds=0)
+            yard.run("digits-1").wait_for_start(seconds=0)
 
 
 def refused(code: str) -> Exception:

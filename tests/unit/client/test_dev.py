@@ -84,7 +84,7 @@ def test_a_month_costs_the_disk_while_it_is_stopped_and_both_while_it_runs(yard:
 
 def test_prices_are_the_regions_where_patrol_has_read_them(yard: Yard) -> None:
     assert prices.read_prices(yard) == prices.Prices(0.08, 0.05)
-    row = {"pk": "patrol", "sk": "prices", "storage": {"disk": "0.10"}, "asked": "now"}
+    row = {"pk": "patrol", "sk": "prices", "storage": {"disk": "0.10"}, "requested": "now"}
     yard.session.resource("dynamodb").Table("table").put_item(Item=row)
     assert prices.read_prices(yard) == prices.Prices(0.10, 0.05)
 
@@ -117,7 +117,7 @@ def test_nothing_is_left_where_nothing_is_kept_and_then_there_is_nothing_to_take
             take_down(yard, "mine", keep, said.append)
 
 
-REQUEST = {"asked": "{}", "at": "2026-11-20T12:00:00.000Z"}
+REQUEST = {"request": "{}", "at": "2026-11-20T12:00:00.000Z"}
 
 
 def test_what_brings_it_up_or_images_it_now_is_known_until_it_is_over(yard: Yard) -> None:
@@ -140,19 +140,19 @@ def test_what_brings_it_up_or_images_it_now_is_known_until_it_is_over(yard: Yard
     ]
     for row in rows:
         table.put_item(Item=row)
-    assert requests.under_way(there, "mine") is None
+    assert requests.find_launch(there, "mine") is None
     begun = [
         states.start_execution(stateMachineArn=made[word], name=name)["executionArn"]
         for word, name in (("dev-host", "dev-mine-1"), ("snapshot", "archive-i-1-2026112012"))
     ]
-    launch, snapshot = requests.under_way(there, "mine"), requests.imaging(there, "i-1")
+    launch, snapshot = requests.find_launch(there, "mine"), requests.find_snapshot(there, "i-1")
     assert launch is not None
     assert snapshot is not None
     assert [launch.arn, snapshot.arn] == begun
-    assert requests.under_way(there, "hers") is None
-    assert requests.imaging(there, "i-2") is None
+    assert requests.find_launch(there, "hers") is None
+    assert requests.find_snapshot(there, "i-2") is None
     with pytest.raises(HostRefused, match=r"is being launched, by dev-mine-1"):
         take_down(there, "mine", Keep.DISK, print)
     for arn in begun:
         states.stop_execution(executionArn=arn)
-    assert requests.under_way(there, "mine") is requests.imaging(there, "i-1") is None
+    assert requests.find_launch(there, "mine") is requests.find_snapshot(there, "i-1") is None

@@ -36,7 +36,7 @@ def listed(active: list[dict[str, Any]], over: list[dict[str, Any]], **asked: An
         ssm.add_response("describe_sessions", {"Sessions": active})
         ssm.add_response("describe_sessions", {"Sessions": over[:1], "NextToken": "more"})
         ssm.add_response("describe_sessions", {"Sessions": over[1:]})
-        return sessions.of(yard_of(session), **{"limit": 50, **asked})
+        return sessions.list_sessions(yard_of(session), **{"limit": 50, **asked})
 
 
 def test_the_newest_are_first_each_with_who_where_and_what() -> None:

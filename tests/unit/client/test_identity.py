@@ -5,7 +5,7 @@ import pytest
 from botocore.stub import Stubber
 
 from trainyard.client import Session
-from trainyard.client.identity import event_source, known_as
+from trainyard.client.identity import caller_name, event_source
 from trainyard.core.model import submitter
 from trainyard.protocol import keys
 
@@ -32,9 +32,9 @@ def test_a_job_file_goes_where_it_is_known_whose_it_is(arn: str, user_id: str, w
         answer = {"Arn": arn, "UserId": user_id, "Account": "123456789012"}
         for _ in range(3):
             stub.add_response("get_caller_identity", answer)
-        assert known_as(session) == who
+        assert caller_name(session) == who
         assert event_source(session) == f"trainyard.people/{who}"
-        assert submitter.submitter_of(f"{keys.owned(keys.JOBS, known_as(session))}digits.yaml") == who
+        assert submitter.submitter_of(f"{keys.owned(keys.JOBS, caller_name(session))}digits.yaml") == who
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_on_a_dev_host_it_goes_where_its_owners_lie(tags: dict[str, str] | None,
             "get_caller_identity", {"Arn": arn, "UserId": f"AROAEXAMPLE:{host}", "Account": "123456789012"}
         )
         ec2.add_response("describe_instances", {"Reservations": [] if tags is None else [described]})
-        assert submitter.submitter_of(f"{keys.owned(keys.JOBS, known_as(session))}digits.yaml") == who
+        assert submitter.submitter_of(f"{keys.owned(keys.JOBS, caller_name(session))}digits.yaml") == who

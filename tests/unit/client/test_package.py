@@ -123,14 +123,14 @@ def test_a_file_that_changes_meanwhile_is_named(src: Path) -> None:
 def test_a_file_that_vanishes_while_it_is_looked_at_is_a_fault(
     src: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = tree.of_folder
+    look = tree.tree_of_folder
 
     def and_then_gone(*given: Any, **named: Any) -> Any:
         found = look(*given, **named)
         (src / "train.py").unlink()
         return found
 
-    monkeypatch.setattr(tree, "of_folder", and_then_gone)
+    monkeypatch.setattr(tree, "tree_of_folder", and_then_gone)
     (fault,) = faults(src)
     assert "train.py vanished while it was read" in fault
 
@@ -140,7 +140,7 @@ def test_a_program_that_is_too_large_is_refused_before_it_is_read(
 ) -> None:
     monkeypatch.setattr(package, "MOST_SOURCE_BYTES", 5 * 2**20)
     write(src, {"weights.pt": os.urandom(6 * 2**20), "text.txt": b"0" * 9 * 2**20})
-    monkeypatch.setattr(package, "of", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(package, "make_package", lambda *_: pytest.fail("it was read"))
     (fault,) = faults(src)
     assert "src is too large: it has 15.0 MiB, 6." in fault
     assert "the largest: text.txt (9.0 MiB), weights.pt (6.0 MiB)" in fault

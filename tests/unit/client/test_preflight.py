@@ -84,7 +84,7 @@ def test_what_a_keys_policy_lacks_is_said_with_the_statement(
     [
         ([Verdict.READY], True, True),
         ([Verdict.READY, Verdict.SHORT], True, False),
-        ([Verdict.ASKED], True, False),
+        ([Verdict.REQUESTED], True, False),
         ([Verdict.UNKNOWN], True, False),
         ([Verdict.SHORT, Verdict.MISSING], False, False),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.client.facts import NOON, row_of
 from trainyard.client import Execution
-from trainyard.client.runs.reasons import ADVICE, Reason, advised, reason_for
+from trainyard.client.runs.reasons import ADVICE, Reason, advise, reason_for
 from trainyard.core.model import ends
 
 RUNNING = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")
@@ -141,7 +141,7 @@ def test_a_run_that_goes_on_says_where_it_is() -> None:
 
 @pytest.mark.parametrize("error", ADVICE)
 def test_advice_names_commands_that_there_are(error: str) -> None:
-    line = advised(error)
+    line = advise(error)
     assert "{" not in line
     assert ("{" in ADVICE[error]) is ("trainyard " in line)
 

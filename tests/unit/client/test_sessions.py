@@ -83,7 +83,11 @@ def test_a_size_is_told_before_what_is_typed_after_it_changed(keys: tuple[int, i
             told.append(data)
             return True
 
-        with Terminal(command, command) as terminal, terminal.typed(take), terminal.resized(told.append):
+        with (
+            Terminal(command, command) as terminal,
+            terminal.pass_input(take),
+            terminal.pass_size(told.append),
+        ):
             for rows in (24, 33, 33):  # no SIGWINCH: this is not the process's own terminal
                 fcntl.ioctl(person, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 111, 0, 0))
                 os.write(person, b"x")
@@ -110,10 +114,10 @@ def test_what_a_pipe_holds_is_typed_and_then_its_end() -> None:
 
         with Terminal(reading, reading) as terminal:
             assert terminal.size is None
-            with terminal.typed(take):
+            with terminal.pass_input(take):
                 await asyncio.sleep(0.1)
                 assert typed == []  # a shell discards input before its first output
-                terminal.answered()
+                terminal.mark_answered()
                 while not typed or typed[-1] != b"\x04":
                     await asyncio.sleep(0.01)
         return typed
@@ -123,7 +127,7 @@ def test_what_a_pipe_holds_is_typed_and_then_its_end() -> None:
 
 
 def test_the_opening_of_a_channel_is_signed_for_the_message_gateway() -> None:
-    headers = opening.signed(SESSION, OPENED.url)
+    headers = opening.sign_headers(SESSION, OPENED.url)
     assert "/us-east-1/ssmmessages/aws4_request" in headers["Authorization"]
     assert headers["X-Amz-Security-Token"] == "token"
     assert "Host" not in headers

@@ -80,7 +80,7 @@ def test_the_same_files_make_the_same_archive(job: Path) -> None:
 @pytest.mark.parametrize("name", ["one.py", "packed.tar.gz"])
 def test_a_program_may_be_one_file(job: Path, name: str) -> None:
     (job.parent / name).write_bytes(
-        source.packed(job.parent / "src") if name.endswith("gz") else b"print(1)\n"
+        source.pack_folder(job.parent / "src") if name.endswith("gz") else b"print(1)\n"
     )
     job.write_text(
         JOB.replace("./src", f"./{name}").replace(

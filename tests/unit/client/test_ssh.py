@@ -23,7 +23,7 @@ def test_ssh_itself_reads_the_entry_as_it_is_meant(tmp_path: Path) -> None:
     said = dict(line.split(" ", 1) for line in shown.stdout.splitlines() if " " in line)
     assert said["user"] == "ssm-user"
     assert said["stricthostkeychecking"] == "true"
-    assert said["userknownhostsfile"] == str(files.known)
+    assert said["userknownhostsfile"] == str(files.known_hosts)
     assert said["identityfile"] == str(files.key)
     assert said["proxycommand"] == (
         "'/opt/my tools/trainyard' --yard Trainyard --profile 50%% dev proxy mine"

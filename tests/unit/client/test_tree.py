@@ -27,11 +27,11 @@ def write(folder: Path, *names: str, text: str = "x") -> None:
 
 
 def program(folder: Path) -> Tree:
-    return tree.of_folder(folder, "src", is_program=True)
+    return tree.tree_of_folder(folder, "src", is_program=True)
 
 
 def data(folder: Path) -> Tree:
-    return tree.of_folder(folder, "src", is_program=False)
+    return tree.tree_of_folder(folder, "src", is_program=False)
 
 
 def paths(found: Tree) -> set[str]:

@@ -114,7 +114,7 @@ def listed(**changes: Any) -> PriceList:
         "on_demand": {each.name: each.on_demand_price for each in known if each.on_demand_price},
         "storage": {kind.value: dollars for kind, dollars in GIB_MONTH.items()},
         "read": NOON,
-        "asked": NOON,
+        "requested": NOON,
     }
     return PriceList(**(whole | changes))
 

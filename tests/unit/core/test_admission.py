@@ -97,5 +97,5 @@ def test_every_worker_needs_a_file_where_they_are_shared_out(
 
 
 def test_the_timeline_says_what_will_probably_fail() -> None:
-    assert references.in_words(()) == "no fault found"
-    assert references.in_words(("a", "b")) == "no fault found, but: a; b"
+    assert references.describe_warnings(()) == "no fault found"
+    assert references.describe_warnings(("a", "b")) == "no fault found, but: a; b"

@@ -81,14 +81,14 @@ def entry(seconds: float, event: str = "launched") -> Entry:
 
 def test_the_timeline_is_ordered_and_says_nothing_twice() -> None:
     entries = [entry(2), entry(1, "b"), entry(1, "a"), entry(2)]
-    found = timeline.ordered(entries)
+    found = timeline.sort_entries(entries)
     assert [each.at for each in found] == [after(1), after(1), after(2)]
-    assert found == timeline.ordered(reversed(entries))
+    assert found == timeline.sort_entries(reversed(entries))
 
 
 def test_events_of_one_moment_stand_in_the_order_of_cause() -> None:
     words = ["succeeded", "finished", "released", "ready", "started", "launched"]
-    found = timeline.ordered(entry(1, word) for word in words)
+    found = timeline.sort_entries(entry(1, word) for word in words)
     assert [each.event for each in found] == [
         "launched", "ready", "started", "finished", "released", "succeeded",
     ]  # fmt: skip

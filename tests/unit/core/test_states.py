@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainyard.core.model import states
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
 WORKFLOWS = sorted((Path(__file__).parents[3] / "lambdas/workflows").glob("*.asl.json"))
@@ -29,4 +29,4 @@ def test_a_word_begins_once_however_many_states_it_stands_for() -> None:
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 hosts"), (1, "1 host"), (1200, "1,200 hosts")])
 def test_a_count_has_its_noun_in_the_right_number(count: int, text: str) -> None:
-    assert counted(count, "host") == text
+    assert format_count(count, "host") == text

@@ -15,55 +15,55 @@ def numbered(sequence: int) -> Message:
 
 def test_only_the_oldest_is_sent_again_and_each_time_later() -> None:
     out = Outgoing()
-    out.sent(0, b"a", 0.0)
-    out.sent(1, b"b", 0.0)
+    out.add(0, b"a", 0.0)
+    out.add(1, b"b", 0.0)
     assert out.next_due(0.2) is None
     assert out.next_due(0.21) == b"a"
     assert out.next_due(0.3) is None
     assert out.next_due(0.5) == b"a"
-    assert out.acknowledged(0, 0.6)
+    assert out.acknowledge(0, 0.6)
     assert out.next_due(0.6) == b"b"
 
 
 def test_what_nobody_waits_for_may_be_acknowledged() -> None:
     out = Outgoing()
-    out.sent(0, b"abc", 0.0)
+    out.add(0, b"abc", 0.0)
     assert out.size == 3
-    assert out.acknowledged(0, 0.1)
-    assert not out.acknowledged(0, 0.1)
+    assert out.acknowledge(0, 0.1)
+    assert not out.acknowledge(0, 0.1)
     assert (out.size, out.next_due(9.0)) == (0, None)
 
 
 def test_a_slow_way_is_given_more_time_but_a_second_at_most() -> None:
     out = Outgoing()
     for number in range(100):
-        out.sent(number, b"x", 0.0)
-        out.acknowledged(number, 5.0)
+        out.add(number, b"x", 0.0)
+        out.acknowledge(number, 5.0)
     assert out.timeout == LONGEST_TIMEOUT
 
 
 def test_a_fast_way_is_sent_again_soon() -> None:
     out = Outgoing()
     for number in range(200):
-        out.sent(number, b"x", 0.0)
-        out.acknowledged(number, 0.001)
+        out.add(number, b"x", 0.0)
+        out.acknowledge(number, 0.001)
     assert out.timeout == pytest.approx(0.011, abs=0.002)
 
 
 def test_what_was_sent_twice_says_nothing_of_the_way() -> None:
     out = Outgoing()
-    out.sent(0, b"x", 0.0)
+    out.add(0, b"x", 0.0)
     out.next_due(1.0)
     before = out.timeout
-    out.acknowledged(0, 60.0)
+    out.acknowledge(0, 60.0)
     assert out.timeout == before
 
 
 def test_over_a_new_connection_all_is_sent_again_in_order() -> None:
     out = Outgoing()
     for number, data in enumerate((b"a", b"b", b"c")):
-        out.sent(number, data, 0.0)
-    out.acknowledged(1, 0.1)
+        out.add(number, data, 0.0)
+    out.acknowledge(1, 0.1)
     assert list(out.repeat_all(5.0)) == [b"a", b"c"]
     assert out.next_due(5.1) is None
 

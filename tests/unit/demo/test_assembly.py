@@ -57,7 +57,7 @@ def test_another_assembly_in_the_same_folder_is_not_taken_for_it(sources: Path, 
     folder = tmp_path / "cdk.out"
     folder.mkdir()
     (folder / "Patrol.template.json").write_text("{}")
-    before = assembly.stamp_of(folder, ACCOUNT, [])
-    assert assembly.stamp_of(folder, ACCOUNT, []) == before
+    before = assembly.fingerprint(folder, ACCOUNT, [])
+    assert assembly.fingerprint(folder, ACCOUNT, []) == before
     (folder / "Patrol.template.json").write_text('{"Resources": {}}')
-    assert assembly.stamp_of(folder, ACCOUNT, []) != before
+    assert assembly.fingerprint(folder, ACCOUNT, []) != before

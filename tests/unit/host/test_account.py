@@ -40,7 +40,7 @@ def test_what_a_thread_makes_while_it_acts_is_the_accounts_and_roots_files_are_c
     room: Path,
 ) -> None:
     home = room / "home"
-    with ANOTHER.acting():
+    with ANOTHER.act():
         (home / "made").touch()
         with pytest.raises(PermissionError):
             (room / "secret").read_bytes()
@@ -65,7 +65,7 @@ def test_other_threads_are_as_they_were_and_those_begun_meanwhile_act_too(room: 
     go_on = threading.Event()
     before = threading.Thread(target=touch_later)
     before.start()
-    with ANOTHER.acting():
+    with ANOTHER.act():
         meanwhile = threading.Thread(target=touch, args=("meanwhile",))
         meanwhile.start()
         meanwhile.join()
@@ -83,7 +83,7 @@ def test_commands_of_a_thread_that_acts_run_as_the_account(room: Path) -> None:
         return done.stdout.strip()
 
     assert who() == "0"
-    with ANOTHER.acting():
+    with ANOTHER.act():
         assert who() == str(ANOTHER.uid)
     assert who() == "0"
 
@@ -94,7 +94,7 @@ def test_a_link_to_what_root_alone_reads_is_no_file_to_be_brought_away(room: Pat
     (home / "mine").write_text("mine")
     for name, target in {"file": room / "secret", "folder": Path("/root"), "none": room / "none"}.items():
         (home / name).symlink_to(target)
-    with ANOTHER.acting():
+    with ANOTHER.act():
         assert list(readable_files(home)) == [home / "mine"]
         assert not is_readable(home / "folder" / "facts.json")
 
@@ -173,7 +173,7 @@ def test_all_that_runs_as_the_account_is_ended_wherever_it_has_hidden() -> None:
 def test_whoever_runs_the_agent_is_no_other_account(tmp_path: Path) -> None:
     own = account.own()
     assert not own.is_another
-    with own.acting():
+    with own.act():
         assert account.as_this_thread() == {}
     own.give(tmp_path)
     own.end_all()
@@ -183,7 +183,7 @@ def test_whoever_runs_the_agent_is_no_other_account(tmp_path: Path) -> None:
 def test_an_account_that_cannot_be_acted_as_says_so() -> None:
     if os.geteuid() == 0:
         pytest.skip("root can")
-    with pytest.raises(PermissionError, match="may not act as user 61234"), ANOTHER.acting():
+    with pytest.raises(PermissionError, match="may not act as user 61234"), ANOTHER.act():
         pass
 
 

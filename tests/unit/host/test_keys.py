@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from training.host.keys import NAMED_AT_MOST, LeftOut, fault_of, shown
+from training.host.keys import NAMED_AT_MOST, LeftOut, fault_of, show_name
 
 LATIN = os.fsdecode(b"r\xe9sum\xe9.txt")
 
@@ -30,8 +30,8 @@ def test_what_the_bucket_can_store(key: str, fault: str | None) -> None:
 
 
 def test_a_name_is_shown_on_one_line_and_its_odd_bytes_as_escapes() -> None:
-    assert shown(LATIN) == r"r\xe9sum\xe9.txt"
-    assert shown("a\x01b\nc läuft") == r"a\x01b\nc läuft"
+    assert show_name(LATIN) == r"r\xe9sum\xe9.txt"
+    assert show_name("a\x01b\nc läuft") == r"a\x01b\nc läuft"
 
 
 def test_each_file_is_left_out_with_one_line() -> None:

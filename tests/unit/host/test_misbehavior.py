@@ -12,7 +12,7 @@ import pytest
 from training.host.account import remove_tree
 from training.host.bucket import Bucket
 from training.host.checkpoints.on_disk import listing_of, missing, step_of, steps_in
-from training.host.disk import Disk, fresh, readable_files, walk, written_below
+from training.host.disk import Disk, fresh, measure_below, readable_files, walk
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.keys import LeftOut
 from training.host.outputs.scan import scan
@@ -49,7 +49,7 @@ def nest(folder: Path, depth: int, *, name: str = "d") -> None:
 
 READERS: dict[str, Callable[[Path], object]] = {
     "the upload of model and events": lambda folder: list(readable_files(folder)),
-    "the signs of life": lambda folder: written_below(folder, besides=()),
+    "the signs of life": lambda folder: measure_below(folder, besides=()),
     "all files": lambda folder: list(walk(folder)),
     "the checkpoint": listing_of,
     "the outputs": lambda folder: scan(folder, "runs/r/outputs/"),
@@ -80,7 +80,7 @@ def test_a_folder_whose_owner_has_no_rights_is_removed_all_the_same(tmp_path: Pa
 
 def test_rights_that_a_program_took_away_are_given_back_and_named(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
-    given = folders.given_to_program(paths, 1)
+    given = folders.list_program_folders(paths, 1)
     for folder in given:
         folder.mkdir(parents=True, exist_ok=True)
     paths.model.chmod(0o500)
@@ -98,7 +98,7 @@ def test_what_is_no_folder_of_the_program_any_more_is_passed_over(tmp_path: Path
     paths.checkpoints.symlink_to(tmp_path)
     paths.results.write_text("a file")
     tmp_path.chmod(0o755)
-    assert folders.give_back_rights(folders.given_to_program(paths, 1)) == ()
+    assert folders.give_back_rights(folders.list_program_folders(paths, 1)) == ()
 
 
 FAULTS = [

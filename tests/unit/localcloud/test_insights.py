@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.services.cloudwatch.insights.query import parsed
+from localcloud.services.cloudwatch.insights.query import parse_query
 from localcloud.services.cloudwatch.insights.tokens import MalformedError
 
 AT = 1_795_413_600_000  # 2026-11-23 06:00:00 UTC
@@ -30,7 +30,7 @@ EVENTS = [
 
 
 def rows(query: str, limit: int = 100) -> list[dict[str, str]]:
-    found = parsed(query).answer(EVENTS, limit)
+    found = parse_query(query).answer(EVENTS, limit)
     return [{each["field"]: each["value"] for each in row if each["field"] != "@ptr"} for row in found]
 
 
@@ -88,5 +88,5 @@ def test_a_query_without_fields_shows_time_and_message_the_newest_first() -> Non
 )
 def test_what_is_not_understood_is_refused(query: str, said: str) -> None:
     with pytest.raises(MalformedError) as refused:
-        parsed(query)
+        parse_query(query)
     assert said in str(refused.value)

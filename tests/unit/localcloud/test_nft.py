@@ -60,7 +60,7 @@ NOT_KNOWN = [
 
 @pytest.mark.parametrize("command", KNOWN, ids=range(len(KNOWN)))
 def test_what_is_known(command: dict[str, Any]) -> None:
-    assert nft.parsed(json.dumps({"nftables": [command]}))
+    assert nft.parse_ruleset(json.dumps({"nftables": [command]}))
 
 
 @pytest.mark.parametrize(("said", "given"), NOT_KNOWN, ids=range(len(NOT_KNOWN)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.services.eventbridge.patterns import InvalidPatternError, compiled, parsed
+from localcloud.services.eventbridge.patterns import InvalidPatternError, compile_pattern, parse_pattern
 
 MISSING: Any = object()
 
@@ -84,7 +84,7 @@ def event(value: Any) -> dict[str, Any]:
     ],
 )
 def test_which_values_a_field_accepts(wanted: Any, value: Any, *, is_match: bool) -> None:
-    assert compiled({"detail": {"it": wanted}}).matches(event(value)) is is_match
+    assert compile_pattern({"detail": {"it": wanted}}).matches(event(value)) is is_match
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_which_values_a_field_accepts(wanted: Any, value: Any, *, is_match: bool
 def test_fields_of_one_array_are_of_one_element_and_dots_join_names(
     pattern: Any, given: Any, *, is_match: bool
 ) -> None:
-    assert compiled(pattern).matches(given) is is_match
+    assert compile_pattern(pattern).matches(given) is is_match
 
 
 TOO_COMPLEX = (
@@ -167,7 +167,7 @@ CASES = "Inside anything-but/equals-ignore-case list, number|start|null|boolean 
 )
 def test_what_eventbridge_refuses_and_with_which_words(wanted: Any, reason: str) -> None:
     with pytest.raises(InvalidPatternError) as refused:
-        parsed(json.dumps({"detail": {"it": wanted}}))
+        parse_pattern(json.dumps({"detail": {"it": wanted}}))
     assert str(refused.value) == reason
 
 
@@ -177,12 +177,12 @@ def test_what_eventbridge_refuses_and_with_which_words(wanted: Any, reason: str)
 )
 def test_a_pattern_is_a_json_object(text: str, reason: str) -> None:
     with pytest.raises(InvalidPatternError, match=reason):
-        parsed(text)
+        parse_pattern(text)
 
 
 def test_a_pattern_may_stand_for_a_thousand_combinations() -> None:
     ten = [{f"{number}": [1]} for number in range(10)]
     pattern = {"a": {"$or": ten}, "b": {"$or": ten}, "c": {"$or": ten}}
-    assert compiled(pattern).matches({"a": {"1": 1}, "b": {"2": 1}, "c": {"3": 1}})
+    assert compile_pattern(pattern).matches({"a": {"1": 1}, "b": {"2": 1}, "c": {"3": 1}})
     with pytest.raises(InvalidPatternError, match="more than 1000 rule combinations"):
-        compiled({**pattern, "d": {"$or": ten}})
+        compile_pattern({**pattern, "d": {"$or": ten}})

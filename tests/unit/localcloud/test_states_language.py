@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from localcloud.base import states_language as language
-from localcloud.services.stepfunctions.paths import PathError, resolved
+from localcloud.services.stepfunctions.paths import PathError, resolve
 
 DATA: dict[str, Any] = {
     "items": [{"n": 0, "ok": True}, {"n": 1}, {"n": 2, "name": "c"}],
@@ -44,7 +44,7 @@ DATA: dict[str, Any] = {
     ],
 )
 def test_what_a_path_means(path: str, value: Any) -> None:
-    assert resolved(path, DATA) == value
+    assert resolve(path, DATA) == value
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_a_path_means(path: str, value: Any) -> None:
 )
 def test_a_path_to_one_value_that_is_not_there_is_an_error(path: str, said: str) -> None:
     with pytest.raises(PathError) as missing:
-        resolved(path, DATA)
+        resolve(path, DATA)
     assert str(missing.value) == said
 
 

@@ -106,7 +106,9 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("signals.md", "orders"): lambda: lists("orders", "Order"),
     ("ledger.md", "run"): lambda: lists("ledger/run", "RunRow", "Waiting", "WaitsFor", "Moved", "Outcome"),
     ("ledger.md", "plan"): lambda: lists("plan", "Plan", "Priced", "Candidate", "Excluded", "RefusalKind"),
-    ("ledger.md", "intent"): lambda: lists("ledger/launch_request", "LaunchRequestRow", "CandidateRefusal"),
+    ("ledger.md", "launch-request"): lambda: lists(
+        "ledger/launch_request", "LaunchRequestRow", "CandidateRefusal"
+    ),
     ("ledger.md", "attempt"): lambda: lists("ledger/attempt", "AttemptRow", "Ending", "TokenRow", "WaitRow"),
     ("ledger.md", "host"): lambda: lists("ledger/host", "BilledHost", "HostRow"),
     ("ledger.md", "study"): lambda: lists(

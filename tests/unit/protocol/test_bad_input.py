@@ -52,7 +52,7 @@ def read_order(document: Mapping[str, Any]) -> object:
 
 
 ORIGIN = {"run": "r-1", "attempt": 1, "instance": "i-1", "at": AT}
-ASKED = {"run": "dev-mine-1", "name": "mine", "want": "up", "asked": {}}
+ASKED = {"run": "dev-mine-1", "name": "mine", "want": "up", "request": {}}
 CHIEF = {"instance": "i-1", "role": "chief", "index": 0, "address": "10.0.1.5"}
 CLUSTER = {"run": "r-1", "attempt": 1, "strategy": "single", "hosts": [CHIEF], "deadline": AT}
 MODULES = list(walk_packages(protocol.__path__, f"{protocol.__name__}."))

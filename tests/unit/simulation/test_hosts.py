@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from simulation.aws.endpoint.api import ServiceError
-from simulation.hosts.agent.contract import LEFT_IN_BUCKET, OTHER_SENDERS, SIGNALS, STAGES
+from simulation.hosts.agent.contract import OTHER_SENDERS, SIGNALS, STAGES, STORED_IN_BUCKET
 from simulation.hosts.environment import CommandEnd
 from simulation.hosts.faults import (
     NEVER_BOOTS,
@@ -306,7 +306,7 @@ def test_a_run_leaves_what_the_contract_says_in_the_bucket() -> None:
     assert kept == {"00000020", "00000015", "00000010"}
     assert yard.json("model/trainyard.json")["step"] == 20
     assert yard.json("metrics.json")["steps"] == 20
-    assert yard.json(f"attempts/1/words/AROAHOST:{chief.instance}.json")["signal"] == "finished"
+    assert yard.json(f"attempts/1/signals/AROAHOST:{chief.instance}.json")["signal"] == "finished"
     logs = yard.objects[f"runs/{RUN}/attempts/1/logs/worker-1/00000001.log"].decode()
     assert f"worker-1 {worker.instance} | [trainyard] attempt 1 on" in logs
 
@@ -521,7 +521,7 @@ def test_a_host_that_may_not_put_events_leaves_its_last_words_and_powers_off() -
     )
     (host,) = yard.launch(1)
     yard.run(200)
-    words = yard.json(f"attempts/1/last-words/AROAHOST:{host.instance}.json")
+    words = yard.json(f"attempts/1/final-reports/AROAHOST:{host.instance}.json")
     assert (words["signal"], words["unsaid"], words["final"]) == ("failed", "credentials", True)
     assert host.state == "off"
 
@@ -1054,7 +1054,7 @@ def test_a_fault_can_be_injected_at_every_signal() -> None:
 
 
 def test_every_signal_is_sent_by_a_function_of_the_real_agent() -> None:
-    named = [*SIGNALS.values(), *STAGES.values(), *LEFT_IN_BUCKET.values()]
+    named = [*SIGNALS.values(), *STAGES.values(), *STORED_IN_BUCKET.values()]
     named += [name for names in OTHER_SENDERS.values() for name in names]
     for path in filter(None, named):
         assert callable(_found(path)), path

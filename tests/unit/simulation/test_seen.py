@@ -34,7 +34,7 @@ def describe(host: str, at: str, run: str) -> dict[str, Any]:
             {**EVENT, "sk": f"{stamp}#1", "event": "launched", "reason": f"1 host: {host}"},
             {**EVENT, "sk": f"{stamp}#2", "event": "succeeded", "reason": "", "attempt": None},
         ],
-        "keys": ["attempts/1/cluster.json", f"attempts/1/words/{host}.json"],
+        "keys": ["attempts/1/cluster.json", f"attempts/1/signals/{host}.json"],
         "documents": {"attempts/1/cluster.json": cluster},
     }
 
@@ -60,7 +60,7 @@ def test_each_aspect_names_the_line_that_only_one_of_them_has() -> None:
     ]
     assert said(calls={}) == ["calls: only on the local cloud: TrainLaunch ec2:CreateFleet x 1"]
     assert said(keys=["attempts/1/cluster.json"]) == [
-        "keys: only on the local cloud: attempts/1/words/chief-0.json"
+        "keys: only on the local cloud: attempts/1/signals/chief-0.json"
     ]
 
 

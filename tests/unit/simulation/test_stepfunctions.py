@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.base.states_language import reported
+from localcloud.base.states_language import reported_error
 from simulation.aws.endpoint.api import ACCOUNT, REGION, Caller, Check, ServiceError
 from simulation.aws.functions import LambdaFailure
 from simulation.aws.stepfunctions import Execution, Machine, StepFunctions
@@ -300,9 +300,9 @@ def test_which_errors_a_catch_is_for(yard: Yard, error: str, wanted: list[str], 
     yard.go_on()
     assert (execution.status == "SUCCEEDED") is is_caught
     if is_caught:
-        assert json.loads(execution.output or "") == {"Error": reported(error), "Cause": "because"}
+        assert json.loads(execution.output or "") == {"Error": reported_error(error), "Cause": "because"}
     else:
-        assert execution.error == reported(error)
+        assert execution.error == reported_error(error)
         assert (execution.cause or "").endswith("because")
 
 

@@ -390,7 +390,7 @@ def host_row(instance: str, launched: datetime, **more: Any) -> dict[str, Any]:
 def launch_request(number: int, at: datetime, pool: str, **more: Any) -> dict[str, Any]:
     return {
         "pk": "x",
-        "sk": f"intent#0001#{number:04}#0",
+        "sk": f"launch-request#0001#{number:04}#0",
         "token": "t",
         "at": stamp(at),
         "capacity_pool": pool,

@@ -12,7 +12,7 @@ from trainyard.client import Yard
 from trainyard.client.errors import NoCredentials
 from trainyard.ui.cache import Cache
 from trainyard.ui.pages.hosts import Hosts
-from trainyard.ui.pages.page import Page, looked
+from trainyard.ui.pages.page import Page, read_values
 from trainyard.ui.pages.run import RunPage
 from trainyard.ui.pages.runs import Runs
 
@@ -23,7 +23,7 @@ def looks(cloud: canned.Cloud, page: Callable[[], Page], tabs: int) -> dict[str,
     async def together() -> None:
         cache = Cache(cloud.yard)
         for _ in range(2):
-            seen = await asyncio.gather(*(looked(page(), cache) for _ in range(tabs)))
+            seen = await asyncio.gather(*(read_values(page(), cache) for _ in range(tabs)))
             assert not any(each["troubles"] for each in seen)
         cache.close()
 
@@ -46,7 +46,7 @@ def test_an_error_is_asked_once_by_ten_tabs() -> None:
 
     async def together() -> list[Any]:
         cache = Cache(cloud.yard)
-        return await asyncio.gather(*(looked(Runs(), cache) for _ in range(10)))
+        return await asyncio.gather(*(read_values(Runs(), cache) for _ in range(10)))
 
     assert {each["troubles"][0].what for each in asyncio.run(together())} == {
         "AWS did not accept the credentials"
@@ -79,8 +79,8 @@ def test_credentials_that_are_not_accepted_are_looked_for_anew() -> None:
 def test_who_goes_away_leaves_the_others_their_answer() -> None:
     async def one_leaves() -> str:
         cache = Cache(canned.cloud().yard)
-        leaves = asyncio.ensure_future(cache.ask("key", lambda yard: yard.name))
-        stays = asyncio.ensure_future(cache.ask("key", lambda yard: yard.name))
+        leaves = asyncio.ensure_future(cache.fetch("key", lambda yard: yard.name))
+        stays = asyncio.ensure_future(cache.fetch("key", lambda yard: yard.name))
         await asyncio.sleep(0)
         leaves.cancel()
         return await stays

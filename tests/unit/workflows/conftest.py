@@ -76,7 +76,7 @@ class Place:
     def leaves(self, instance: str, word: str, **facts: Any) -> None:
         """Leave the last signal of that host only in the bucket."""
         said = {"run": "digits-1", "attempt": 1, "instance": instance, "at": AT, "signal": word, **facts}
-        self.put(f"runs/digits-1/attempts/1/words/AROA:{instance}.json", said)
+        self.put(f"runs/digits-1/attempts/1/signals/AROA:{instance}.json", said)
 
     def put(self, key: str, document: Mapping[str, Any]) -> None:
         boto3.client("s3").put_object(Bucket="bucket", Key=key, Body=json.dumps(document).encode())

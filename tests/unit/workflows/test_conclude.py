@@ -160,7 +160,7 @@ def test_the_attempt_of_an_execution_that_was_stopped_has_ended_too(run: Run) ->
 
 def is_asking(run: Run, ago: timedelta, **answer: Any) -> None:
     at = (datetime.now(UTC) - ago).isoformat()
-    run.put("intent#0001#000#000", attempt=1, candidate=0, round=0, token="t", at=at, **answer)
+    run.put("launch-request#0001#000#000", attempt=1, candidate=0, round=0, token="t", at=at, **answer)
 
 
 @pytest.mark.parametrize(
@@ -429,7 +429,7 @@ def test_of_several_hosts_that_failed_the_one_that_tells_most_is_the_reason(run:
             "kind": "program",
         }
         said |= {"reason": reason, "tail": f"last lines of {instance}", "exit_code": 1, "advised": advised}
-        key = f"runs/r/attempts/1/words/AROA:{instance}.json"
+        key = f"runs/r/attempts/1/signals/AROA:{instance}.json"
         run.account.objects[key] = json.dumps(said).encode()
     reason = run.ends(outcome={"kind": "stop", "error": "ProgramFailed", "reason": "Attempt 1 failed"})[
         "reason"

@@ -51,7 +51,7 @@ class Yard:
         return str(made["stateMachineArn"])
 
     def wish(self, who: str, run: str = RUN, want: str = "up", name: str = "mine", **asked: Any) -> str:
-        detail = {"run": run, "name": name, "want": want, "asked": asked}
+        detail = {"run": run, "name": name, "want": want, "request": asked}
         event = {"source": f"trainyard.people/{who}", "detail-type": "dev", "detail": detail}
         return str(signal.handler(event, CONTEXT)["result"])
 

@@ -26,7 +26,12 @@ from trainyard.values import serialization
 A, B = candidate("g6.xlarge", "us-east-1a"), replace(candidate("g5.xlarge", "us-east-1b"), price=0.45)
 D = candidate("g6.xlarge", "us-east-1a", Market.ON_DEMAND)
 FULL = FleetRefusal(RefusalKind.CAPACITY, "InsufficientInstanceCapacity", "no room")
-OF_AN_ATTEMPT = (("attempt", ""), ("token", "#train"), ("intent", "#000#000"), ("asks", ""))
+OF_AN_ATTEMPT = (
+    ("attempt", ""),
+    ("token", "#train"),
+    ("launch-request", "#000#000"),
+    ("launch-requests", ""),
+)
 """Rows of an attempt."""
 NEVER = FleetRefusal(RefusalKind.UNSUPPORTED, "Unsupported", "never there")
 IN_B = Launched(("i-1", "i-2"), B.type, B)
@@ -56,7 +61,7 @@ def launched(place: Place, monkeypatch: pytest.MonkeyPatch, ec2: Ec2, **request:
         "run", {"job": job, "state": "Launch", "deadline": serialization.timestamp(NOON + timedelta(hours=2))}
     )
     if request:
-        place.row("intent#0001#000#000", {"token": "t", "at": AT, "batch": [1], **request})
+        place.row("launch-request#0001#000#000", {"token": "t", "at": AT, "batch": [1], **request})
     yard = LaunchSettings(
         yard="trainyard", table_name="ledger", bucket_name="bucket", launch_templates=("0=lt-0:1",)
     )

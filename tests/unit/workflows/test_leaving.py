@@ -85,11 +85,11 @@ def test_who_has_the_order_to_leave_is_not_lost_though_systems_manager_does_not_
         aws.hears(place.chief, "ready", attempt=2, at=at)
     order = place.object("runs/digits-1/order.json")
     assert order == {"run": "digits-1", "attempt": 1, "word": "stop", "hosts": [place.worker]}
-    place.put(f"runs/digits-1/attempts/1/leaving/AROA:{place.worker}.json", {})
+    place.put(f"runs/digits-1/attempts/1/drain-confirmations/AROA:{place.worker}.json", {})
     for at in (31, 46):
         aws.hears(place.chief, "ready", attempt=2, at=at)
     assert aws.failed == []
-    place.remove(f"runs/digits-1/attempts/1/leaving/AROA:{place.worker}.json")
+    place.remove(f"runs/digits-1/attempts/1/drain-confirmations/AROA:{place.worker}.json")
     aws.hears(place.chief, "ready", attempt=2, at=61)
     assert aws.failed == ["HostLost"]
 

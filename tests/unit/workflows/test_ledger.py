@@ -39,7 +39,7 @@ def test_an_answer_to_a_wait_whose_row_is_gone_makes_no_row(place: Place) -> Non
 
 def test_of_two_calls_that_see_the_same_asks_one_asks_be_it_another_candidate(place: Place) -> None:
     """Two concurrent calls of Launch: one for EC2's first candidate, one with a warm gang for the second candidate."""
-    seen = place.ledger.require("digits-1").asks(2)
+    seen = place.ledger.require("digits-1").count_launch_requests(2)
     place.ledger.write(
         launch_request_row("digits-1", 2, 0, 0, {"token": "t", "at": NOON}, unless="token"),
         launch_request_counted("digits-1", 2, seen),
@@ -53,7 +53,7 @@ def test_of_two_calls_that_see_the_same_asks_one_asks_be_it_another_candidate(pl
     assert [(row.candidate, row.token) for row in known.launch_requests] == [(0, "t")]
     place.ledger.write(
         launch_request_row("digits-1", 2, 1, 0, {"token": "u", "at": NOON}, unless="token"),
-        launch_request_counted("digits-1", 2, known.asks(2)),
+        launch_request_counted("digits-1", 2, known.count_launch_requests(2)),
     )
 
 

@@ -523,7 +523,7 @@ def test_a_finish_that_nobody_heard_is_told_from_the_bucket(yard: Yard) -> None:
         "instance": "i-a",
         "at": "2026-11-20T12:00:30.000Z",
     }
-    yard.account.objects["runs/live-1/attempts/2/words/AROA:i-a.json"] = json.dumps(word).encode()
+    yard.account.objects["runs/live-1/attempts/2/signals/AROA:i-a.json"] = json.dumps(word).encode()
     yard.account.table["run#live-1", "run"] = run_row(progress=progress("2026-11-20T12:00:00.000Z"))
     yard.looks(1)
     assert yard.account.invoked == []
@@ -534,7 +534,7 @@ def test_a_finish_that_nobody_heard_is_told_from_the_bucket(yard: Yard) -> None:
 
 @pytest.mark.parametrize("left", [b"", b"not JSON", b"[]", b"{}", b'{"signal": "finished", "at": "soon"}'])
 def test_what_is_no_word_of_a_host_keeps_nothing_else_from_being_said(yard: Yard, left: bytes) -> None:
-    yard.account.objects["runs/live-1/attempts/2/words/AROA:i-a.json"] = left
+    yard.account.objects["runs/live-1/attempts/2/signals/AROA:i-a.json"] = left
     yard.account.table["run#live-1", "run"] = run_row(deadline="2026-11-20T11:00:00.000Z")
     yard.looks(1)
     assert [event["detail-type"] for _, event in yard.account.invoked] == ["cap"]
@@ -692,7 +692,7 @@ def test_the_prices_of_its_region_are_read_once_a_day(yard: Yard) -> None:
     yard.looks()
     asked = yard.account.calls["pricing:GetProducts"]
     assert float(kept(yard)["on_demand"]["g5.xlarge"]) == pytest.approx(1.19 * 1.006)
-    assert kept(yard)["read"] == kept(yard)["asked"] == "2026-11-20T12:01:00.000Z"
+    assert kept(yard)["read"] == kept(yard)["requested"] == "2026-11-20T12:01:00.000Z"
     yard.looks(5)
     assert yard.account.calls["pricing:GetProducts"] == asked
     yard.now += timedelta(days=1)

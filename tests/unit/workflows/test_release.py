@@ -84,7 +84,11 @@ def test_a_host_that_launch_died_over_is_ended_and_on_the_runs_bill() -> None:
 def test_a_run_whose_launch_may_still_get_hosts_is_looked_at_again() -> None:
     seen = account("i-a")
     request = {"attempt": 1, "candidate": 0, "round": 0, "token": "t", "at": datetime.now(UTC).isoformat()}
-    seen.table["run#r", "intent#0001#000#000"] = {"pk": "run#r", "sk": "intent#0001#000#000", **request}
+    seen.table["run#r", "launch-request#0001#000#000"] = {
+        "pk": "run#r",
+        "sk": "launch-request#0001#000#000",
+        **request,
+    }
     with answering(seen), pytest.raises(ServiceUnavailable, match="may still launch hosts"):
         release.handler({"run": "r", "attempt": 1, "scope": "run"}, CONTEXT)
     assert seen.hosts["i-a"].state == "shutting-down"
@@ -132,7 +136,7 @@ def test_a_run_that_has_ended_well_keeps_its_hosts_by_row_and_tag_and_is_billed_
     assert (row["run"], row["minutes"], "ready" in row) == ("r", 30, False)
     assert host["pooled"] == host["ended"] == row["since"]
     assert seen.hosts["i-a"].tags["trainyard:pool"] == f"{row['until']} r"
-    assert seen.table["places", "pool"]["number"] == 1, "the second call changes nothing"
+    assert seen.table["counters", "pool"]["number"] == 1, "the second call changes nothing"
 
 
 def test_a_failed_trial_leaves_its_hosts_to_its_study() -> None:
@@ -187,7 +191,7 @@ def test_a_host_that_somebody_holds_is_no_other_runs() -> None:
 
 
 def test_a_host_that_was_taken_and_never_tagged_is_the_runs_that_took_it() -> None:
-    seen = account("i-a", "i-b", i_b={"taken": "before"})
+    seen = account("i-a", "i-b", i_b={"claimed_from": "before"})
     seen.hosts["i-b"].tags["trainyard:run"] = "before"
     with answering(seen):
         release_all()

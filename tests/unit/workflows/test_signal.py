@@ -357,7 +357,7 @@ def test_a_host_that_ec2_could_not_start_is_no_loss_that_another_attempt_mends(
         "i-b", "g6.xlarge", "a", Market.SPOT, "terminated", why, None, NOON, "ami-1", {}
     )  # fmt: skip
     monkeypatch.setattr(instances, "find_by_id", lambda _: (ended,))
-    monkeypatch.setattr(SignalContext, "ask_to_stop", lambda *_, **__: True)
+    monkeypatch.setattr(SignalContext, "order_to_stop", lambda *_, **__: True)
     monkeypatch.setattr(s3, "get_json", lambda *_: None)
     hears()
     (said, *_) = (answer for _, _, answer in run.account.answered)

@@ -33,12 +33,12 @@ from training.host.errors import GivenUp, HostTrouble, Unreachable
 from training.host.metadata import Identity, Metadata
 from training.host.paths import Paths
 from training.host.periodic import Repeat
-from training.host.pool import kept
+from training.host.pool import retained
 from training.host.program.ending import Failed, Stopped
 from training.host.program.fetch import fetch_all, fetch_job, recall_job
 from training.host.program.process import Program
 from training.host.renewal import Renewal
-from training.host.reporting.outbox import Outbox, failed
+from training.host.reporting.outbox import Outbox, failed_signal
 from training.host.reporting.progress import ALIVE_SECONDS
 from trainyard.core.model.job import Job
 from trainyard.protocol import signals
@@ -71,7 +71,7 @@ class Agent:
         put_up_fence: Callable[[Collection[str]], None],
         power_off: Callable[[str], None],
     ) -> None:
-        session = credentials.of_the_host(identity.region)
+        session = credentials.host_session(identity.region)
         self._paths = paths
         self._account = account
         self._identity = identity
@@ -81,7 +81,7 @@ class Agent:
         self._put_up_fence = put_up_fence
         self._power_off = power_off
         credentials.configure(paths, account)
-        self._as_run = credentials.of_the_run(paths, identity.region)
+        self._as_run = credentials.run_session(paths, identity.region)
         self._bucket = Bucket(
             self._as_run.client("s3", config=CALLS), tags.bucket, credentials=credentials.environment(paths)
         )
@@ -203,17 +203,17 @@ class Agent:
             return recall_job(self._paths)
         self._credentials.wait()
         job = self._get("fetching the job", lambda: fetch_job(self._bucket, self._tags.run, self._paths))
-        kept.give(job, self._paths, self._account)
+        retained.give(job, self._paths, self._account)
 
         def fetch() -> str | None:
-            with self._account.acting():
+            with self._account.act():
                 return fetch_all(self._bucket, job, self._paths)
 
         packages = self._get("fetching program, packages and data", fetch)
         self._fetch_ahead()
         remove_tree(self._paths.spare)
         if job.pool.keep:
-            kept.note(job, packages, self._paths)
+            retained.note(job, packages, self._paths)
         self._change(phase="waiting")
         return job
 
@@ -232,7 +232,7 @@ class Agent:
     def _fetch_ahead(self) -> None:
         """Fetch the newest checkpoint before an attempt needs it. A failure here is harmless: the attempt retries."""
         try:
-            with self._account.acting():
+            with self._account.act():
                 restore.fetch_ahead(self._bucket, self._tags.run, self._paths)
         except Unreachable as trouble:
             logger.warning("the checkpoint could not be fetched ahead: %s", trouble.reason)
@@ -255,13 +255,13 @@ class Agent:
             self._report_unstarted(stop.attempt)
         elif why:
             if why is StopReason.INTERRUPTED:
-                self._say(signals.Stopped(why=why))
+                self._send(signals.Stopped(why=why))
             self._change(phase="done")
         return why is not None
 
     def _join(self, order: Order) -> tuple[Cluster, Assignment]:
         """Return the gang and this host's assignment. Send heartbeats while the bucket is down."""
-        beat = Repeat("heartbeat", lambda _: self._say(signals.Progress()), every=ALIVE_SECONDS)
+        beat = Repeat("heartbeat", lambda _: self._send(signals.Progress()), every=ALIVE_SECONDS)
         beat.start()
         try:
             return self._get(
@@ -277,7 +277,7 @@ class Agent:
         ready_at = 0.0
         while True:
             if self._watchdog.notice:
-                self._say(signals.Stopped(why=StopReason.INTERRUPTED))
+                self._send(signals.Stopped(why=StopReason.INTERRUPTED))
                 return None
             if self._watchdog.lease_over or self._watchdog.going_down.is_set() or self._watchdog.pooled:
                 return None
@@ -291,7 +291,7 @@ class Agent:
                 if ready_at:
                     self._fetch_ahead()
                 denied = systems_manager.denial(self._paths.ssm_errors, since=self._born)
-                self._say(
+                self._send(
                     signals.Ready(
                         address=self._identity.address, boot_seconds=boot_seconds, ssm_denied=denied or None
                     )
@@ -303,7 +303,7 @@ class Agent:
         """Report that this host was ordered to leave before its program began. The yard may have counted a start order
         that existed only for a moment as carried out; no other signal would end the attempt then."""
         self._change(attempt=attempt)
-        self._say(signals.Stopped(why=StopReason.ASKED))
+        self._send(signals.Stopped(why=StopReason.ASKED))
         self._change(attempt=attempt + 1)
 
     def _attempt(self, cluster: Cluster, assignment: Assignment, job: Job) -> Attempt:
@@ -319,7 +319,7 @@ class Agent:
             identity=self._identity,
             watchdog=self._watchdog,
             disk=self._disk,
-            say=lambda signal: self._outbox.put(cluster.attempt, signal),
+            send=lambda signal: self._outbox.put(cluster.attempt, signal),
             note_checkpoint=lambda last: self._change(
                 checkpoint_step=last.step, checkpoint_folder=last.folder
             ),
@@ -333,7 +333,7 @@ class Agent:
         try:
             program = attempt.start()
         except LeftUnstarted as left:
-            why = left.drain.reported
+            why = left.drain.stop_reason
             self._after(Outcome(Stopped(why), signals.Stopped(why=why)), cluster)
             return None
         except OSError as error:
@@ -353,7 +353,7 @@ class Agent:
             self._wait_for_next(cluster.deadline, now)
         else:
             self._change(phase="done")
-            self._watchdog.renew(lease.when_done(now))
+            self._watchdog.renew(lease.lease_when_done(now))
 
     def _wait_for_next(self, deadline: datetime | None, now: datetime) -> None:
         self._change(phase="waiting", attempt=self._state.attempt + 1)
@@ -366,7 +366,7 @@ class Agent:
         next attempt, with a pause unless the host itself is healthy."""
         logger.error("%s", trouble.reason)
         ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
-        self._say(failed(ended, tail=""))
+        self._send(failed_signal(ended, tail=""))
         self._outbox.flush(FLUSH_SECONDS)
         if trouble.final or self._watchdog.notice or self._watchdog.lease_over:
             self._change(phase="done")
@@ -386,12 +386,12 @@ class Agent:
             self._disk.release()
             self._state.save(self._paths.state)
 
-    def _say(self, signal: Signal) -> None:
+    def _send(self, signal: Signal) -> None:
         self._outbox.put(self._state.attempt, signal)
 
     def _report_lease_over(self) -> None:
         ended = Failed(FailureKind.HOST, self._watchdog.lease.reason, None)
-        self._say(failed(ended, tail=""))
+        self._send(failed_signal(ended, tail=""))
 
     def _leave(self, reason: str) -> None:
         """Send the signals that still wait, then power off. The watchdog calls this last."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from training.host.agent.closing import Closing
 from training.host.agent.conclusion import Conclusion, Outcome
 from training.host.agent.context import Context
-from training.host.agent.deadlines.notice import (
+from training.host.agent.deadlines.drain import (
     Drain,
     drain_for_trouble,
     drain_hanging,
@@ -57,7 +57,7 @@ class Attempt:
             keep=context.job.checkpoints.keep,
             last=last,
             reported=lambda: monitor.progress.step,
-            uploaded=self._checkpointed,
+            uploaded=self._record_checkpoint,
             note=monitor.log.note,
         )
         self._closing = Closing(context.cluster, context.assignment, context.peers, monitor.note_at_once)
@@ -78,7 +78,7 @@ class Attempt:
         the attempt has to leave while a service cannot be reached."""
         self._context.account.end_all()
         fresh(self._context.paths.attempt(self._context.cluster.attempt))
-        with self._context.account.acting():
+        with self._context.account.act():
             fresh(self._context.paths.progress(self._context.cluster.attempt).parent)
         with self._monitor.heartbeat():
             instead = self._preparation.prepare()
@@ -105,7 +105,7 @@ class Attempt:
             most_tasks=self._tasks.most,
         )
         program.remember(self._context.paths.process(self._context.cluster.attempt))
-        self._context.say(
+        self._context.send(
             signals.Started(
                 role=self._context.assignment.role,
                 index=self._context.assignment.index,
@@ -120,7 +120,9 @@ class Attempt:
         if program is None:
             return None
         held = (
-            secrets.held_by(program.itself(), self._context.job.program.secrets) if program.is_alive() else {}
+            secrets.secrets_of(program.itself(), self._context.job.program.secrets)
+            if program.is_alive()
+            else {}
         )
         with self._monitor.heartbeat():
             retries = self._conclusion.retries(None, finished=False)
@@ -174,20 +176,20 @@ class Attempt:
                 time.monotonic(), lambda: program.count_tasks(self._context.account, self._mark)
             ):
                 program.kill()
-                program.kill_left(self._context.account, self._mark)
+                program.kill_remaining(self._context.account, self._mark)
                 self._context.account.end_all()
             if draining is None and (drain := self._reason_to_leave(uploads) or self._hang(program)):
                 draining = self._drain(program, drain)
             if draining:
                 draining.turn(datetime.now(UTC))
             time.sleep(TICK_SECONDS)
-        background = self._left_running(program) if code == 0 else ()
+        background = self._find_running(program) if code == 0 else ()
         program.kill()  # processes that it left behind, in its group and elsewhere
-        program.kill_left(self._context.account, self._mark)
+        program.kill_remaining(self._context.account, self._mark)
         self._context.account.end_all()
-        with self._context.account.acting():
+        with self._context.account.act():
             rights_taken = folders.give_back_rights(
-                folders.given_to_program(self._context.paths, self._context.cluster.attempt)
+                folders.list_program_folders(self._context.paths, self._context.cluster.attempt)
             )
         with self._monitor.heartbeat():
             starved = killed_before is None or killed_for_memory() != killed_before
@@ -196,10 +198,10 @@ class Attempt:
                 tail="",
                 with_keeper=program.was_killed_whole(),
                 starved=starved,
-                exited=self._exited(program, itself),
+                exited=self._read_exit(program, itself),
                 background=background,
                 at_task_limit=self._tasks.is_exceeded,
-                rights_taken=rights_taken,
+                folders_without_rights=rights_taken,
             )
             return self._conclusion.conclude(
                 end, draining or self._drain_of_shutdown(program, code), uploads, outputs
@@ -210,18 +212,18 @@ class Attempt:
         """The variable that identifies this attempt's processes."""
         return f"TRAINYARD_PROGRESS={self._context.paths.progress(self._context.cluster.attempt)}"
 
-    def _left_running(self, program: Program) -> tuple[str, ...]:
+    def _find_running(self, program: Program) -> tuple[str, ...]:
         """Return the processes that still run after the program's end. Helper processes end within moments."""
         for _ in range(LOOKS_FOR_BACKGROUND):
-            if not program.left_running(self._context.account, self._mark):
+            if not program.find_running(self._context.account, self._mark):
                 return ()
             time.sleep(TICK_SECONDS)
-        return program.left_running(self._context.account, self._mark)
+        return program.find_running(self._context.account, self._mark)
 
-    def _exited(self, program: Program, itself: int | None) -> Exit | None:
-        with self._context.account.acting():
+    def _read_exit(self, program: Program, itself: int | None) -> Exit | None:
+        with self._context.account.act():
             noted = exits.read(self._context.paths.exits(self._context.cluster.attempt))
-        return exits.of_program(noted, keeper=program.pid, pid=itself)
+        return exits.find_exit(noted, keeper=program.pid, pid=itself)
 
     def _drain_of_shutdown(self, program: Program, code: int) -> Draining | None:
         """Return the draining that a shutdown of the machine has begun; None without a shutdown within moments. A
@@ -289,7 +291,7 @@ class Attempt:
         )
         return (own, self._context.peers.signs(time.monotonic())) if asks else own
 
-    def _checkpointed(self, last: LastCheckpoint, version: Version) -> None:
+    def _record_checkpoint(self, last: LastCheckpoint, version: Version) -> None:
         step = version.step if last.tells_step else self._monitor.progress.step
-        self._context.say(signals.Checkpointed(step=step, key=version.key))
+        self._context.send(signals.Checkpointed(step=step, key=version.key))
         self._context.note_checkpoint(last)

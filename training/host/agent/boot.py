@@ -12,7 +12,7 @@ from training.host import account, credentials, fence, orders
 from training.host.agent import systems_manager
 from training.host.agent.agent import Agent
 from training.host.agent.deadlines import hold
-from training.host.agent.tags import lease_of, run_tags, with_a_lease
+from training.host.agent.tags import lease_of, renew_lease, run_tags
 from training.host.agent.watchdog import Watchdog, power_off
 from training.host.credentials import CALLS
 from training.host.dev import jupyter, owner, serve
@@ -43,7 +43,7 @@ def run(paths: Paths) -> None:
 
 def _serve(paths: Paths, metadata: Metadata, identity: Identity) -> None:
     now = datetime.now(UTC)
-    identity = with_a_lease(paths, identity, now=now)
+    identity = renew_lease(paths, identity, now=now)
     try:
         disk_identity.take_over(paths, identity)
     except OSError as error:  # a full disk is reported later, when signals can be sent
@@ -96,7 +96,7 @@ def _once_it_has_a_run(paths: Paths, metadata: Metadata, identity: Identity) -> 
         find_account=account.find,
         account_name=account.NAME,
         put_up_fence=fence.put_up,
-        events=lambda region: credentials.of_the_host(region).client("events", config=CALLS),
+        events=lambda region: credentials.host_session(region).client("events", config=CALLS),
         power_off=power_off,
     )
 
@@ -112,7 +112,7 @@ def _measure(identity: Identity, now: datetime) -> Repeat | None:
     """Publish GPU metrics if the CloudWatch agent's do not arrive. Return None for a host without any."""
     if not gpus.are_wanted(identity.tags):
         return None
-    client = credentials.of_the_host(identity.region).client("cloudwatch", config=CALLS)
+    client = credentials.host_session(identity.region).client("cloudwatch", config=CALLS)
     metrics = gpus.GpuMetrics(client, identity.instance, born=now)
     measuring = Repeat("gpu metrics", lambda _: metrics.turn(datetime.now(UTC)), every=gpus.INTERVAL_SECONDS)
     measuring.start()

@@ -13,5 +13,5 @@ def clear_leftovers(paths: Paths, account: Account) -> None:
     account.remove_traces(paths.root)
     paths.home.mkdir(parents=True)
     account.give(paths.home)
-    with account.acting():
+    with account.act():
         paths.checkpoints.mkdir()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from training.host.agent.deadlines.notice import FINISHED, Drain
+from training.host.agent.deadlines.drain import FINISHED, Drain
 from training.host.agent.life import Peers, PeerState, StillTraining, has_ended
 from training.host.periodic import Repeat
 from trainyard.protocol.cluster import Assignment, Cluster, Role

@@ -8,7 +8,7 @@ from typing import Any
 
 from training.host.agent.closing import Closing
 from training.host.agent.context import Context
-from training.host.agent.deadlines.notice import (
+from training.host.agent.deadlines.drain import (
     FINISHED,
     Drain,
 )
@@ -31,8 +31,8 @@ from training.host.program import ending, folders, torchrun, tracebacks
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.exits import Exit
 from training.host.reporting import results
-from training.host.reporting.outbox import failed
-from training.host.reporting.progress import facts_in, not_finite
+from training.host.reporting.outbox import failed_signal
+from training.host.reporting.progress import metrics_in, not_finite
 from training.host.reporting.results import FolderUpload
 from trainyard.protocol import keys, signals
 from trainyard.protocol.processes import RESTART
@@ -65,7 +65,7 @@ class Outcome:
                 return True
 
 
-def with_failed_uploads(
+def add_failed_uploads(
     ended: Finished | Stopped | Failed,
     code: int,
     failed_upload: FailedUpload | None,
@@ -119,7 +119,7 @@ class Conclusion:
             end,
             code=code,
             tail=ending.up_to_its_cell(tail),
-            asked=drain.reported if drain else None,
+            asked=drain.stop_reason if drain else None,
             handled_sigterm=bool(draining and draining.asked_at and draining.had_handler),
             at_end=self._is_at_its_end(draining.asked_at if draining else None),
             killed=bool(draining and draining.killed),
@@ -165,16 +165,18 @@ class Conclusion:
         failed_outputs = uploads.finish("outputs", retries=retries, most_seconds=most_seconds)
         if isinstance(ended, Finished) and self._context.assignment.is_chief:
             self._closing.wait(retries.has_to_end)
-            left = self._note_nothing_left(outputs)
+            left = self._note_missing_results(outputs)
         self._monitor.listen()  # the uploads may have noted files that they left out
         last = uploads.finish("log", "metrics", retries=retries, most_seconds=EXTRAS_SECONDS)
         self._closing.report_uploaded()
         extras = extras or last
         if drain and drain.trouble and isinstance(ended, Stopped):
             failed_upload = FailedUpload("work", drain.trouble)
-        ended = with_failed_uploads(ended, code, failed_upload, extras)
-        if end.rights_taken and isinstance(ended, Finished):
-            ended = Failed(FailureKind.PROGRAM, folders.why_failed(end.rights_taken), code, final=True)
+        ended = add_failed_uploads(ended, code, failed_upload, extras)
+        if end.folders_without_rights and isinstance(ended, Finished):
+            ended = Failed(
+                FailureKind.PROGRAM, folders.why_failed(end.folders_without_rights), code, final=True
+            )
         if failed_outputs and isinstance(ended, Finished):
             trouble = failed_outputs.trouble.reason
             ended = Finished((*ended.but, f"its outputs could not be uploaded whole: {trouble}"))
@@ -200,7 +202,7 @@ class Conclusion:
                     if self._closing.has_finished():
                         return Outcome(Finished(), None)
                 tail = ending.last_lines(end.tail.encode())
-                return Outcome(ended, failed(ended, tail, progress=self._last_progress))
+                return Outcome(ended, failed_signal(ended, tail, progress=self._last_progress))
 
     def retries(self, drain: Drain | None, *, finished: bool) -> Retries:
         """Return the rules for retries of uploads after the program's end."""
@@ -234,9 +236,9 @@ class Conclusion:
     def _is_at_its_end(self, asked_at: datetime | None) -> bool:
         """Return True if the program has reached its last step. If its steps are unknown, return True if it has written
         metrics.json since it was asked to leave."""
-        if "steps" in self._monitor.progress.known:
+        if "steps" in self._monitor.progress.latest:
             return self._monitor.progress.is_at_its_end
-        with self._context.account.acting():
+        with self._context.account.act():
             try:
                 written = self._context.paths.metrics.stat().st_mtime
             except OSError:
@@ -303,22 +305,22 @@ class Conclusion:
         return state is not None and state.finished
 
     def _missing(self) -> tuple[str, ...]:
-        with self._context.account.acting():
+        with self._context.account.act():
             return results.missing(
                 self._context.job.program.expect,
                 self._context.paths,
                 has_checkpoint=self._checkpoints.last.step >= 0,
             )
 
-    def _note_nothing_left(self, outputs: OutputsUpload) -> dict[str, str]:
+    def _note_missing_results(self, outputs: OutputsUpload) -> dict[str, str]:
         """Note it and return a sentence for the signal if the program has left no files at all."""
-        with self._context.account.acting():
+        with self._context.account.act():
             saved = self._checkpoints.last.step >= 0
             missing = results.missing(RESULTS, self._context.paths, has_checkpoint=saved)
             found = len(missing) < len(RESULTS) or any(readable_files(self._context.paths.notebook))
         if found or outputs.index.count:
             return {}
-        said = results.nothing_left(keeps_outputs=outputs.keeps)
+        said = results.describe_missing_results(keeps_outputs=outputs.keeps)
         self._monitor.log.note(said)
         return {"left": said}
 
@@ -331,17 +333,17 @@ class Conclusion:
         )
 
         def send_model() -> None:
-            with self._context.account.acting():
+            with self._context.account.act():
                 model.send(last=True)
 
         def send_metrics() -> None:
-            with self._context.account.acting():
+            with self._context.account.act():
                 document = self._monitor.metrics.conclude(self._context.paths.metrics)
             if document is None and self._context.paths.metrics.is_file():
                 self._monitor.log.note("metrics.json holds no JSON object and is left out")
                 self._monitor.listen()
             progress = self._monitor.progress
-            results.update(facts_in(document) if document else progress.known)
+            results.update(metrics_in(document) if document else progress.latest)
             progress.scalars.conclude(document or {}, self._step(results.get("step")))
             results.update(progress.scalars.in_signal)
 

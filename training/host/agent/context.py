@@ -7,7 +7,7 @@ from typing import Any
 
 from training.host import orders
 from training.host.account import Account
-from training.host.agent.deadlines.notice import (
+from training.host.agent.deadlines.drain import (
     Drain,
     order_to_leave,
 )
@@ -39,7 +39,7 @@ class Context:
     identity: Identity
     watchdog: Watchdog
     disk: Disk
-    say: Callable[[Signal], None]
+    send: Callable[[Signal], None]
     note_checkpoint: Callable[[LastCheckpoint], None]
     """Saves the last whole checkpoint of the bucket in the agent's state."""
     ssm: Callable[[], Any]

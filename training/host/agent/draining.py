@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from training.host.agent.deadlines.notice import Drain, is_held
+from training.host.agent.deadlines.drain import Drain, is_held
 from training.host.program import ending
 
 LOOK = timedelta(seconds=5)
@@ -55,7 +55,7 @@ class Draining:
             if self._is_held(now):
                 self._note_hold_back()
             else:
-                self.note(f"{ending.ASKING}: {self.drain.in_words}")
+                self.note(f"{ending.LEAVE_REQUEST}: {self.drain.described}")
                 self.had_handler = self.program.handles_sigterm()
                 self.program.ask_to_leave()
                 self.asked_at = now
@@ -79,7 +79,7 @@ class Draining:
     def _note_hold_back(self) -> None:
         if not self._holds:
             self.note(
-                f"the program has to leave ({self.drain.in_words}) and has no handler for SIGTERM: it continues until "
+                f"the program has to leave ({self.drain.described}) and has no handler for SIGTERM: it continues until "
                 f"its next checkpoint is uploaded, {self.drain.kill_at:%H:%M:%S} at the latest"
             )
             self._holds = True

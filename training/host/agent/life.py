@@ -13,7 +13,7 @@ from typing import Any
 from training.host import processes
 from training.host.account import Account
 from training.host.bucket import Bucket
-from training.host.disk import written_below
+from training.host.disk import measure_below
 from training.host.errors import HostTrouble
 from training.host.paths import Paths
 from training.host.program.process import Program
@@ -65,15 +65,15 @@ class Life:
     def _files(self) -> tuple[int, int]:
         paths = self.paths
         others = (paths.data, paths.venv, paths.staging, paths.restores)
-        with self.account.acting():
-            return written_below(paths.home, besides=others)
+        with self.account.act():
+            return measure_below(paths.home, besides=others)
 
     def _gpus_work(self) -> bool:
         """Return True if a GPU works, or if the driver does not answer: unknown is not idle."""
         if not self.has_gpus:
             return False
         try:
-            shares = gpus.ask_driver().get(gpus.UTILIZATION)
+            shares = gpus.read_driver().get(gpus.UTILIZATION)
         except HostTrouble as trouble:
             logger.warning("%s", trouble.reason)
             return True
@@ -82,7 +82,7 @@ class Life:
 
 def has_gpus(tags: Mapping[str, str]) -> bool:
     """Return True if the host has GPUs whose use the driver shows."""
-    return bool(gpus.of_host(tags)) and shutil.which(gpus.QUERY[0]) is not None
+    return bool(gpus.count_of_host(tags)) and shutil.which(gpus.QUERY[0]) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class StillTraining:
     began: float
     is_over: Callable[[PeerState | None], bool] = has_ended
     idle_seconds: float = field(default_factory=lambda: IDLE_SECONDS)
-    _said: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _last_reports: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def among(self, states: Mapping[str, PeerState | None], seconds: float) -> tuple[str, ...]:
         """Return the workers to wait for, from their last reports. `seconds` is a monotonic clock."""
@@ -124,10 +124,10 @@ class StillTraining:
     def _trains(self, worker: str, state: PeerState | None, seconds: float) -> bool:
         if self.is_over(state):
             return False
-        at, since = self._said.get(worker, ("", self.began))
+        at, since = self._last_reports.get(worker, ("", self.began))
         if state and state.at != at:
             since = seconds
-            self._said[worker] = (state.at, since)
+            self._last_reports[worker] = (state.at, since)
         return seconds - since < self.idle_seconds
 
 
@@ -140,7 +140,7 @@ class Peers:
     ) -> None:
         self._cluster, self._assignment = cluster, assignment
         self._bucket, self._mailbox, self._sender = bucket, mailbox, sender
-        self._said_at = float("-inf")
+        self._reported_at = float("-inf")
         self._own = PeerState("", None)
         self._turn = threading.Lock()
 
@@ -150,24 +150,24 @@ class Peers:
 
     def report_working(self, seconds: float, now: datetime) -> None:
         """Report that the program works, at most every REPORT_SECONDS of `seconds`, a monotonic clock."""
-        if self.are_there and seconds - self._said_at >= REPORT_SECONDS:
-            self._said_at = seconds
-            self._leave(now)
+        if self.are_there and seconds - self._reported_at >= REPORT_SECONDS:
+            self._reported_at = seconds
+            self._write_report(now)
 
     def repeat_report(self, now: datetime) -> None:
         """Repeat this host's last report with a new time."""
-        self._leave(now)
+        self._write_report(now)
 
     def report_ended(self, code: int, now: datetime) -> None:
-        self._leave(now, ended=code)
+        self._write_report(now, ended=code)
 
     def report_closing(self, now: datetime) -> None:
         """Report, on the chief's host, that it has finished and all others may leave."""
-        self._leave(now, closing=True)
+        self._write_report(now, closing=True)
 
     def report_uploaded(self, now: datetime) -> None:
         """Report that all files of this host's program are in the bucket."""
-        self._leave(now, uploaded=True)
+        self._write_report(now, uploaded=True)
 
     def signs(self, seconds: float) -> Hashable:
         """Return a value that changes while another host's program works, and while the reports cannot be read."""
@@ -193,7 +193,7 @@ class Peers:
     def states_of(self, others: Iterable[Assignment]) -> dict[str, PeerState | None]:
         return {other.instance: self.state_of(other) for other in others}
 
-    def _leave(self, now: datetime, **changes: Any) -> None:
+    def _write_report(self, now: datetime, **changes: Any) -> None:
         """Write this host's report with these changes. The other hosts continue without it if that fails."""
         if not self.are_there:
             return
@@ -211,7 +211,7 @@ class Peers:
         return keys.working(self._cluster.run, self._cluster.attempt)
 
     def _key(self, assignment: Assignment) -> str:
-        return self._sender.of_peer(assignment.instance).key(self._folder)
+        return self._sender.peer(assignment.instance).key(self._folder)
 
 
 def read(text: bytes) -> PeerState | None:

@@ -18,7 +18,7 @@ from training.host.reporting.observed import PrintedMetric, PrintedProgress
 from training.host.reporting.printed import PrintedLines
 from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.progress import ALIVE_SECONDS, NUMBERS, Progress, Source
-from training.host.reporting.reading import may_say
+from training.host.reporting.reading import may_have_number
 from training.host.reporting.scalars import Scalar, Scalars
 from trainyard.command_line import command_line
 from trainyard.protocol import keys, signals
@@ -60,7 +60,7 @@ class Monitor:
     def listen(self) -> None:
         """Read the program's new lines and reports."""
         now = datetime.now(UTC)
-        with self._context.account.acting():
+        with self._context.account.act():
             reported = self.progress.update()
         for facts in reported:
             self.metrics.add(facts, now)
@@ -90,14 +90,14 @@ class Monitor:
             return
         facts = self.progress.due(time.monotonic())
         if facts is not None:
-            self._context.say(signals.Progress(**facts))
+            self._context.send(signals.Progress(**facts))
 
     def look_at(self, *events: EventFiles) -> None:
         """Read TensorBoard's scalars, unless the program gives progress. The job's pattern replaces only the loss, the
         accuracy and the position. Has its own thread."""
         if self.progress.reports:
             return
-        with self._context.account.acting():
+        with self._context.account.act():
             found = [(each, facts) for each in events for facts in each.look()]
         for each, facts in found if not self._printed else ():
             self._seen.put((Source.EVENT_STEPS if each.counts_steps else Source.EVENT_EPOCHS, facts))
@@ -109,7 +109,7 @@ class Monitor:
         """Send the run's heartbeat from a thread while the agent itself works."""
         beat = Repeat(
             "heartbeat",
-            lambda _: self._context.say(signals.Progress(**self.progress.all)),
+            lambda _: self._context.send(signals.Progress(**self.progress.all)),
             every=ALIVE_SECONDS,
         )
         if self._context.assignment.is_chief:
@@ -131,7 +131,7 @@ class Monitor:
         if since is None or self._warned_of_nan:
             return
         self._warned_of_nan = True
-        loss = floats.text_of(self.progress.known.get("loss", math.nan))
+        loss = floats.text_of(self.progress.latest.get("loss", math.nan))
         self.log.note(
             f"the loss has been {loss} since step {since}. The program continues, and its hosts are billed. "
             f"To stop it: {command_line('stop', self._context.cluster.run)}"
@@ -139,18 +139,18 @@ class Monitor:
 
     def _take_line(self, line: str) -> None:
         self.life.take_line(line)
-        if self._recent.maxlen and may_say(line):
+        if self._recent.maxlen and may_have_number(line):
             self._recent.append(line)
         if self._metric and (value := self._metric.value(line)) is not None:
             self._further.put((Scalar(self._metric.name, value), True))
-        facts = self._printed.facts(line) if self._printed else {}
+        facts = self._printed.metrics(line) if self._printed else {}
         if facts:
             self._seen.put((Source.PATTERN, facts))
 
     def _read_recent(self) -> None:
         """Read progress only from the newest lines: to read every line of a verbose program would be slow."""
         for line in self._recent:
-            if facts := self._lines.facts(line):
+            if facts := self._lines.metrics(line):
                 counts_steps = self._lines.counts_steps
                 self._seen.put((Source.PRINTED_STEPS if counts_steps else Source.PRINTED_EPOCHS, facts))
         self._recent.clear()

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from training.host.account import Account
-from training.host.agent.deadlines.notice import LAST_MOMENTS, Drain
+from training.host.agent.deadlines.drain import LAST_MOMENTS, Drain
 from training.host.bucket import Bucket
 from training.host.outputs import index, restore
 from training.host.outputs.index import CHIEF, Index
@@ -18,12 +18,12 @@ from training.host.periodic import Repeat
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Assignment, Cluster
 from trainyard.protocol.signals import StopReason
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 GIB = 1 << 30
 BEFORE_THE_END = timedelta(seconds=5)
 """The last upload of outputs ends this long before AWS takes the host: the log and the final signal still follow."""
-WHEN_ASKED = timedelta(minutes=8)
+LONGEST_LAST_UPLOAD = timedelta(minutes=8)
 """Time for the last upload of a program that has to leave. Patrol replaces such a host after 15 minutes."""
 OUTSIDE_SECONDS = 30.0
 """Interval at which the agent looks for files outside the working folder."""
@@ -61,7 +61,7 @@ class Outputs:
         resumes = self.job.checkpoints.resume
         restores = self.job.outputs.are_restored(has_checkpoint=self.cluster.checkpoint is not None)
         of = None
-        with self.account.acting():
+        with self.account.act():
             if attempt == 1 and not (resumes and restores):
                 self._begun = Begun(sources, Index())
             elif restores:
@@ -118,7 +118,7 @@ class Outputs:
         """Name files outside the working folder in the log, once while the program runs and once at its end."""
         if self._outside is None:
             return None
-        with self.account.acting():
+        with self.account.act():
             self._outside.look()
         said = self._outside.warning()
         if said and (again or not self._warned):
@@ -131,7 +131,7 @@ class Outputs:
             return self.cluster.deadline + AFTER_DEADLINE
         if drain.why is StopReason.INTERRUPTED:
             return drain.kill_at + LAST_MOMENTS - BEFORE_THE_END
-        return drain.kill_at + WHEN_ASKED
+        return drain.kill_at + LONGEST_LAST_UPLOAD
 
     def _recall(self) -> Begun:
         """Return the sources and the uploaded files of an earlier agent of this host."""
@@ -142,12 +142,12 @@ class Outputs:
 
     def _note_restored(self, begun: Begun, of: str | None) -> None:
         if begun.restored:
-            files = counted(begun.restored, "file")
+            files = format_count(begun.restored, "file")
             self.note(
                 f"outputs: {files} of {of or 'the attempt before'} restored into the working folder, from the last "
                 "moment without a file being written (outputs.restore)"
             )
         if begun.lost:
             self.note(
-                f"outputs: missing in the bucket: {counted(len(begun.lost), 'file')}, such as {begun.lost[0]}"
+                f"outputs: missing in the bucket: {format_count(len(begun.lost), 'file')}, such as {begun.lost[0]}"
             )

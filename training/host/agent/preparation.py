@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from training.host.account import ONE_ACCOUNT_ONLY
 from training.host.agent.context import Context
-from training.host.agent.deadlines.notice import (
+from training.host.agent.deadlines.drain import (
     Drain,
 )
 from training.host.agent.monitor import Monitor
@@ -34,7 +34,7 @@ class LeftUnstarted(Exception):  # noqa: N818 - not an error: the attempt had to
     """The attempt has to leave while a service that its program needs cannot be reached."""
 
     def __init__(self, drain: Drain) -> None:
-        super().__init__(drain.in_words)
+        super().__init__(drain.described)
         self.drain = drain
 
 
@@ -62,13 +62,13 @@ class Preparation:
         alone = self._context.cluster.restores_alone(self._context.assignment)
 
         def restore_checkpoint() -> Restored:
-            with self._context.account.acting():
+            with self._context.account.act():
                 return restore(
                     self._context.bucket, self._context.cluster.run, asked, self._context.paths, alone=alone
                 )
 
         def fetch_data() -> None:
-            with self._context.account.acting():
+            with self._context.account.act():
                 fetch_shares(
                     self._context.bucket,
                     self._context.cluster,
@@ -82,7 +82,7 @@ class Preparation:
         self._checkpoints.last = restored.checkpoint
         self._context.note_checkpoint(restored.checkpoint)
         self.get("fetching its data", fetch_data)
-        with self._context.account.acting():
+        with self._context.account.act():
             self._context.paths.results.mkdir(exist_ok=True)
             keras_home.link(self._context.paths)
         self.get("restoring its outputs", self._outputs.begin)
@@ -109,7 +109,7 @@ class Preparation:
             return
 
         def fetch_history() -> None:
-            with self._context.account.acting():
+            with self._context.account.act():
                 history.restore(
                     self._context.bucket,
                     keys.tensorboard(self._context.cluster.run),
@@ -127,7 +127,7 @@ class Preparation:
         """Return the result of `act`. Retry while a service cannot be reached. Raises its other troubles, and
         LeftUnstarted once the attempt has to leave."""
         retries = Retries(
-            has_to_end=lambda: drain.in_words if (drain := self._context.order_to_leave()) else None,
+            has_to_end=lambda: drain.described if (drain := self._context.order_to_leave()) else None,
             until=lambda: min(self._context.cluster.deadline, self._context.watchdog.lease.until),
             note=self._monitor.log.note,
             disk_trouble=self._context.disk.trouble,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from training.host.agent.deadlines.notice import LAST_MOMENTS
+from training.host.agent.deadlines.drain import LAST_MOMENTS
 from training.host.denials import Denials
 from training.host.errors import AccessDenied, HostTrouble, Unreachable
 
@@ -135,12 +135,12 @@ def reason_to_end(
         return "this host goes down"
     if notice_at and now >= notice_at - LAST_MOMENTS / 2:
         return "AWS takes this host back"
-    if asked_at and now >= asked_at + ASKED_GRACE:
+    if asked_at and now >= asked_at + STOP_GRACE:
         return "the run was asked to end"
     if now >= until:
         return "the run's hours or dollars are used up"
     return None
 
 
-ASKED_GRACE = timedelta(seconds=90)
+STOP_GRACE = timedelta(seconds=90)
 """Time that a host still retries after the run was stopped."""

@@ -80,4 +80,4 @@ def read(text: bytes, *, instance: str) -> Order | None:
 
 def confirmation_key(order: Order, sender: Sender) -> str:
     """Return the key of a host's confirmation of the order to stop."""
-    return sender.key(keys.leaving(order.run, order.attempt))
+    return sender.key(keys.drain_confirmations(order.run, order.attempt))

@@ -48,15 +48,15 @@ def run_tags(identity: Identity, *, now: datetime) -> RunTags | None:
 def lease_of(identity: Identity, *, now: datetime) -> Lease:
     tag = identity.tags.get(Tag.LEASE)
     if tag:
-        return lease.at_launch(tag)
+        return lease.lease_at_launch(tag)
     return Lease(now + UNTAGGED_LEASE, f"the host has no tag {Tag.LEASE}")
 
 
-def with_a_lease(paths: Paths, identity: Identity, *, now: datetime) -> Identity:
+def renew_lease(paths: Paths, identity: Identity, *, now: datetime) -> Identity:
     """Give a host that was started after the end of its lease a new one, once per boot. Patrol stops the host when it
     is idle. For another lease, a user sets the tag Tag.LEASE before the start."""
     tag = identity.tags.get(Tag.LEASE)
-    if tag is None or not lease.at_launch(tag).is_over(now):
+    if tag is None or not lease.lease_at_launch(tag).is_over(now):
         return identity
     if not paths.started_again.exists():
         orders.write_whole(paths.started_again, (now + RESTARTED_LEASE).isoformat())

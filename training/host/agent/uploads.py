@@ -91,7 +91,7 @@ def uploads_of(
         upload = FolderUpload(bucket, path, f"{keys.run(cluster.run)}{name}/", left_out)
 
         def send(last: bool) -> None:
-            with account.acting():
+            with account.act():
                 upload.send(last=last)
 
         return Repeat(name, send, every=LONG_INTERVAL_SECONDS)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from training.host.agent.deadlines.hold import held_until
 from training.host.agent.deadlines.lease import Lease
 from training.host.errors import HostTrouble
-from training.host.metadata import Metadata, Notice
+from training.host.metadata import InterruptionNotice, Metadata
 from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol.tags import Tag
 
@@ -37,7 +37,7 @@ class Watchdog(threading.Thread):
         held: datetime | None = None,
     ) -> None:
         super().__init__(name="watchdog", daemon=True)
-        self.notice: Notice | None = None
+        self.notice: InterruptionNotice | None = None
         self.pooled = False
         self.going_down = threading.Event()
         self._lease = lease
@@ -48,7 +48,7 @@ class Watchdog(threading.Thread):
     @property
     def lease(self) -> Lease:
         """The lease, or the hold if that is longer."""
-        return self._lease.held(self._held)
+        return self._lease.prolong(self._held)
 
     @property
     def lease_over(self) -> bool:
@@ -68,7 +68,7 @@ class Watchdog(threading.Thread):
     def _look(self) -> None:
         try:
             if self.notice is None:
-                self._take(self._metadata.notice())
+                self._take(self._metadata.interruption_notice())
             self._note_hold(held_until({Tag.HOLD: self._metadata.tag(Tag.HOLD) or ""}))
             tags = {name: self._metadata.tag(name) for name in (Tag.POOL, Tag.RUN)}
             self.pooled = warm_until(tags) is not None
@@ -83,7 +83,7 @@ class Watchdog(threading.Thread):
                 "%s: powers itself off at %s unless an order arrives", state, self.lease.until.isoformat()
             )
 
-    def _take(self, notice: Notice | None) -> None:
+    def _take(self, notice: InterruptionNotice | None) -> None:
         if notice:
             logger.warning("interruption notice: %s at %s", notice.action, notice.at.isoformat())
         self.notice = notice

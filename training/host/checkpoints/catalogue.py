@@ -125,11 +125,11 @@ class Catalogue:
     def all(self) -> tuple[Version, ...]:
         return (self.newest, *self.before)
 
-    def named(self, key: str) -> Version | None:
+    def find(self, key: str) -> Version | None:
         return next((version for version in self.all if version.key == key), None)
 
 
-def following(known: Catalogue | None, new: Version, *, keep: int) -> Catalogue:
+def add_version(known: Catalogue | None, new: Version, *, keep: int) -> Catalogue:
     """Return the catalogue after `new` is whole. It replaces a checkpoint of the same step, and later steps, which
     belong to an attempt that was given up."""
     before = [version for version in known.all if version.step < new.step] if known else []

@@ -30,7 +30,7 @@ class Choice:
     the file of the checkpoint before replaces it."""
 
     listing: Listing
-    kept: Mapping[str, Stored]
+    reused: Mapping[str, Stored]
     """Files that the bucket has from an earlier checkpoint."""
     linked: frozenset[str]
     """Files that do not change, and are sent as they are."""

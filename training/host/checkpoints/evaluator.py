@@ -36,7 +36,7 @@ class CheckpointDownload:
         known = in_bucket.catalogue_of(self.bucket, self.run)
         if known is None or known.newest.step == self.have:
             return
-        with self.account.acting():
+        with self.account.act():
             try:
                 fetched = fetching.fetch(self.bucket, known.newest, self.paths.restores)
             except Damaged as damaged:

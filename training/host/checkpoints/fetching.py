@@ -55,16 +55,16 @@ def fetch(bucket: Bucket, version: Version, restores: Path, *, have: Path | None
             half.replace(target)
             logger.info("%s: %d files", version.called, len(manifest.files))
             return Fetched(target, manifest)
-    raise _damaged(bucket, version, wrong or "")
+    raise _damaged_error(bucket, version, wrong or "")
 
 
 def _sound_manifest(bucket: Bucket, version: Version) -> Manifest:
     try:
         return manifest_of(bucket, version)
     except Missing as missing:
-        raise _damaged(bucket, version, "its manifest is missing") from missing
+        raise _damaged_error(bucket, version, "its manifest is missing") from missing
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(bucket, version, f"its manifest cannot be read ({error})") from error
+        raise _damaged_error(bucket, version, f"its manifest cannot be read ({error})") from error
 
 
 def _whole_below(have: Path, manifest: Manifest) -> set[str]:
@@ -87,7 +87,7 @@ def _download(
     found = {item.key: item for item in bucket.list(folder_of(version))}
     absent = [name for name, key in wanted.items() if key not in found]
     if absent:
-        raise _damaged(bucket, version, f"{absent[0]} is missing")
+        raise _damaged_error(bucket, version, f"{absent[0]} is missing")
     download_all(bucket, {inside(folder, name): found[key] for name, key in wanted.items()})
 
 
@@ -106,7 +106,7 @@ def _size_of(path: Path) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-def _damaged(bucket: Bucket, version: Version, wrong: str) -> Damaged:
+def _damaged_error(bucket: Bucket, version: Version, wrong: str) -> Damaged:
     return Damaged(f"{version.called}, {bucket.uri(version.key)}, is damaged: {wrong}")
 
 
@@ -119,11 +119,11 @@ def damage(folder: Path, sizes: Mapping[str, int]) -> str | None:
             return f"{name} is missing"
         if path.stat().st_size != size:
             return f"{name} has {path.stat().st_size} bytes instead of {size}"
-    checks = (_damage_by_facts(folder, name) for name in sizes if name.rpartition("/")[2] == FACTS)
+    checks = (_find_damage(folder, name) for name in sizes if name.rpartition("/")[2] == FACTS)
     return next(filter(None, checks), None)
 
 
-def _damage_by_facts(folder: Path, facts: str) -> str | None:
+def _find_damage(folder: Path, facts: str) -> str | None:
     document = as_object((folder / facts).read_bytes())
     if document is None:
         return f"{facts} is not a JSON object"

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from training.host.bucket import Bucket
-from training.host.checkpoints.catalogue import NOTHING, Catalogue, Manifest, Version, following, order_of
+from training.host.checkpoints.catalogue import NOTHING, Catalogue, Manifest, Version, add_version, order_of
 from training.host.errors import Missing
 from trainyard.protocol import keys
 from trainyard.values.serialization import timestamp
@@ -69,7 +69,7 @@ def new_version(
 def make_newest(bucket: Bucket, run: str, version: Version, manifest: Manifest, *, keep: int) -> Catalogue:
     """Make this version, whose files are all in the bucket, the run's newest checkpoint."""
     bucket.write(version.manifest_key, json.dumps(manifest.to_json(folder_of(version))).encode())
-    catalogue = following(catalogue_of(bucket, run), version, keep=keep)
+    catalogue = add_version(catalogue_of(bucket, run), version, keep=keep)
     write_catalogue(bucket, run, catalogue)
     return catalogue
 
@@ -110,7 +110,7 @@ def replacement(bucket: Bucket, run: str, key: str) -> Version | None:
     """Return the newest checkpoint of the run if newer ones have replaced the one under `key`, whose files are then
     deleted; otherwise None."""
     known = catalogue_of(bucket, run)
-    if known is None or known.named(key):
+    if known is None or known.find(key):
         return None
     return known.newest if order_of(known.newest.key) > order_of(key) else None
 

@@ -38,7 +38,7 @@ STATE_BYTES = 64 * 1024
 COPY_BYTES = 1024 * 1024
 
 
-class FileFacts(NamedTuple):
+class FileState(NamedTuple):
     """The state of a file."""
 
     size: int
@@ -54,7 +54,7 @@ class FileFacts(NamedTuple):
 class Listing:
     """Everything below a folder at one moment, by path there."""
 
-    files: dict[str, FileFacts] = field(default_factory=dict)
+    files: dict[str, FileState] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)
     """A path that `files` has, too, is a link to a file outside the folder, whose content is kept as well."""
     folders: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -165,7 +165,7 @@ def _add(found: Listing, name: str, entry: "os.DirEntry[str]", inside: str) -> b
         elif not facts.st_mode & stat.S_IROTH and not is_readable(Path(entry.path)):
             found.left_out[name] = "the program's account may not read it"
         else:
-            found.files[name] = _facts_of(facts)
+            found.files[name] = _state_of(facts)
     except FileNotFoundError:  # just removed or replaced; the next look finds the new file
         pass
     return False
@@ -181,20 +181,20 @@ def _add_content(found: Listing, name: str, entry: "os.DirEntry[str]", inside: s
     except OSError:  # it leads nowhere, in a circle, or where this account may not look
         return
     if stat.S_ISREG(facts.st_mode) and is_readable(Path(target)):
-        found.files[name] = _facts_of(facts)
+        found.files[name] = _state_of(facts)
 
 
-def _facts_of(facts: os.stat_result) -> FileFacts:
-    return FileFacts(facts.st_size, facts.st_mtime_ns, stat.S_IMODE(facts.st_mode), facts.st_ino)
+def _state_of(facts: os.stat_result) -> FileState:
+    return FileState(facts.st_size, facts.st_mtime_ns, stat.S_IMODE(facts.st_mode), facts.st_ino)
 
 
-def halves_in(files: Mapping[str, FileFacts]) -> set[str]:
+def halves_in(files: Mapping[str, FileState]) -> set[str]:
     """Return the files that look like parts of an incomplete TensorFlow checkpoint: parts before their merge, and data
     without an index."""
     return {name for name in files if _is_half(name, files)}
 
 
-def _is_half(name: str, files: Mapping[str, FileFacts]) -> bool:
+def _is_half(name: str, files: Mapping[str, FileState]) -> bool:
     *folders, last = name.split("/")
     if folders and TEMPORARY.fullmatch(folders[-1]) and PART.fullmatch(last):
         return True
@@ -237,13 +237,13 @@ def _may_write(facts: Path) -> bool:
     return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY
 
 
-def fingerprint(files: Mapping[str, FileFacts]) -> str:
+def fingerprint(files: Mapping[str, FileState]) -> str:
     """Return a hash that differs for each state of these files."""
     known = sorted((name, facts.size, facts.mtime) for name, facts in files.items())
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
-def hold_something(files: Mapping[str, FileFacts] | Mapping[str, Stored]) -> bool:
+def hold_something(files: Mapping[str, FileState] | Mapping[str, Stored]) -> bool:
     """Return True if the files include more than a TensorFlow session writes before its first save."""
     return any(facts.size and not is_no_state(name) for name, facts in files.items())
 
@@ -287,10 +287,10 @@ def read_end(path: Path, end: int, size: int) -> bytes:
         return b""
 
 
-def facts_at(path: Path) -> FileFacts | None:
+def state_at(path: Path) -> FileState | None:
     """Return the state of the file at `path`; None if it does not exist."""
     try:
-        return _facts_of(path.stat())
+        return _state_of(path.stat())
     except OSError:
         return None
 

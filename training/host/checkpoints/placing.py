@@ -20,7 +20,7 @@ APART_AT_MOST = 300
 """Number of newest times with a pause between them. Older times are set without pauses."""
 
 
-def place(fetched: Fetched, folder: Path) -> None:
+def move_into(fetched: Fetched, folder: Path) -> None:
     """Move the whole checkpoint into `folder`, which is empty."""
     manifest = fetched.manifest
     for path in fetched.folder.iterdir():

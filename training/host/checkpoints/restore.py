@@ -11,7 +11,7 @@ from training.host.bucket import Bucket
 from training.host.checkpoints import catalogue, fetching, in_bucket, on_disk
 from training.host.checkpoints.catalogue import FOLDER, STEP, Version, name_of
 from training.host.checkpoints.choice import LastCheckpoint
-from training.host.checkpoints.placing import place, remove
+from training.host.checkpoints.placing import move_into, remove
 from training.host.errors import Damaged, GivenUp, HostTrouble, Missing, Replaced
 from training.host.paths import Paths
 from trainyard.command_line import command_line
@@ -55,7 +55,7 @@ def restore(
         _empty(paths.checkpoints)
         remove_tree(paths.restores)
         return Restored(LastCheckpoint())
-    brought = bring(bucket, run, checkpoint, lambda version: _put(bucket, version, paths), alone=alone)
+    brought = restore_with(bucket, run, checkpoint, lambda version: _put(bucket, version, paths), alone=alone)
     return Restored(brought.result, brought.version.called, brought.instead)
 
 
@@ -69,7 +69,7 @@ class Brought(Generic[Result]):
     """Why it is not the checkpoint in cluster.json."""
 
 
-def bring(
+def restore_with(
     bucket: Bucket, run: str, checkpoint: Checkpoint, put: Callable[[Version], Result], *, alone: bool
 ) -> Brought[Result]:
     """Restore the checkpoint with `put`, which raises Damaged if it cannot.
@@ -79,14 +79,14 @@ def bring(
     same checkpoint, so they fail this attempt and restore the other one in the next. A later host finds that another
     host has given the checkpoint up, and does the same."""
     try:
-        version = named(bucket, run, checkpoint)
+        version = find_version(bucket, run, checkpoint)
         return Brought(put(version), version)
     except (Damaged, Replaced) as wrong:
         other, instead = _other(bucket, run, checkpoint, wrong)
         if not alone:
             raise GivenUp(f"{instead}, in the next attempt, by all hosts") from wrong
         logger.warning("%s", instead)
-    again = bring(bucket, run, Checkpoint(other.step, other.key), put, alone=True)
+    again = restore_with(bucket, run, Checkpoint(other.step, other.key), put, alone=True)
     return replace(again, instead=again.instead or instead)
 
 
@@ -115,14 +115,14 @@ def _other(
     return before, f"{wrong.reason}; the one before it, {before.called}, is restored instead"
 
 
-def named(bucket: Bucket, run: str, checkpoint: Checkpoint) -> Version:
+def find_version(bucket: Bucket, run: str, checkpoint: Checkpoint) -> Version:
     """Return the entry of latest.json for the checkpoint of cluster.json. Raises Damaged if another host has given it
     up, Replaced if a newer one has replaced it, and Missing if the run has no checkpoint."""
     known = in_bucket.catalogue_of(bucket, run)
     uri = bucket.uri(checkpoint.key)
     if known is None:
         raise Missing(f"no latest.json names the checkpoint {uri}; start the job again from the beginning")
-    version = known.named(checkpoint.key)
+    version = known.find(checkpoint.key)
     if version is None and known.newest.step == checkpoint.step:
         return known.newest  # the same checkpoint with longer logs, which its host has written meanwhile
     if version is None and known.newest.step < checkpoint.step:
@@ -139,7 +139,7 @@ def _put(bucket: Bucket, version: Version, paths: Paths) -> LastCheckpoint:
     have = folder / name_of(version.step) if version.kind == STEP else None
     fetched = fetching.fetch(bucket, version, paths.restores, have=have)
     _empty(folder)
-    place(fetched, folder)
+    move_into(fetched, folder)
     fingerprint = on_disk.fingerprint(on_disk.listing_of(folder).files) if version.kind == FOLDER else ""
     remove_tree(paths.restores)
     return LastCheckpoint(version.step, fingerprint)

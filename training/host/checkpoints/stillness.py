@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from training.host.checkpoints.on_disk import FileFacts, is_no_state
+from training.host.checkpoints.on_disk import FileState, is_no_state
 
 LOG_LOOKS = 10
 """A file that is open for more looks counts as kept open. No restart waits for such a file to be closed."""
@@ -48,7 +48,7 @@ class Look:
 class _Track:
     """One file over the last looks."""
 
-    facts: FileFacts
+    facts: FileState
     still: int = 0
     """Consecutive looks without a change."""
     changed: int = 0
@@ -84,11 +84,11 @@ class Stillness:
     read_end: Callable[[str, int, int], bytes]
     """Called with a name, an offset, and a size. Returns up to `size` bytes of the file before that offset."""
     still_seconds: float
-    files: Mapping[str, FileFacts] = field(default_factory=dict)
+    files: Mapping[str, FileState] = field(default_factory=dict)
     """The files of the last look."""
     _tracks: dict[str, _Track] = field(default_factory=dict)
 
-    def look(self, files: Mapping[str, FileFacts], being_written: Collection[str], now: float) -> Look:
+    def look(self, files: Mapping[str, FileState], being_written: Collection[str], now: float) -> Look:
         """Compare the files with the previous look. `now` is in seconds since 1970."""
         changed = {name for name, facts in files.items() if self.files.get(name) != facts}
         watched = changed | self._tracks.keys() | set(being_written)
@@ -116,7 +116,7 @@ class Stillness:
         idle = {name for name, track in tracks.items() if track.is_idle}
         return Look(*map(frozenset, (fresh, logs, busy, unsafe, held, idle)))
 
-    def _track(self, name: str, facts: FileFacts, is_open: bool) -> _Track:
+    def _track(self, name: str, facts: FileState, is_open: bool) -> _Track:
         before = self._tracks.get(name)
         is_text = is_open and ends_a_line(self.read_end(name, facts.size, END_BYTES))
         if before is None:

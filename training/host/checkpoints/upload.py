@@ -26,7 +26,7 @@ from training.host.checkpoints.catalogue import (
     name_of,
 )
 from training.host.checkpoints.choice import Choice, LastCheckpoint
-from training.host.checkpoints.on_disk import FileFacts, Listing
+from training.host.checkpoints.on_disk import FileState, Listing
 from training.host.checkpoints.stillness import END_BYTES, Look, Stillness, ends_a_line
 from training.host.keys import LeftOut
 from training.host.paths import Paths
@@ -77,7 +77,7 @@ class CheckpointUpload:
     _has_looked: bool = False
     _newest: Version | None = None
     _manifests: dict[str, Manifest] = field(default_factory=dict)
-    _sent: dict[str, FileFacts] = field(default_factory=dict)
+    _sent: dict[str, FileState] = field(default_factory=dict)
     _is_tidy: bool = False
     _look: Look = field(default_factory=Look)
     _restless: int = 0
@@ -99,14 +99,14 @@ class CheckpointUpload:
         """Upload the newest checkpoint if the bucket does not have it yet."""
         if time.monotonic() < self._next_look and not at_the_end:
             return
-        with self.account.acting():
-            brought = self._bring(at_the_end)
+        with self.account.act():
+            brought = self._upload_new(at_the_end)
         if brought:
             self._conclude(*brought)
-            with self.account.acting():
+            with self.account.act():
                 on_disk.keep_newest(self.paths.checkpoints, self.keep)
 
-    def _bring(self, at_the_end: bool) -> tuple[Choice, Version, Manifest] | None:
+    def _upload_new(self, at_the_end: bool) -> tuple[Choice, Version, Manifest] | None:
         """Upload the files of a new checkpoint and return it, or None."""
         choice = self._choose(self._see(at_the_end), at_the_end)
         return self._send(choice) if choice else None
@@ -127,8 +127,8 @@ class CheckpointUpload:
     def _choose(self, seen: Listing, at_the_end: bool) -> Choice | None:
         """Return the checkpoint to send now; None if nothing is new, or nothing is whole."""
         newest = on_disk.step_in(seen)
-        seen = seen.without(self._halves(seen, newest, at_the_end) | self._gone(seen))
-        before, look = self._before(), self._look
+        seen = seen.without(self._halves(seen, newest, at_the_end) | self._find_removed(seen))
+        before, look = self._read_newest(), self._look
         changed = frozenset(name for name in seen.files if not self._has(before, name, seen.files[name]))
         torn = self._torn(seen, changed) if at_the_end and not self.ends_well else frozenset()
         choose = partial(self._choice, seen, changed, torn=torn, alive=not at_the_end)
@@ -152,7 +152,7 @@ class CheckpointUpload:
             if self._vanished < TEMPORARY_LOOKS:
                 return None
             waits = frozenset()  # they are copied if possible
-        waits -= self._gone(seen)
+        waits -= self._find_removed(seen)
         lacks = on_disk.missing(self.paths.checkpoints, seen)
         if lacks:
             self._note_missing_files(lacks)
@@ -173,7 +173,7 @@ class CheckpointUpload:
     ) -> Choice:
         """Choose how each file is sent. While the program is `alive`, it may write into files that change. The
         runtime's checkpoint appears by one rename, so it is whole at once."""
-        kept = self._kept(seen, changed)
+        kept = self._find_reusable(seen, changed)
         beside = {name for name in seen.files if kind != STEP or not name.startswith(f"{name_of(step)}/")}
         to_send = frozenset(seen.files.keys() - kept.keys() - (torn & beside))
         logs = to_send & self._logs(changed) & beside if alive else frozenset()
@@ -192,11 +192,11 @@ class CheckpointUpload:
         halves = {name for name in on_disk.halves_in(seen.files) if seen.files[name].mtime / 1e9 > young}
         return {name for name in halves if newest is None or not name.startswith(f"{name_of(newest)}/")}
 
-    def _gone(self, seen: Listing) -> frozenset[str]:
+    def _find_removed(self, seen: Listing) -> frozenset[str]:
         """Return the files that were removed after the listing. A checkpoint need not wait for these."""
         folder = self.paths.checkpoints
         fresh = self._look.fresh & seen.files.keys()
-        return frozenset(name for name in fresh if on_disk.facts_at(folder / name) is None)
+        return frozenset(name for name in fresh if on_disk.state_at(folder / name) is None)
 
     def _count_waits(self, seen: Listing, waits: frozenset[str]) -> None:
         """Count the consecutive looks that had to wait, and those that waited for files that vanished."""
@@ -229,10 +229,10 @@ class CheckpointUpload:
         if self._restless < RESTLESS_LOOKS or size > COPIED_BYTES:
             return False
         time.sleep(STILL_SECONDS)
-        folder, waits = self.paths.checkpoints, waits - self._gone(seen)
+        folder, waits = self.paths.checkpoints, waits - self._find_removed(seen)
         if waits & on_disk.open_to_write(folder):
             return False
-        return all(on_disk.facts_at(folder / name) == seen.files[name] for name in waits)
+        return all(on_disk.state_at(folder / name) == seen.files[name] for name in waits)
 
     def _only_logs_grew(self, seen: Listing, before: Manifest, changed: frozenset[str]) -> bool:
         """Return True if the folder differs from the newest checkpoint only by longer logs."""
@@ -245,7 +245,7 @@ class CheckpointUpload:
             == {name: link.target for name, link in before.links.items()}
         )
 
-    def _before(self) -> Manifest:
+    def _read_newest(self) -> Manifest:
         """Return the manifest of the newest checkpoint; NOTHING if there is none."""
         if not self._has_looked and self.last.step >= 0:
             self._has_looked = True
@@ -255,7 +255,7 @@ class CheckpointUpload:
                 self._manifests[known.newest.key] = in_bucket.manifest_if_there(self.bucket, known.newest)
         return self._manifests[self._newest.key] if self._newest else NOTHING
 
-    def _has(self, before: Manifest, name: str, facts: FileFacts) -> bool:
+    def _has(self, before: Manifest, name: str, facts: FileState) -> bool:
         """Return True if the newest checkpoint has the file as it is now."""
         stored, sent = before.files.get(name), self._sent.get(name)
         return (
@@ -264,9 +264,9 @@ class CheckpointUpload:
             and (sent is None or sent.inode == facts.inode)
         )
 
-    def _kept(self, seen: Listing, changed: frozenset[str]) -> dict[str, Stored]:
+    def _find_reusable(self, seen: Listing, changed: frozenset[str]) -> dict[str, Stored]:
         """Return the files that this run's newest checkpoint already has, even under another name."""
-        before, own = self._before(), keys.checkpoints(self.run)
+        before, own = self._read_newest(), keys.checkpoints(self.run)
         renamed = {
             (facts.inode, facts.size, facts.mtime): before.files[name]
             for name, facts in self._sent.items()
@@ -289,7 +289,7 @@ class CheckpointUpload:
         try:
             on_disk.stage(folder, staging, choice.linked, {name: files[name].size for name in choice.logs})
             copied = self._copy(choice.moving)
-            if choice.needed - choice.kept.keys() - copied.keys() or not _are(files, choice.linked, folder):
+            if choice.needed - choice.reused.keys() - copied.keys() or not _are(files, choice.linked, folder):
                 return None
             self._is_tidy = False
             staged = {name: files[name] for name in choice.linked | choice.logs} | copied
@@ -311,13 +311,13 @@ class CheckpointUpload:
         )
         return choice, version, manifest
 
-    def _copy(self, names: frozenset[str]) -> dict[str, FileFacts]:
+    def _copy(self, names: frozenset[str]) -> dict[str, FileState]:
         """Copy files that change all the time into the staging folder: all of them at one moment if possible, else each
         by itself. Return the files with a whole copy."""
         folder, staging = self.paths.checkpoints, self.paths.staging
-        whole: dict[str, FileFacts] = {}
+        whole: dict[str, FileState] = {}
         for _ in range(COPY_TRIES if names else 0):
-            before = {name: facts for name in names if (facts := on_disk.facts_at(folder / name))}
+            before = {name: facts for name in names if (facts := on_disk.state_at(folder / name))}
             for name, facts in before.items():
                 with suppress(FileNotFoundError):  # it has just become shorter, so it differs from `before`
                     on_disk.copy_start(folder / name, staging / name, facts.size)
@@ -325,7 +325,7 @@ class CheckpointUpload:
             same = {
                 name: facts
                 for name, facts in before.items()
-                if name not in written and on_disk.facts_at(folder / name) == facts
+                if name not in written and on_disk.state_at(folder / name) == facts
             }
             if same.keys() == before.keys():
                 return same
@@ -333,13 +333,13 @@ class CheckpointUpload:
             time.sleep(COPY_PAUSE_SECONDS)
         return whole
 
-    def _manifest(self, choice: Choice, staged: Mapping[str, FileFacts], key: str) -> Manifest:
-        before, own = self._before(), keys.checkpoints(self.run)
+    def _manifest(self, choice: Choice, staged: Mapping[str, FileState], key: str) -> Manifest:
+        before, own = self._read_newest(), keys.checkpoints(self.run)
         files = {}
         for name, facts in choice.listing.files.items():
             older = before.files.get(name)
-            if name in choice.kept:
-                files[name] = Stored(facts.size, facts.mtime, facts.mode, choice.kept[name].key)
+            if name in choice.reused:
+                files[name] = Stored(facts.size, facts.mtime, facts.mode, choice.reused[name].key)
             elif name in staged:
                 files[name] = Stored(staged[name].size, staged[name].mtime, staged[name].mode, key + name)
             elif older and older.key.startswith(own):
@@ -392,7 +392,7 @@ def _log_seconds(seen: Listing, changed: frozenset[str]) -> float:
     return max(LOG_SECONDS, size / LOG_BYTES_PER_SECOND)
 
 
-def _are(files: Mapping[str, FileFacts], names: Iterable[str], folder: Path) -> bool:
+def _are(files: Mapping[str, FileState], names: Iterable[str], folder: Path) -> bool:
     """Return True if the files below `folder` have not changed since the look."""
-    found = {name: on_disk.facts_at(folder / name) for name in names}
+    found = {name: on_disk.state_at(folder / name) for name in names}
     return all(facts and facts[:2] == files[name][:2] for name, facts in found.items())

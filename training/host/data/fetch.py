@@ -44,7 +44,7 @@ def fetch_whole(bucket: Bucket, job: Job, paths: Paths, *, given_up: Callable[[]
     for entry, files in found.items():
         if entry.is_shared_out:
             make_sure_all_get_some(entry, files, workers=job.cluster.least_workers)
-    _bring(
+    _fetch_missing(
         bucket, {entry: files for entry, files in found.items() if not entry.is_shared_out}, paths, given_up
     )
 
@@ -60,7 +60,9 @@ def fetch_shares(
 ) -> None:
     """Fetch this host's share of every entry that is shared out by file (sharding.py)."""
     shared_out = [entry for entry in entries_of(job) if entry.is_shared_out]
-    _bring(bucket, {entry: _due(bucket, entry, cluster, assignment) for entry in shared_out}, paths, given_up)
+    _fetch_missing(
+        bucket, {entry: _due(bucket, entry, cluster, assignment) for entry in shared_out}, paths, given_up
+    )
 
 
 def look(bucket: Bucket, entry: DataEntry) -> list[Object]:
@@ -110,7 +112,7 @@ def _due(bucket: Bucket, entry: DataEntry, cluster: Cluster, assignment: Assignm
             return share
 
 
-def _bring(
+def _fetch_missing(
     bucket: Bucket, wanted: Mapping[DataEntry, list[Object]], paths: Paths, given_up: Callable[[], bool]
 ) -> None:
     """Fetch the missing files of each entry, and remove all other files from its folder."""

@@ -10,7 +10,7 @@ from training.host.bucket import Object
 
 
 @dataclass(frozen=True, slots=True)
-class FileFacts:
+class ObjectState:
     """An object's ETag and time, with the size (bytes) and time (ns) of its file."""
 
     etag: str
@@ -36,10 +36,10 @@ class Journal:
     def holds(self, name: str, item: Object, path: Path) -> bool:
         """Return True if the file at `path` has the content of this object."""
         noted = self._noted.get(name)
-        return noted is not None and path.is_file() and noted == FileFacts.of(item, path)
+        return noted is not None and path.is_file() and noted == ObjectState.of(item, path)
 
     def note(self, name: str, item: Object, path: Path) -> None:
-        noted = FileFacts.of(item, path)
+        noted = ObjectState.of(item, path)
         line = json.dumps([name, noted.etag, noted.changed, noted.size, noted.mtime])
         with self._lock:
             self._noted[name] = noted
@@ -48,14 +48,14 @@ class Journal:
                 journal.write(line + "\n")
 
 
-def _read(path: Path) -> dict[str, FileFacts]:
+def _read(path: Path) -> dict[str, ObjectState]:
     """Read a journal. The last line of a name counts. Half a line, left by an agent that was killed, is skipped."""
-    noted: dict[str, FileFacts] = {}
+    noted: dict[str, ObjectState] = {}
     if path.exists():
         for line in path.read_text().splitlines():
             try:
                 name, etag, changed, size, mtime = json.loads(line)
             except ValueError:
                 continue
-            noted[name] = FileFacts(etag, changed, size, mtime)
+            noted[name] = ObjectState(etag, changed, size, mtime)
     return noted

@@ -26,7 +26,7 @@ from training.host.bucket import Bucket, Object
 from training.host.data.integrity import difference
 from training.host.errors import Damaged, HostTrouble, Unreachable
 from training.host.outages import is_passing_code
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 OBJECTS_AT_ONCE = 64
 CHECKS_AT_ONCE = 4
@@ -68,7 +68,7 @@ def download_all(
     make_sure_they_fit({what: sum(item.size for item in wanted.values())}, next(iter(wanted)))
     damaged = _Transfer(bucket, wanted, what, arrived, given_up).run()
     if damaged:
-        logger.warning("%s: %s arrived damaged: fetching again", what, counted(len(damaged), "object"))
+        logger.warning("%s: %s arrived damaged: fetching again", what, format_count(len(damaged), "object"))
         again = {path: wanted[path] for path in damaged}
         damaged = _Transfer(bucket, again, what, arrived, given_up).run()
     for path, found in damaged.items():
@@ -113,7 +113,7 @@ class OutputLine:
         return found[1] if found else ""
 
 
-def parsed(line: str) -> OutputLine:
+def parse_line(line: str) -> OutputLine:
     """Parse a line: `{"success": true, "destination": TO, ...}`, `{"command": "cp FROM TO", "error": ...}`, or text."""
     try:
         fields: dict[str, Any] = json.loads(line)
@@ -174,12 +174,12 @@ class _Transfer:
         complaint: OutputLine | None = None
         with (
             self._s5cmd(commands) as process,
-            self._watched(process, staging),
+            self._run_watched(process, staging),
             ThreadPoolExecutor(CHECKS_AT_ONCE, thread_name_prefix="check") as pool,
         ):
             assert process.stdout
             for line in process.stdout:
-                output = parsed(line)
+                output = parse_line(line)
                 if output.complaint is not None:
                     complaint = complaint or output
                     process.terminate()
@@ -252,7 +252,7 @@ class _Transfer:
         )
 
     @contextmanager
-    def _watched(self, process: "subprocess.Popen[str]", staging: Path) -> Iterator[None]:
+    def _run_watched(self, process: "subprocess.Popen[str]", staging: Path) -> Iterator[None]:
         """Log the progress every ten seconds, and end s5cmd if the download is given up."""
         over = threading.Event()
         watch = threading.Thread(

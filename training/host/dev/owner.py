@@ -48,7 +48,7 @@ def begin(paths: Paths, identity: Identity) -> None:
 
 
 def _renewal(paths: Paths, identity: Identity, account: Account) -> Renewal:
-    session, tags, host = credentials.of_the_host(identity.region), identity.tags, identity.instance
+    session, tags, host = credentials.host_session(identity.region), identity.tags, identity.instance
     events, sender, run = session.client("events", config=CALLS), Sender.of(host, tags), tags[Tag.RUN]
 
     def send(signal: Signal) -> None:
@@ -76,7 +76,7 @@ def configure(paths: Paths, identity: Identity, entry: pwd.struct_passwd, accoun
         home / ".aws/config": f"[default]\nregion = {identity.region}\n{process}\n",
         home / ".config/trainyard/config.toml": f'yard = "{identity.tags.get(Tag.YARD, "trainyard")}"\n',
     }
-    with account.acting():
+    with account.act():
         for file, text in written.items():
             if not file.exists():
                 file.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 def take_over(paths: Paths, identity: Identity) -> None:
     """Make this instance the owner of the disk. The agent calls this first at every start."""
-    before = _noted(paths)
+    before = _read_note(paths)
     if before.get("instance") == identity.instance:
         return
     if before:
@@ -34,7 +34,7 @@ def take_over(paths: Paths, identity: Identity) -> None:
 
 def owner(paths: Paths) -> str:
     """Return the instance that owns this disk; empty before an agent has taken it over."""
-    return _noted(paths).get("instance", "")
+    return _read_note(paths).get("instance", "")
 
 
 def machine_id(paths: Paths) -> str:
@@ -44,7 +44,7 @@ def machine_id(paths: Paths) -> str:
         return ""
 
 
-def _noted(paths: Paths) -> dict[str, str]:
+def _read_note(paths: Paths) -> dict[str, str]:
     try:
         noted: dict[str, str] = json.loads(paths.owner.read_text())
     except (FileNotFoundError, ValueError):

@@ -99,7 +99,7 @@ DEPTHS = ("host", "builder")
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class ForbiddenPath:
     """A path that must not be in an image, and why."""
 
     path: Path
@@ -117,28 +117,30 @@ def generalize(paths: Paths, instance: str, *, depth: str, command: str = "") ->
             _remove(path)
             removed.append(path)
         except OSError as error:
-            kept.append(Left(path, f"it could not be removed: {error.strerror}"))
+            kept.append(ForbiddenPath(path, f"it could not be removed: {error.strerror}"))
     if paths.machine_id.exists():
         paths.machine_id.write_text("")
     write_whole(paths.generalized, instance)
-    refuse([*kept, *left(paths, depth)])
+    refuse([*kept, *find_forbidden(paths, depth)])
     os.sync()
     return removed
 
 
-def left(paths: Paths, depth: str) -> list[Left]:
+def find_forbidden(paths: Paths, depth: str) -> list[ForbiddenPath]:
     """Look again for paths that must not be in an image."""
     found = [
-        Left(path, "it exists again") for path in _must_go(paths.root, depth) if path != paths.generalized
+        ForbiddenPath(path, "it exists again")
+        for path in _must_go(paths.root, depth)
+        if path != paths.generalized
     ]
     if paths.machine_id.exists() and paths.machine_id.read_text().strip():
-        found.append(Left(paths.machine_id, "it names this machine"))
+        found.append(ForbiddenPath(paths.machine_id, "it names this machine"))
     if depth == "builder":
-        found += [Left(path, f"it contains {what}") for path, what in _secrets(paths)]
+        found += [ForbiddenPath(path, f"it contains {what}") for path, what in _secrets(paths)]
     return found
 
 
-def refuse(found: Sequence[Left]) -> None:
+def refuse(found: Sequence[ForbiddenPath]) -> None:
     if found:
         named = "; ".join(f"{item.path}: {item.what}" for item in found)
         raise HostTrouble(

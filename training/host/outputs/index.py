@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from training.host.bucket import Bucket
-from training.host.keys import shown
+from training.host.keys import show_name
 from training.host.outputs.scan import Omission, Seen
 from trainyard.protocol import keys
 
@@ -81,12 +81,12 @@ class Index:
     def from_json(document: Mapping[str, Any]) -> "Index":
         snapshot = document["snapshot"]
         return Index(
-            files=_of_rows(document["files"]),
-            earlier=_of_rows(document["earlier"]),
+            files=_read_rows(document["files"]),
+            earlier=_read_rows(document["earlier"]),
             attempt=int(document["attempt"]),
             links=document["links"],
             folders=list(document["folders"]),
-            snapshot=None if snapshot is None else _of_rows(snapshot),
+            snapshot=None if snapshot is None else _read_rows(snapshot),
             snapshot_links=document["snapshot_links"],
             inherits=bool(document.get("inherits", False)),
         )
@@ -134,7 +134,7 @@ def write_report(bucket: Bucket, run: str, host: str, index: Index, left_out: Ma
         "files": index.count,
         "bytes": index.size,
         "left_out": [
-            {"path": shown(path), "size": each.size, "reason": each.reason}
+            {"path": show_name(path), "size": each.size, "reason": each.reason}
             for path, each in largest[:NAMED_AT_MOST]
         ],
         "left_out_in_all": len(left_out),
@@ -146,5 +146,5 @@ def _rows(files: Mapping[str, Sent]) -> dict[str, list[Any]]:
     return {path: [*sent.seen, sent.version] for path, sent in files.items()}
 
 
-def _of_rows(rows: Mapping[str, Any]) -> dict[str, Sent]:
+def _read_rows(rows: Mapping[str, Any]) -> dict[str, Sent]:
     return {path: Sent(Seen(*map(int, row[:3])), str(row[3])) for path, row in rows.items()}

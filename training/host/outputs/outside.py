@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from training.host.account import Account
-from training.host.keys import shown
+from training.host.keys import show_name
 from training.host.outputs.scan import CACHES, ENVIRONMENT, NOT_REPORTED
 from training.host.paths import Paths
-from trainyard.values.quantities import counted, sized
+from trainyard.values.quantities import format_bytes, format_count
 
 TRIFLE_BYTES = 1 << 20
 MODEL = re.compile(
@@ -55,7 +55,7 @@ class Outside:
     since: float
     """The program's start, in seconds since 1970."""
     mounts: Path = MOUNTS
-    found: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
     """The sizes of the files in the last look, by the program's path of each file."""
 
     def look(self) -> None:
@@ -75,17 +75,19 @@ class Outside:
                     found[f"{name}/{path}"] = size
                 if left <= 0:
                     break
-        self.found = found
+        self.sizes = found
 
     def warning(self) -> str | None:
         """Return one sentence that names the files, the largest first; None without any."""
-        if not self.found:
+        if not self.sizes:
             return None
-        largest = sorted(self.found.items(), key=lambda each: (-each[1], each[0]))
-        names = ", ".join(f"{shown(path)} ({sized(size)})" for path, size in largest[:NAMED_AT_MOST])
+        largest = sorted(self.sizes.items(), key=lambda each: (-each[1], each[0]))
+        names = ", ".join(
+            f"{show_name(path)} ({format_bytes(size)})" for path, size in largest[:NAMED_AT_MOST]
+        )
         more = len(largest) - NAMED_AT_MOST
         return (
-            f"{counted(len(largest), 'file')} outside the working folder will be lost with the host: {names}"
+            f"{format_count(len(largest), 'file')} outside the working folder will be lost with the host: {names}"
             f"{f' and {more} more' if more > 0 else ''}; to keep such files, write them below the working folder, by a "
             "relative path"
         )

@@ -65,7 +65,7 @@ def sources_of(folder: Path, noted: Path, account: Account) -> Sources:
     """Return the folder's content before the run's first program on this host. The file `noted` stores it."""
     if noted.exists():
         return Sources.from_json(noted.read_text())
-    with account.acting():
+    with account.act():
         found = Sources.of(scan(folder, ""))
     write_whole(noted, found.to_json())
     return found
@@ -74,8 +74,8 @@ def sources_of(folder: Path, noted: Path, account: Account) -> Sources:
 def keep_on(bucket: Bucket, run: str, host: str, folder: Path, sources: Sources) -> Begun:
     """Leave the folder unchanged. Files of earlier attempts that it lacks stay in the bucket."""
     known = index.read(bucket, run, host) or Index()
-    files = {path: sent for path, sent in known.files.items() if _seen(folder / path) == sent.seen}
-    return Begun(sources, _continued(known, files))
+    files = {path: sent for path, sent in known.files.items() if _read_state(folder / path) == sent.seen}
+    return Begun(sources, _next_index(known, files))
 
 
 def restore(bucket: Bucket, run: str, host: str, folder: Path, sources: Sources, *, of: str | None) -> Begun:
@@ -91,10 +91,10 @@ def restore(bucket: Bucket, run: str, host: str, folder: Path, sources: Sources,
     own = Index()
     for each in (of, run) if of else (run,):
         own = index.read(bucket, each, host) or Index()
-        wanted |= _wanted(own, index.prefix_of(each, host))
+        wanted |= _find_wanted(own, index.prefix_of(each, host))
         theirs -= own.consistent.keys()
         chief = index.read(bucket, each, CHIEF) or Index() if _follows_chief(host) else Index()
-        wanted |= _wanted(chief, index.prefix_of(each, CHIEF))
+        wanted |= _find_wanted(chief, index.prefix_of(each, CHIEF))
         theirs |= chief.consistent.keys()
         links |= {**own.consistent_links, **chief.consistent_links}
         folders += [*own.folders, *chief.folders]
@@ -102,7 +102,7 @@ def restore(bucket: Bucket, run: str, host: str, folder: Path, sources: Sources,
     lost = _fetch_all(bucket, folder, wanted)
     _make_folders(folder, folders)
     _make_links(folder, links)
-    there = {path: (seen, sent) for path, (_, sent) in wanted.items() if (seen := _seen(folder / path))}
+    there = {path: (seen, sent) for path, (_, sent) in wanted.items() if (seen := _read_state(folder / path))}
     shared = {path: seen for path, (seen, _) in there.items() if path in theirs}
     mine = {
         path: Sent(seen, sent.version)
@@ -111,13 +111,13 @@ def restore(bucket: Bucket, run: str, host: str, folder: Path, sources: Sources,
     }
     begun = Sources({**sources.files, **shared}, {**sources.links, **chief.consistent_links}, sources.folders)
     files = {path: sent for path, sent in mine.items() if own.files.get(path, sent).version == sent.version}
-    continued = _continued(own, {path: sent for path, sent in files.items() if path in own.files})
+    continued = _next_index(own, {path: sent for path, sent in files.items() if path in own.files})
     continued.snapshot, continued.snapshot_links = mine, own.consistent_links
     continued.inherits = bool(of)
     return Begun(begun, continued, len(there), lost)
 
 
-def _wanted(known: Index, prefix: str) -> dict[str, tuple[str, Sent]]:
+def _find_wanted(known: Index, prefix: str) -> dict[str, tuple[str, Sent]]:
     """Return each file's key in the bucket and its state, by path."""
     return {path: (prefix + path, sent) for path, sent in known.consistent.items()}
 
@@ -126,13 +126,13 @@ def _follows_chief(host: str) -> bool:
     return host != CHIEF and not host.startswith("evaluator")
 
 
-def _continued(known: Index, files: dict[str, Sent]) -> Index:
+def _next_index(known: Index, files: dict[str, Sent]) -> Index:
     """Return the index with which the next attempt begins. `files` are the bucket's files that are on its disk."""
     gone = {path: sent for path, sent in known.files.items() if path not in files}
     return Index(files=files, earlier={**known.earlier, **gone}, attempt=known.attempt)
 
 
-def _seen(path: Path) -> Seen | None:
+def _read_state(path: Path) -> Seen | None:
     try:
         return Seen.of(path.lstat())
     except OSError:
@@ -163,7 +163,7 @@ def _fetch_all(bucket: Bucket, folder: Path, wanted: Mapping[str, tuple[str, Sen
 
 
 def _fetch(bucket: Bucket, target: Path, key: str, sent: Sent) -> bool:
-    there = _seen(target)
+    there = _read_state(target)
     if there and (there.size, there.mtime_ns) == (sent.seen.size, sent.seen.mtime_ns):
         return True
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from training.host.bucket import Bucket
 from training.host.checkpoints.on_disk import written_by
 from training.host.disk import EVENT_FILE
 from training.host.errors import HostTrouble
-from training.host.keys import shown
+from training.host.keys import show_name
 from training.host.outputs import index
 from training.host.outputs.index import Index, Sent
 from training.host.outputs.restore import Sources
@@ -31,7 +31,7 @@ from training.host.outputs.scan import (
     scan,
 )
 from training.host.reporting.results import due_after
-from trainyard.values.quantities import counted, sized
+from trainyard.values.quantities import format_bytes, format_count
 
 LOOK_SECONDS = 1.0
 LOOKS_SHARE = 50
@@ -117,7 +117,7 @@ class OutputsUpload:
                 os.PRIO_PROCESS, threading.get_native_id(), NICE
             )  # this thread, and those it starts
         try:
-            with self.account.acting():
+            with self.account.act():
                 self._turn(at_the_end)
         except HostTrouble as trouble:
             if at_the_end or not trouble.final:
@@ -135,7 +135,7 @@ class OutputsUpload:
         changed = {path: seen for path, seen in found.files.items() if self._is_new(path, seen)}
         opened = self._open(changed, began) if changed and not at_the_end else frozenset()
         self._next_look = time.monotonic() + max(LOOK_SECONDS, LOOKS_SHARE * (time.monotonic() - began))
-        still = self._still(changed, opened, at_the_end)
+        still = self._find_whole(changed, opened, at_the_end)
         kept = {path: sent.seen for path, sent in self.index.files.items()}
         over = over_the_limit(found, changed, kept, max_bytes=self.max_bytes)
         self.left_out = found.left_out | over | self._unreadable
@@ -145,7 +145,7 @@ class OutputsUpload:
         wanted = [
             path for path in changed if path not in over and self._is_due(path, still, opened, at_the_end)
         ]
-        if self.index.snapshot is None and (wanted or self._gone(found)):
+        if self.index.snapshot is None and (wanted or self._find_removed(found)):
             self.index.snapshot, self.index.snapshot_links = dict(self.index.files), self.index.links
         try:
             self._send_all(sorted(wanted, key=lambda path: changed[path].size), changed)
@@ -174,7 +174,9 @@ class OutputsUpload:
         self._open_since |= {path: now for path in opened if path not in self._open_since}
         return opened
 
-    def _still(self, changed: Mapping[str, Seen], opened: frozenset[str], at_the_end: bool) -> frozenset[str]:
+    def _find_whole(
+        self, changed: Mapping[str, Seen], opened: frozenset[str], at_the_end: bool
+    ) -> frozenset[str]:
         """Return the changed files that are whole: closed, and unchanged for a moment or between two looks. After a
         program was killed, return the files that were closed while it ran."""
         self._grown = frozenset(path for path, seen in changed.items() if self._has_grown(path, seen))
@@ -307,14 +309,14 @@ class OutputsUpload:
             self._unreadable[path] = Omission(seen.size, "this host had no time left to send it")
             raise _OutOfTime
 
-    def _gone(self, found: Scan) -> set[str]:
+    def _find_removed(self, found: Scan) -> set[str]:
         """Return the files of the bucket that the disk no longer has."""
         return self.index.files.keys() - found.files.keys() if found.is_complete else set()
 
     def _remove(self, found: Scan, at_the_end: bool) -> None:
         """Delete files from the bucket that the program has removed. They must be missing in two looks, because a file
         that is being replaced may be missing in one."""
-        gone = self._gone(found)
+        gone = self._find_removed(found)
         sure = gone if at_the_end else gone & self._missing
         self._missing = gone - sure
         if sure:
@@ -378,11 +380,11 @@ class OutputsUpload:
     def _report(self) -> None:
         """Log the number of files, and the names of the files that were left out, the largest first."""
         if self.index.count:
-            self.note(f"outputs: {counted(self.index.count, 'file')}, {sized(self.index.size)}")
+            self.note(f"outputs: {format_count(self.index.count, 'file')}, {format_bytes(self.index.size)}")
         ordered = sorted(self.left_out.items(), key=lambda each: (-each[1].size, each[0]))
         for path, each in ordered[:NAMED_AT_MOST]:
-            size = f" ({sized(each.size)})" if each.size else ""
-            self.note(f"outputs: {shown(path)}{size} is left out: {each.reason}")
+            size = f" ({format_bytes(each.size)})" if each.size else ""
+            self.note(f"outputs: {show_name(path)}{size} is left out: {each.reason}")
         if len(ordered) > NAMED_AT_MOST:
             self.note(f"outputs: {len(ordered) - NAMED_AT_MOST} more are left out")
 

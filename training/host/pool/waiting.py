@@ -62,7 +62,7 @@ def _end(power_off: Callable[[str], None], reason: str) -> Identity:
         time.sleep(NOTICE_SECONDS)
 
 
-def wiped(identity: Identity, now: datetime, reason: str | None = None) -> dict[str, str]:
+def wiped_event(identity: Identity, now: datetime, reason: str | None = None) -> dict[str, str]:
     """Return the event that the host is wiped, or the `reason` why it cannot be."""
     tags, host = identity.tags, identity.instance
     signal = Wiped(reason=reason)
@@ -72,7 +72,7 @@ def wiped(identity: Identity, now: datetime, reason: str | None = None) -> dict[
 
 def _send(events: Any, identity: Identity, reason: str | None = None) -> None:
     try:
-        answer = events.put_events(Entries=[wiped(identity, datetime.now(UTC), reason)])
+        answer = events.put_events(Entries=[wiped_event(identity, datetime.now(UTC), reason)])
     except (ClientError, BotoCoreError) as error:
         logger.warning("the signal that this host is wiped could not be sent: %s", error)
         return
@@ -105,7 +105,7 @@ class _Waiting:
     def _turn(self, seconds: float) -> Identity | None:
         if seconds - self._noticed_at >= NOTICE_SECONDS:
             self._noticed_at = seconds
-            if self._metadata.notice():
+            if self._metadata.interruption_notice():
                 _end(self._power_off, "EC2 takes this host back, and no run has claimed it")
         tags = {name: self._metadata.tag(name) for name in (Tag.POOL, Tag.RUN)}
         until = warm_until(tags)

@@ -15,7 +15,7 @@ from pathlib import Path
 from training.host.account import ONE_ACCOUNT_ONLY, Account, remove_tree
 from training.host.errors import HostTrouble
 from training.host.paths import Paths
-from training.host.pool import kept
+from training.host.pool import retained
 
 END_SECONDS = 10.0
 LOOK_SECONDS = 0.1
@@ -58,15 +58,15 @@ logger = logging.getLogger(__name__)
 
 
 def wipe(paths: Paths, account: Account, *, name: str) -> None:
-    """Remove everything of the last run. `name` is the name of its account. Files that may be retained (kept.py) move
-    to a folder that only root can read. Only call this in an agent that has not worked for that run: its threads would
-    still write, and its memory would hold secrets. A second call is harmless. Raises HostTrouble or OSError if
+    """Remove everything of the last run. `name` is the name of its account. Files that may be retained (retained.py)
+    move to a folder that only root can read. Only call this in an agent that has not worked for that run: its threads
+    would still write, and its memory would hold secrets. A second call is harmless. Raises HostTrouble or OSError if
     something remains."""
     if not account.is_another:
         raise HostTrouble(f"{ONE_ACCOUNT_ONLY}, so its files cannot be told from others")
     began = time.monotonic()
     end_processes(paths, account)
-    kept.take(paths)
+    retained.take(paths)
     for leftover in (paths.work, paths.log, paths.orders):
         if leftover.exists():
             remove_tree(leftover)

@@ -113,7 +113,7 @@ def advice_on(output: str) -> str | None:
     """Return advice on the program's last output; None if there is none."""
     for pattern, advice in COMPILED:
         if pattern.search(output):
-            return about_address(output) if advice is INTERNET else advice
+            return advise_on_address(output) if advice is INTERNET else advice
     if missing := NO_MODULE.search(output):
         name = missing[1].partition(".")[0]
         return (
@@ -126,7 +126,7 @@ def advice_on(output: str) -> str | None:
     return None
 
 
-def about_address(output: str) -> str:
+def advise_on_address(output: str) -> str:
     """Return advice on a file from the internet, with its address if the output names it."""
     address = ADDRESS.search(output)
     url = address[0].rstrip(".,:;") if address else ""

@@ -25,14 +25,14 @@ def unpack(archive: Path, folder: Path, *, source: str) -> int:
     for an empty one. Raises a final HostTrouble if the disk has no room.
     """
     try:
-        with archive.open("rb") as file, archives.opened(file) as tar:
+        with archive.open("rb") as file, archives.open_tar(file) as tar:
             files = _unpack_all(tar, folder, source)
     except archives.NotAllowedError as danger:
         raise ProgramFault(f"{source} has a member that must not be unpacked: {danger}") from danger
     except archives.BROKEN as error:
         why = str(error).splitlines()[0].rstrip(":") if str(error) else type(error).__name__
         raise ProgramFault(
-            f"{source} is not a complete tar archive ({archives.shown(why)}); make it with "
+            f"{source} is not a complete tar archive ({archives.show_name(why)}); make it with "
             "`tar -czf program.tar.gz -C FOLDER .`"
         ) from error
     except OSError as error:

@@ -15,7 +15,7 @@ from trainyard.protocol.signals import FailureKind, StopReason
 PREEMPTED = 42
 """The exit code of TensorFlow's PreemptionCheckpointHandler after it has saved."""
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
-LEFT = (0, RESTART, PREEMPTED, 128 + signal.SIGTERM)
+LEFT_CODES = (0, RESTART, PREEMPTED, 128 + signal.SIGTERM)
 """Exit codes of programs that leave on request, whatever they print."""
 PREEMPTION_MESSAGE = re.compile(r"PreemptionCheckpointHandler|received termination notice")
 
@@ -42,7 +42,7 @@ ABORTS = re.compile(
 )
 """Messages of JAX's client and PyTorch's NCCL watchdog before they abort their process (SIGABRT), because another
 process has ended or has not answered for ten minutes."""
-ASKING = "asking the program to leave"
+LEAVE_REQUEST = "asking the program to leave"
 """The agent's line in the log when it sends SIGTERM. Later lines are the program's answer to that."""
 CELL = re.compile(r"^(cell \[\d+\] of .+) ended with exit code \d+$", re.MULTILINE)
 """The line of a notebook's program (trainyard/notebook) that names the cell that failed."""
@@ -140,7 +140,7 @@ class End:
     """The command lines of processes that still ran."""
     at_task_limit: bool = False
     """True if the agent killed the program because it stayed at the limit of processes and threads."""
-    rights_taken: tuple[str, ...] = ()
+    folders_without_rights: tuple[str, ...] = ()
     """The program's folders without their owner's rights, which it has removed (folders.py)."""
     strict: bool = False
     """True if doubts about an end with 0 make it a failure (program.strict)."""
@@ -189,7 +189,7 @@ class End:
     @property
     def answer(self) -> str:
         """The exception that the program printed after it was asked to leave; empty if there is none."""
-        return tracebacks.last_exception(self.tail.rpartition(f"{AGENTS_OWN}{ASKING}")[2])
+        return tracebacks.last_exception(self.tail.rpartition(f"{AGENTS_OWN}{LEAVE_REQUEST}")[2])
 
     @property
     def left_on_request(self) -> bool:
@@ -213,11 +213,11 @@ def decide(end: End) -> Finished | Stopped | Failed:
     if end.at_task_limit:
         return Failed(FailureKind.PROGRAM, TOO_MANY_TASKS, end.code, final=True, advised=True)
     if end.code == 0 and not end.missing and not end.left_early:
-        return _finished(end)
-    if end.asked and (end.serves or end.killed or end.code in LEFT or end.left_on_request):
+        return _describe_finish(end)
+    if end.asked and (end.serves or end.killed or end.code in LEFT_CODES or end.left_on_request):
         return Stopped(end.asked)
     if end.code == 0:
-        return Failed(FailureKind.PROGRAM, nothing_left(end.missing), 0)
+        return Failed(FailureKind.PROGRAM, missing_results_reason(end.missing), 0)
     if end.code == RESTART:
         return Stopped(StopReason.PEER)
     if end.from_outside:
@@ -229,7 +229,7 @@ def decide(end: End) -> Finished | Stopped | Failed:
     return Failed(FailureKind.PROGRAM, why(end), end.code, advised=_advice(end) is not None)
 
 
-def _finished(end: End) -> Finished | Failed:
+def _describe_finish(end: End) -> Finished | Failed:
     but = doubts(end)
     if but and end.strict:
         return Failed(
@@ -271,7 +271,7 @@ def ended_by(end: End) -> Shown | None:
     """Return the exception that may have ended the program: the one that its Python process noted, otherwise the last
     one in its output. An exception that many lines follow had been handled."""
     if end.exited and end.exited.exception:
-        return tracebacks.as_printed(end.exited.exception)
+        return tracebacks.format_as_printed(end.exited.exception)
     shown = last_shown(end.tail)
     if shown is None or end.code > 128:  # libraries in C++ print a stack before they abort
         return shown
@@ -286,7 +286,7 @@ def up_to_its_cell(tail: str) -> str:
     return tail[: found.end()] if found else tail
 
 
-def nothing_left(missing: tuple[str, ...]) -> str:
+def missing_results_reason(missing: tuple[str, ...]) -> str:
     """Return the reason for a program that ended with 0 but lacks expected results."""
     where = "; ".join(f"write {word} into {FOLDERS_OF_RESULTS[word]}" for word in missing)
     return f"the program ended with 0, but left no {' and no '.join(missing)}, which program.expect requires: {where}"
@@ -295,13 +295,13 @@ def nothing_left(missing: tuple[str, ...]) -> str:
 def why(end: End) -> str:
     """Return one sentence with the reason of the end (the exception, or the exit code) and advice."""
     if end.lacked:
-        return f"{end.lacked.advice_on_error}; {ended(end)}"
+        return f"{end.lacked.advice_on_error}; {describe_end(end)}"
     if end.room and end.room.is_full:
-        return f"{end.room.advice}; {ended(end)}"
+        return f"{end.room.advice}; {describe_end(end)}"
     if end.code == 128 + signal.SIGKILL and end.starved:
         return f"the program was killed (SIGKILL) {NO_MEMORY_LEFT}"
     advice = _advice(end)
-    return f"{ended(end)}; {advice}" if advice else ended(end)
+    return f"{describe_end(end)}; {advice}" if advice else describe_end(end)
 
 
 def _advice(end: End) -> str | None:
@@ -325,7 +325,7 @@ def _cell(tail: str) -> re.Match[str] | None:
     return next(reversed(list(CELL.finditer(tail))), None)
 
 
-def ended(end: End) -> str:
+def describe_end(end: End) -> str:
     """Describe the end by its exit code and last lines."""
     exception = in_cell(end.tail, end.exception)
     line = last_line(end.tail)

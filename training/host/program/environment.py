@@ -31,7 +31,7 @@ DEFAULTS = {
 }
 PLACEHOLDER = re.compile(r"\$(\$\{)|\$\{([^}]*)\}")
 SHELL = ("bash", "-eo", "pipefail", "-c")
-WHEN_ASKED_TO_LEAVE = "trap 'code=$?; wait; exit $((code ? code : 75))' TERM; "
+LEAVE_TRAP = "trap 'code=$?; wait; exit $((code ? code : 75))' TERM; "
 """Prefix of a shell's lines. After SIGTERM, the running command ends first, by its own handler. Then the shell ends
 with that command's exit code, or with 75 (restart the program) instead of 0, because lines may remain."""
 SHELL_WORD = re.compile(r"(\$?)\$\{([^{}]*)\}")
@@ -101,7 +101,7 @@ def command_line(cluster: Cluster, assignment: Assignment, job: Job, paths: Path
     line = arguments(program.args, known)
     if program.shell is not None:
         lines = fill_shell(program.shell, known)
-        return [*SHELL, f"{WHEN_ASKED_TO_LEAVE}{lines}", SHELLS_NAME, *line]
+        return [*SHELL, f"{LEAVE_TRAP}{lines}", SHELLS_NAME, *line]
     if program.command:
         return [*(fill(str(word), known) for word in program.command), *line]
     return [str(python_for(paths)), "-m", str(program.module), *line]

@@ -41,10 +41,10 @@ def read(path: Path) -> tuple[Exit, ...]:
             lines = file.read(MOST_BYTES).splitlines()
     except OSError:
         return ()
-    return tuple(found for line in lines if (found := _parsed(line)))
+    return tuple(found for line in lines if (found := _parse(line)))
 
 
-def _parsed(line: bytes) -> Exit | None:
+def _parse(line: bytes) -> Exit | None:
     try:
         noted = json.loads(line)
         exception = noted["exception"]
@@ -53,7 +53,7 @@ def _parsed(line: bytes) -> Exit | None:
         return None
 
 
-def of_program(exits: Sequence[Exit], *, keeper: int, pid: int | None) -> Exit | None:
+def find_exit(exits: Sequence[Exit], *, keeper: int, pid: int | None) -> Exit | None:
     """Return the exit with the reason of the program's end, or None. For a shell or a launcher, that is the exit of the
     process below it that ended last. `keeper` is the process that started the program, `pid` the program's own process
     if it lived long enough to be seen."""

@@ -116,7 +116,7 @@ def find_module(module: str, paths: Paths, *, source: str | None) -> None:
     first, _, rest = module.partition(".")
     found = importlib.machinery.PathFinder.find_spec(first, search_path(paths, source=source))
     if found is None:
-        found_elsewhere = _ask_interpreter(module, paths)
+        found_elsewhere = _has_module(module, paths)
         if not found_elsewhere:
             raise ProgramFault(_missing_module(module, source))
         return
@@ -172,7 +172,7 @@ def _no_command(name: str, paths: Paths) -> str:
     )
 
 
-def _ask_interpreter(module: str, paths: Paths) -> bool:
+def _has_module(module: str, paths: Paths) -> bool:
     """Return True if an installed package has the first part of the module's name."""
     look = "import importlib.util, sys; print(importlib.util.find_spec(sys.argv[1]) is not None)"
     first = module.partition(".")[0]

@@ -9,7 +9,7 @@ from training.host.paths import Paths
 OWNERS = stat.S_IRWXU
 
 
-def given_to_program(paths: Paths, attempt: int) -> tuple[Path, ...]:
+def list_program_folders(paths: Paths, attempt: int) -> tuple[Path, ...]:
     """Return the folders that a host creates for a program and reads later, each after its parent."""
     return (
         paths.home,

@@ -132,19 +132,19 @@ class Program:
                 workers.append(pid)
         return workers
 
-    def left_running(self, account: Account, mark: str) -> tuple[str, ...]:
+    def find_running(self, account: Account, mark: str) -> tuple[str, ...]:
         """Return the command lines of the program's processes that still run, the busiest first. `mark` is a variable,
         as NAME=VALUE, that only the program's processes have in their environment."""
-        mine = sorted(self._left(account, mark), key=lambda each: -each.ticks)
+        mine = sorted(self._find_remaining(account, mark), key=lambda each: -each.ticks)
         lines = (_command_line(each.pid) for each in mine)
         return tuple(line[:MOST_COMMAND_CHARACTERS] for line in lines if line and not HELPERS.search(line))
 
-    def kill_left(self, account: Account, mark: str) -> None:
+    def kill_remaining(self, account: Account, mark: str) -> None:
         """Kill processes that the program has left running in other sessions."""
-        for each in self._left(account, mark):
+        for each in self._find_remaining(account, mark):
             _signal(each.pid, signal.SIGKILL)
 
-    def _left(self, account: Account, mark: str) -> list[processes.Process]:
+    def _find_remaining(self, account: Account, mark: str) -> list[processes.Process]:
         """Return the processes that the program has left. A process in another session is found by its account, or by
         its environment if the program has no account of its own."""
         return [
@@ -160,7 +160,7 @@ class Program:
 
     def count_tasks(self, account: Account, mark: str) -> int:
         """Return how many processes and threads the program runs, as RLIMIT_NPROC counts them."""
-        return sum(each.threads for each in self._left(account, mark))
+        return sum(each.threads for each in self._find_remaining(account, mark))
 
     def runs(self) -> bool:
         return self.itself() is not None

@@ -31,7 +31,7 @@ def fetch(wanted: Mapping[str, str], *, yard: str, client: Callable[[], Any]) ->
     try:
         answer = client().get_parameters(Names=names, WithDecryption=True)
     except ClientError as error:
-        raise _explained(error, names) from error
+        raise _explain(error, names) from error
     except BotoCoreError as error:
         reason = f"the secrets {', '.join(names)} cannot be read: {error}"
         raise (Unreachable(reason) if is_passing_error(error) else HostTrouble(reason)) from error
@@ -45,7 +45,7 @@ def fetch(wanted: Mapping[str, str], *, yard: str, client: Callable[[], Any]) ->
     return {variable: values[name] for variable, name in parameters.items()}
 
 
-def held_by(pid: int | None, wanted: Mapping[str, str]) -> dict[str, str]:
+def secrets_of(pid: int | None, wanted: Mapping[str, str]) -> dict[str, str]:
     """Return the secrets in the environment of a running process; none if it has ended."""
     if not wanted or pid is None:
         return {}
@@ -70,7 +70,7 @@ class Hider:
         return text
 
 
-def _explained(error: ClientError, names: list[str]) -> HostTrouble:
+def _explain(error: ClientError, names: list[str]) -> HostTrouble:
     code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
     if code == "AccessDeniedException" and "kms:" in message:
         return HostTrouble(

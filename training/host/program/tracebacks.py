@@ -35,7 +35,7 @@ LOCATION = re.compile(
 )
 """Lines between an exception and its reason."""
 ROOT_ERROR = re.compile(r"^\(\d+\) [A-Z_]+: +")
-SAYS_NOTHING = re.compile(r"(Graph execution error|Exception encountered when calling .*)[:.]*\s*$|:\s*$")
+NO_REASON = re.compile(r"(Graph execution error|Exception encountered when calling .*)[:.]*\s*$|:\s*$")
 """Ends of an exception's line without a reason, which then stands below."""
 NOISE = re.compile(
     r"this program ended with |cell \[\d+\] of .* ended with exit code |wandb: |Exception ignored in|sys:\d+: "
@@ -70,7 +70,7 @@ def last_shown(text: str) -> Shown | None:
     lines = text.splitlines()
     for index in range(len(lines) - 1, -1, -1):
         if _names_one(lines, index):
-            return _shown(lines, index)
+            return _parse_exception(lines, index)
     return None
 
 
@@ -120,28 +120,28 @@ def _has_frames_above(lines: list[str], index: int) -> bool:
     return False
 
 
-def _shown(lines: list[str], index: int) -> Shown:
+def _parse_exception(lines: list[str], index: int) -> Shown:
     """Parse the lines from the exception on: a group's exceptions, TensorFlow's lines, then the program's own."""
     line, rest = _bare(lines[index]).strip(), lines[index + 1 :]
     index, line = _whole_group(lines, index, line)
     text = "\n".join(map(_bare, rest))
-    has_more = bool(SAYS_NOTHING.search(line)) or bool(NAMES_NODE.search(text))
+    has_more = bool(NO_REASON.search(line)) or bool(NAMES_NODE.search(text))
     behind = () if has_more else own_lines(_without_message(rest))
     after = tuple(each for each in behind if not _is_noise(each))
-    return Shown(with_reason(line, text), f"{line}\n{text}", after)
+    return Shown(add_reason(line, text), f"{line}\n{text}", after)
 
 
-def as_printed(exception: str) -> Shown:
+def format_as_printed(exception: str) -> Shown:
     """Return the exception that Python has printed as this text. A SyntaxError begins with its indented location."""
     lines = exception.splitlines()
     first = next((index for index, line in enumerate(lines) if not line.startswith(" ")), 0)
     below = "\n".join(lines[first + 1 :])
-    return Shown(with_reason(lines[first], below), f"{lines[first]}\n{below}")
+    return Shown(add_reason(lines[first], below), f"{lines[first]}\n{below}")
 
 
-def with_reason(line: str, below: str) -> str:
+def add_reason(line: str, below: str) -> str:
     """Return the exception's line, shortened. If it has no reason, add the reason from the lines below."""
-    reason = reason_below(below) if SAYS_NOTHING.search(line) else ""
+    reason = reason_below(below) if NO_REASON.search(line) else ""
     return (f"{line.rstrip(':. ')}: {reason}" if reason else line)[:MOST_CHARACTERS]
 
 

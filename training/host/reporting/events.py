@@ -73,7 +73,7 @@ class EventFiles:
     def look(self) -> list[dict[str, float]]:
         """Return new facts, merged by step. Skip files that are not event files or cannot be read."""
         files = [path for path in sorted(self.list_files()) if "tfevents" in path.name]
-        of_training = self._of_training(files)
+        of_training = self._leave_out_evaluation(files)
         return [facts for path in files for facts in self._look_at(path, trains=path in of_training)]
 
     def take_further(self) -> list[Scalar]:
@@ -81,7 +81,7 @@ class EventFiles:
         taken, self.further = self.further, []
         return taken
 
-    def _of_training(self, files: list[Path]) -> list[Path]:
+    def _leave_out_evaluation(self, files: list[Path]) -> list[Path]:
         """Leave out the folders of an evaluation."""
         folders = {path: path.relative_to(self.folder).parts[:-1] for path in files}
         may_train = [
@@ -94,15 +94,15 @@ class EventFiles:
 
     def _look_at(self, path: Path, *, trains: bool) -> list[dict[str, float]]:
         try:
-            return list(self._facts(path, trains))
+            return list(self._read_metrics(path, trains))
         except (OSError, DecodeError) as error:
             logger.info("%s is not read: %s", path, error)
             return []
 
-    def _facts(self, path: Path, trains: bool) -> Iterator[dict[str, float]]:
+    def _read_metrics(self, path: Path, trains: bool) -> Iterator[dict[str, float]]:
         together: dict[str, float] = {}
         for event in self._events(path):
-            facts = self._facts_of(event, trains)
+            facts = self._metrics_of(event, trains)
             step = facts.get("step")
             if step is not None and together.get("step", step) != step:
                 yield together
@@ -111,7 +111,7 @@ class EventFiles:
         if together:
             yield together
 
-    def _facts_of(self, event: Event, trains: bool) -> dict[str, float]:
+    def _metrics_of(self, event: Event, trains: bool) -> dict[str, float]:
         """Return the facts of one event. Keras numbers epochs from 0, and writes an epoch's event at its end. If there
         are steps, only steps count."""
         facts: dict[str, float] = {}

@@ -62,7 +62,7 @@ class GpuMetrics:
         looks = is_due(self._born, self._looked, self.publishes, now)
         if not looks and not self.publishes:
             return
-        shown = ask_driver()
+        shown = read_driver()
         if looks:
             self._look(now)
         for name in sorted(self.publishes - set(shown)):
@@ -80,7 +80,9 @@ class GpuMetrics:
         self._looked = now
         since = max(now - SPAN, self._born + timedelta(minutes=1))
         missing = (
-            set(UNITS) - set(arrived(self._cloudwatch, self._instance, since=since, now=now)) - self.publishes
+            set(UNITS)
+            - set(read_arrived(self._cloudwatch, self._instance, since=since, now=now))
+            - self.publishes
         )
         if missing:
             logger.warning(
@@ -97,7 +99,7 @@ class GpuMetrics:
             logger.warning("gpu metrics: %s", reason)
 
 
-def of_host(tags: Mapping[str, str]) -> int:
+def count_of_host(tags: Mapping[str, str]) -> int:
     """Return the number of GPUs of the host's type, from its tags. Return 1 if the tag is missing."""
     return int(tags.get(Tag.GPUS, "1"))
 
@@ -105,7 +107,7 @@ def of_host(tags: Mapping[str, str]) -> int:
 def are_wanted(tags: Mapping[str, str]) -> bool:
     """Return True if this host may publish: a yard's host with a GPU and the driver's command, but not a builder, whose
     bake tests if the CloudWatch agent publishes."""
-    if Tag.YARD not in tags or tags.get(Tag.KIND) == "bake" or not of_host(tags):
+    if Tag.YARD not in tags or tags.get(Tag.KIND) == "bake" or not count_of_host(tags):
         return False
     if shutil.which(QUERY[0]):
         return True
@@ -121,7 +123,7 @@ def is_due(born: datetime, looked: datetime | None, publishes: frozenset[str], n
     return now - (looked or born) >= (LOOK_AGAIN if looked else FIRST_LOOK)
 
 
-def ask_driver() -> Shown:
+def read_driver() -> Shown:
     """Return the present use of the GPUs. Raises HostTrouble if the driver does not answer."""
     try:
         done = subprocess.run(QUERY, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
@@ -161,7 +163,7 @@ def datum(name: str, values: tuple[float, ...], instance: str, now: datetime) ->
     }
 
 
-def arrived(cloudwatch: Any, instance: str, *, since: datetime, now: datetime) -> Mapping[str, float]:
+def read_arrived(cloudwatch: Any, instance: str, *, since: datetime, now: datetime) -> Mapping[str, float]:
     """Return the greatest value of each metric that CloudWatch has for this instance.
 
     Raises HostTrouble if CloudWatch cannot be reached."""

@@ -58,7 +58,7 @@ class Row:
         is_own = self.text.startswith(AGENTS_OWN) and self.drawn
         return [self.drawn, self.text] if is_own else [self.shown]
 
-    def again(self) -> "Row":
+    def begin_again(self) -> "Row":
         """Begin a new drawing of the row."""
         return replace(self, text="", drawn=self.text if self.text.strip() else self.drawn)
 
@@ -110,7 +110,7 @@ class Splitter:
             if unfinished := UNFINISHED.search(text, max(0, len(text) - MOST_PAYLOAD - 3)):
                 text, self._sequence = text[: unfinished.start()], unfinished[0]
         if self._column is not None or len(self._rows) > 1 or MOVES.search(text):
-            return [limited(line) for line in self._draw(text)]
+            return [cut_line(line) for line in self._draw(text)]
         return self._split(text)
 
     def _split(self, text: str) -> list[str]:
@@ -119,28 +119,28 @@ class Splitter:
         row, lines = self._rows[0], []
         for piece in whole:
             if row is EMPTY and "\r" not in piece:
-                lines.append(limited(piece))
+                lines.append(cut_line(piece))
             else:
-                lines += map(limited, row.redraw(piece).lines)
+                lines += map(cut_line, row.redraw(piece).lines)
                 row = EMPTY
         self._rows, self._height = [row.redraw(rest) if rest else row], 0
         return lines
 
     def finish(self) -> list[str]:
         """Return the lines of all rows that are held back, including the present one, and begin again."""
-        lines = [limited(row.shown) for row in self._rows if row.shown]
+        lines = [cut_line(row.shown) for row in self._rows if row.shown]
         self._rows, self._at, self._column, self._newest, self._height = [EMPTY], 0, None, 0, 0
         return lines
 
     @property
     def open(self) -> str:
         """The present text of the row that was drawn last."""
-        return limited(self._rows[self._newest].shown)
+        return cut_line(self._rows[self._newest].shown)
 
     @property
     def drawings(self) -> list[str]:
         """The last whole drawing of each row that may still change. `open`, in contrast, may end within a number."""
-        return [limited(row.drawn) for row in self._rows if row.drawn]
+        return [cut_line(row.drawn) for row in self._rows if row.drawn]
 
     def _draw(self, text: str) -> Iterator[str]:
         begin = 0
@@ -175,7 +175,7 @@ class Splitter:
             return
         self._at, self._column = self._at + 1, None
         if self._at < len(self._rows):
-            self._rows[self._at] = self._rows[self._at].again()
+            self._rows[self._at] = self._rows[self._at].begin_again()
             return
         self._rows.append(EMPTY)
         self._new_rows += 1
@@ -194,9 +194,9 @@ class Splitter:
             case "\r", _:
                 self._redraw()
             case "\x08", _:
-                self._left(len(token[0]))
+                self._move_left(len(token[0]))
             case _, "D" if token["final"]:
-                self._left(count)
+                self._move_left(count)
             case _, "G" if token["final"] and count == 1:
                 self._redraw()
             case _, "K":
@@ -211,9 +211,9 @@ class Splitter:
                     self._redraw()
 
     def _redraw(self) -> None:
-        self._rows[self._at], self._column = self._rows[self._at].again(), None
+        self._rows[self._at], self._column = self._rows[self._at].begin_again(), None
 
-    def _left(self, count: int) -> None:
+    def _move_left(self, count: int) -> None:
         column = len(self._rows[self._at].text) if self._column is None else self._column
         self._column = max(0, column - count)
 
@@ -236,7 +236,7 @@ class Splitter:
         self._height = min(max(self._height, count), MOST_ROWS)
 
 
-def limited(line: str) -> str:
+def cut_line(line: str) -> str:
     """Cut a line after the last whole character that fits."""
     if len(line) * 4 <= MOST_BYTES or len(encoded := line.encode()) <= MOST_BYTES:
         return line

@@ -85,7 +85,7 @@ class Metrics:
     bucket: Bucket
     key: str
     scalars: Scalars = field(default_factory=Scalars)
-    facts: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
     curve: Curve = field(default_factory=Curve)
     _own: dict[str, Any] = field(default_factory=dict)
     _sent: bytes = b""
@@ -103,12 +103,12 @@ class Metrics:
         self.scalars.begin(document.get("scalars"), up_to=up_to)
 
     def add(self, facts: dict[str, Any], at: datetime) -> None:
-        self.facts = self.facts | facts
+        self.values = self.values | facts
         self.curve.add(facts, at)
 
     def send(self) -> None:
         """Write it to the bucket if it has changed."""
-        if not self.facts and not self._own and not self.scalars.latest:
+        if not self.values and not self._own and not self.scalars.latest:
             return
         text = json.dumps(floats.with_texts(self._document())).encode()
         if text != self._sent:
@@ -124,7 +124,7 @@ class Metrics:
         return None if own is None else self._document()
 
     def _document(self) -> dict[str, Any]:
-        return self.facts | self.scalars.in_metrics | {"samples": self.curve.to_json()} | self._own
+        return self.values | self.scalars.in_metrics | {"samples": self.curve.to_json()} | self._own
 
 
 def as_object(text: bytes | None) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ class PrintedProgress:
                 f"program.progress is not a valid pattern of RE2, which hosts use: {why}; correct it and start again"
             ) from error
 
-    def facts(self, line: str) -> dict[str, float]:
+    def metrics(self, line: str) -> dict[str, float]:
         """Return the unchecked numbers in a line by name. Lines of the agent have none."""
         found = None if line.startswith(AGENTS_OWN) else self._pattern.search(line[:LONGEST])
         if not found:

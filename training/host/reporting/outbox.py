@@ -46,7 +46,7 @@ class Sender:
         """Return the sender that the host's tags name. Raises KeyError naming a missing tag."""
         return Sender(tags[Tag.BUS], f"{tags[Tag.ROLE]}:{instance}")
 
-    def of_peer(self, instance: str) -> "Sender":
+    def peer(self, instance: str) -> "Sender":
         """Return the sender of another host of the yard. All hosts have the same role."""
         return Sender(self.bus, f"{self.user.partition(':')[0]}:{instance}")
 
@@ -81,7 +81,9 @@ def put(events: Any, event: Mapping[str, str]) -> None:
         raise HostTrouble(f"the bus {bus} refused {word}: {refused}; try again")
 
 
-def failed(ended: ending.Failed, tail: str, *, progress: Mapping[str, Any] | None = None) -> signals.Failed:
+def failed_signal(
+    ended: ending.Failed, tail: str, *, progress: Mapping[str, Any] | None = None
+) -> signals.Failed:
     """Return the signal that a program or this host failed. `tail` holds the program's last lines, `progress` its last
     progress and the state that it had restored."""
     return signals.Failed(
@@ -147,7 +149,7 @@ class Outbox(threading.Thread):
         sent = Sent(
             run=self._run_id, attempt=attempt, instance=self._instance, at=datetime.now(UTC), signal=signal
         )
-        shown = {key: value for key, value in signals.known(signal).items() if key != "tail"}
+        shown = {key: value for key, value in signals.to_detail(signal).items() if key != "tail"}
         logger.info("signal %s %s", signal.word, shown)
         with self._changed:
             if isinstance(signal, SUPERSEDED):

@@ -20,7 +20,7 @@ from training.host.reporting.positions import (
     YOLO,
 )
 from training.host.reporting.progress import NUMBERS
-from training.host.reporting.reading import LONGEST, Reading, count_of, may_say, read, values_in
+from training.host.reporting.reading import LONGEST, Reading, count_of, may_have_number, read, values_in
 
 TRAINER = "trainer"
 """The counting of Hugging Face's Trainer: by a bare bar, which it draws again after each dictionary."""
@@ -65,10 +65,10 @@ class PrintedLines:
         """True once the program counts more than epochs."""
         return self._way not in ("", "epoch")
 
-    def facts(self, line: str) -> dict[str, float]:
+    def metrics(self, line: str) -> dict[str, float]:
         """Return the progress in a line. A line of the agent has none."""
         line = line[:LONGEST].replace("\N{MINUS SIGN}", "-")
-        if not may_say(line):
+        if not may_have_number(line):
             return {}
         if headline := HEADLINE.search(line):
             self._begin_epoch(float(headline["epoch"]), count_of(headline["epochs"]))
@@ -87,7 +87,7 @@ class PrintedLines:
         if behind_rich and BEHIND_RICH.search(line):
             self._is_behind_rich = True
             return {name: value for name, value in values_in(line) if name in NUMBERS}
-        self._table = tables.headed(line) or self._table
+        self._table = tables.read_header(line) or self._table
         reading = self._row(line) or read(line)
         if reading:
             return self._take(reading)

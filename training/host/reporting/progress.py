@@ -41,7 +41,7 @@ class Progress:
 
     path: Path
     started: float
-    facts: dict[str, Any] = field(default_factory=dict)
+    reported: dict[str, Any] = field(default_factory=dict)
     """The latest report."""
     resumed: Resumed | None = None
     """The state that the program has restored."""
@@ -74,8 +74,8 @@ class Progress:
             except ValueError:
                 continue
             if isinstance(report, dict):
-                facts = facts_in(report)
-                self.facts = facts if facts.keys() & set(NUMBERS) else self.facts | facts
+                facts = metrics_in(report)
+                self.reported = facts if facts.keys() & set(NUMBERS) else self.reported | facts
                 self.scalars.take(report, facts)
                 self._watch_loss(facts)
                 self.resumed = resumed_in(report) or self.resumed
@@ -86,7 +86,7 @@ class Progress:
     def see(self, report: Mapping[str, Any], source: Source = Source.PATTERN) -> dict[str, Any]:
         """Add values from another source, and return the new facts: a number belongs to the last seen step. Return
         nothing if the program reports itself or has a better source."""
-        facts = facts_in(report)
+        facts = metrics_in(report)
         if self.reports or source < self._source or not report:
             return {}
         if facts and source > self._source:
@@ -125,12 +125,12 @@ class Progress:
     @property
     def all(self) -> dict[str, Any]:
         """The latest facts and metrics, and the restored state if there is one."""
-        return self.known | self.not_finite | self.restored | self.scalars.in_signal
+        return self.latest | self.not_finite | self.restored | self.scalars.in_signal
 
     @property
-    def known(self) -> dict[str, Any]:
+    def latest(self) -> dict[str, Any]:
         """The latest facts."""
-        return self.facts or self.seen
+        return self.reported or self.seen
 
     @property
     def not_finite(self) -> dict[str, Any]:
@@ -156,12 +156,12 @@ class Progress:
     @property
     def reports(self) -> bool:
         """True if the program reports its progress itself."""
-        return bool(self.facts)
+        return bool(self.reported)
 
     @property
     def is_at_its_end(self) -> bool:
         """True after the program's last step. It may export for a long time then."""
-        step, steps = self.known.get("step"), self.known.get("steps")
+        step, steps = self.latest.get("step"), self.latest.get("steps")
         return step is not None and steps is not None and step >= steps
 
     @property
@@ -171,10 +171,10 @@ class Progress:
 
     @property
     def step(self) -> int | None:
-        return self.known.get("step")
+        return self.latest.get("step")
 
 
-def facts_in(report: Mapping[str, Any]) -> dict[str, Any]:
+def metrics_in(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the valid facts of a report: whole counts and finite numbers, and losses that are NaN or infinite."""
     counts = {key: int(report[key]) for key in COUNTS if is_number(report.get(key))}
     numbers = {key: float(report[key]) for key in NUMBERS if is_number(report.get(key))}

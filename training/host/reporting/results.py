@@ -68,7 +68,7 @@ def missing(expected: tuple[str, ...], paths: Paths, *, has_checkpoint: bool) ->
     return tuple(word for word in expected if not left[word])
 
 
-def nothing_left(*, keeps_outputs: bool) -> str:
+def describe_missing_results(*, keeps_outputs: bool) -> str:
     """Return a sentence for a program that finished and left nothing."""
     if keeps_outputs:
         return "it left no model, checkpoint, metrics or outputs: it wrote no file into its working folder"

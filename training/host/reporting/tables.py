@@ -42,7 +42,7 @@ class Table:
         return None if loss is None else Row(int(cells[0]), loss, accuracy)
 
 
-def headed(line: str) -> Table | None:
+def read_header(line: str) -> Table | None:
     """Return the table that begins with this line; None if the line is not a header."""
     lowered = line.lower()
     has_bars = "|" in line

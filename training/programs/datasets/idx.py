@@ -41,11 +41,11 @@ class Labelled:
         return len(self.labels)
 
 
-def labelled(folder: Path, part: str) -> Labelled:
+def read_part(folder: Path, part: str) -> Labelled:
     """Return images and labels of one part (`TRAIN` or `TEST`). Raises SystemExit if the files are not valid."""
     images_file, labels_file = (
-        found(folder, f"{part}-images", "idx3-ubyte"),
-        found(folder, f"{part}-labels", "idx1-ubyte"),
+        find_file(folder, f"{part}-images", "idx3-ubyte"),
+        find_file(folder, f"{part}-labels", "idx1-ubyte"),
     )
     images, labels = read(images_file), read(labels_file)
     if images.ndim != 3 or labels.ndim != 1:
@@ -62,7 +62,7 @@ def labelled(folder: Path, part: str) -> Labelled:
     return Labelled(flat, labels.astype(np.int64))
 
 
-def found(folder: Path, stem: str, kind: str) -> Path:
+def find_file(folder: Path, stem: str, kind: str) -> Path:
     """Return the file with this stem, plain or gzipped, joined by a hyphen (as published) or a dot (by some tools)."""
     names = [f"{stem}{joint}{kind}{ending}" for joint in "-." for ending in ("", ".gz")]
     for name in names:

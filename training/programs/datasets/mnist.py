@@ -85,14 +85,14 @@ def parts() -> dict[str, Part]:
     chance = np.random.default_rng(SEED)
     order = chance.permutation(len(scans.target))
     held_out, rest = np.split(order, [round(len(order) * TEST_SHARE)])
-    images, labels = enlarged(scans.images), scans.target.astype(np.uint8)
-    copies = [images[rest], *(shifted(images[rest], chance) for _ in range(SHIFTED_COPIES))]
+    images, labels = enlarge(scans.images), scans.target.astype(np.uint8)
+    copies = [images[rest], *(shift(images[rest], chance) for _ in range(SHIFTED_COPIES))]
     mixed = chance.permutation(len(rest) * len(copies))
     train = Part(np.concatenate(copies)[mixed], np.tile(labels[rest], len(copies))[mixed])
     return {idx.TRAIN: train, idx.TEST: Part(images[held_out], labels[held_out])}
 
 
-def enlarged(scans: Any) -> Any:
+def enlarge(scans: Any) -> Any:
     """Enlarge (count, 8, 8) with values up to 16 to uint8 (count, 28, 28): bilinear, with a black margin."""
     weights = bilinear(SCAN_SIDE, DIGIT_SIDE)
     grown = np.rint(weights @ scans @ weights.T * (idx.BRIGHTEST / SCAN_BRIGHTEST)).astype(np.uint8)
@@ -106,13 +106,13 @@ def bilinear(small: int, large: int) -> Any:
     return np.maximum(0.0, 1.0 - np.abs(middles[:, None] - np.arange(small)))
 
 
-def shifted(images: Any, chance: np.random.Generator) -> Any:
+def shift(images: Any, chance: np.random.Generator) -> Any:
     """Shift each image by a random number of pixels in each direction. The margin is wider, so nothing is cut off."""
     moves = chance.integers(-FARTHEST_SHIFT, FARTHEST_SHIFT, size=(len(images), 2), endpoint=True)
-    return np.stack(list(_moved(images, moves)))
+    return np.stack(list(_move(images, moves)))
 
 
-def _moved(images: Any, moves: Any) -> Iterable[Any]:
+def _move(images: Any, moves: Any) -> Iterable[Any]:
     for image, (down, right) in zip(images, moves, strict=True):
         yield np.roll(image, (int(down), int(right)), axis=(0, 1))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trainyard.cli.arguments import Changes, File, Parameters, Source, Types, wanted
+from trainyard.cli.arguments import Changes, File, Parameters, Source, Types, read_options
 from trainyard.cli.command import command
 from trainyard.cli.options import Options
 from trainyard.command_line import command_line
@@ -36,7 +36,7 @@ def check(
     from trainyard.client.jobs.source import read
 
     try:
-        local = read(job, changes=wanted(job, changes, parameter, source, type))
+        local = read(job, changes=read_options(job, changes, parameter, source, type))
         local.check_known_failures()
     except (JobRefused, FileBroken) as refused:
         if not options.is_json:
@@ -48,7 +48,7 @@ def check(
         found = {"job": str(job), "ok": True, "faults": [], "warnings": [*local.warnings]}
         terminal.answer(found | {"notes": [*local.notes]})
         return
-    for line in seen(local):
+    for line in describe_job(local):
         terminal.console.print(line, markup=False)
     if not options.quiet:
         asked = _words(
@@ -62,14 +62,14 @@ def _words(options: Mapping[str, Sequence[str | Path] | None]) -> list[str | Pat
     return [word for name, values in options.items() for value in values or () for word in (name, value)]
 
 
-def seen(local: LocalJob) -> list[str]:
+def describe_job(local: LocalJob) -> list[str]:
     """Describe a job without faults, in lines."""
-    from trainyard.values.quantities import counted
+    from trainyard.values.quantities import format_count
 
     job = local.job
     cluster, hardware = job.cluster, job.hardware
     least = f"{job.at_least.gang} to " if cluster.is_elastic else ""
-    hosts = f"{least}{counted(job.gang, 'host')}"
+    hosts = f"{least}{format_count(job.gang, 'host')}"
     lines = [
         f"{local.file}: no faults",
         f"  {job.name}: {job.program.called}, {cluster.strategy} on {hosts}",
@@ -84,12 +84,12 @@ def seen(local: LocalJob) -> list[str]:
 def study_of(job: Job) -> list[str]:
     """Describe the study of a job, in lines. Return none for a job that runs once."""
     from trainyard.core.jobfile.study_rules import trials_of
-    from trainyard.values.quantities import counted
+    from trainyard.values.quantities import format_count
 
     study = job.study
     if study is None:
         return []
-    trials = f"{counted(trials_of(study), 'trial')}, {study.parallel} at once"
+    trials = f"{format_count(trials_of(study), 'trial')}, {study.parallel} at once"
     best = f"{study.objective.goal} {study.objective.metric}"
     return [
         f"study: {trials}; {best} by {study.sampler} over {', '.join(study.parameters)}",
@@ -102,11 +102,11 @@ def uploads_of(local: LocalJob, *, packed: bool = False) -> list[str]:
 
     With `packed`, include the size of the packed program.
     """
-    from trainyard.values.quantities import sized
+    from trainyard.values.quantities import format_bytes
 
     lines = []
     for package in local.packages:
-        size = "" if package.is_folder or not packed else f", {sized(package.packed_size)} packed"
+        size = "" if package.is_folder or not packed else f", {format_bytes(package.packed_size)} packed"
         lines.append(f"upload: {package.tree.shown} ({package.described}{size})")
     origin = local.job.origin
     return [*lines, *([f"commit: {origin.described}"] if origin.commit else [])]

@@ -10,7 +10,7 @@ import typer
 
 from trainyard.cli.command import command
 from trainyard.cli.options import Options
-from trainyard.cli.runs import MOST, enumerated
+from trainyard.cli.runs import MOST, enumerate_words
 from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def cost(
     from trainyard.cli.output import terminal
     from trainyard.cli.output.terminal import Column
     from trainyard.client.inventory import overview
-    from trainyard.client.runs.spending import added
-    from trainyard.values.quantities import counted, dollars
+    from trainyard.client.runs.spending import sum_by
+    from trainyard.values.quantities import dollars, format_count
 
     now = datetime.now(UTC)
     begin = month_of(month, now)
@@ -51,7 +51,7 @@ def cost(
     yard = options.find()
     runs = [run for run in yard.list(since=begin, limit=MOST) if run.created < end]
     check_parts(runs, by)
-    sums = added(runs, by)
+    sums = sum_by(runs, by)
     budget = overview.budget_of(yard) if begin <= now < end else None
     if options.is_json:
         parts = [
@@ -63,7 +63,7 @@ def cost(
             }
             for each in sums
         ]
-        known = asdict(budget) | {"left": budget.left} if budget else dict.fromkeys(BUDGET)
+        known = asdict(budget) | {"left": budget.remaining} if budget else dict.fromkeys(BUDGET)
         terminal.answer({"month": f"{begin:%Y-%m}", "by": by, "parts": parts, **known})
         return
     most = max((each.dollars for each in sums), default=0.0) or 1.0
@@ -80,29 +80,29 @@ def cost(
     numbers = (Column("RUNS", 1, right=True), Column("$", right=True), Column("SAVED", 2, right=True))
     terminal.table((Column(by.upper()), *numbers, Column("", 3)), rows)
     total, saved = (sum(getattr(each, word) for each in sums) for word in ("dollars", "saved"))
-    summary = f"{dollars(total)} for {counted(len(runs), 'run')} started in {begin:%B %Y}"
+    summary = f"{dollars(total)} for {format_count(len(runs), 'run')} started in {begin:%B %Y}"
     terminal.console.print(f"{summary}; on demand {dollars(total + saved)}", markup=False)
     if budget and not options.quiet:
-        terminal.note(month_in_words(budget))
+        terminal.note(format_month(budget))
 
 
-def month_in_words(budget: Budget) -> str:
+def format_month(budget: Budget) -> str:
     """Return the cost of all hosts of the month by patrol's last count. It may lag behind the bill of a short run."""
     from trainyard.values.quantities import dollars
 
     at = f" (counted at {budget.counted_at:%H:%M:%S} UTC)" if budget.counted_at else ""
     spent = f"All hosts of this month, including running ones: {dollars(budget.counted)}"
-    return f"{spent}{left_of(budget)}{at}"
+    return f"{spent}{format_remaining(budget)}{at}"
 
 
-def left_of(budget: Budget) -> str:
+def format_remaining(budget: Budget) -> str:
     from trainyard.core.model.yard import promises
     from trainyard.values.quantities import dollars
 
     if budget.monthly is None:
         return "; the yard has no monthly budget (-c monthly_dollars)"
-    also = f", {promises.in_words(budget.promised)} are promised" if budget.promised else ""
-    left = dollars(budget.left or 0)
+    also = f", {promises.describe_promises(budget.promised)} are promised" if budget.promised else ""
+    left = dollars(budget.remaining or 0)
     return f" of {dollars(budget.monthly)}{also}; {left} left before new runs are refused"
 
 
@@ -123,6 +123,6 @@ def check_parts(runs: Sequence[ListedRun], by: str) -> None:
     if runs and by not in (*PARTS, *labels):
         raise NothingFound(
             f"no run of this month has the label {by}",
-            f"--by takes {', '.join(PARTS)}, or a label: {enumerated(labels)}",
+            f"--by takes {', '.join(PARTS)}, or a label: {enumerate_words(labels)}",
             command_line("cost", "--by", "job"),
         )

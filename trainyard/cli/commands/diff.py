@@ -59,5 +59,5 @@ def _value(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
-        return floats.shown(value, ".4g")
+        return floats.format_float(value, ".4g")
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

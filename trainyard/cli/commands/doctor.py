@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trainyard.client.admin.requirements import Row
 
 SHORT, CANNOT = 1, 3
-COLOURS = {"ready": "green", "asked": "cyan", "short": "yellow", "unknown": "yellow", "missing": "red"}
+COLOURS = {"ready": "green", "requested": "cyan", "short": "yellow", "unknown": "yellow", "missing": "red"}
 
 
 @command("trainyard doctor", "trainyard doctor --request")
@@ -64,4 +64,6 @@ def _show(rows: tuple[Row, ...]) -> None:
     from trainyard.cli.output import terminal
 
     for row in rows:
-        terminal.finding(row.verdict, COLOURS[row.verdict], row.subject, row.found, row.needed, row.next_step)
+        terminal.print_finding(
+            row.verdict, COLOURS[row.verdict], row.subject, row.found, row.needed, row.next_step
+        )

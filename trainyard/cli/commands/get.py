@@ -49,7 +49,7 @@ def get(
     from trainyard.cli import runs
     from trainyard.cli.output import terminal
     from trainyard.client.errors import NothingFound
-    from trainyard.values.quantities import counted
+    from trainyard.values.quantities import format_count
 
     found = runs.find(options.find(), run)
     in_folder = part in FOLDERS or part.startswith(f"{Part.OUTPUTS}/")
@@ -66,7 +66,7 @@ def get(
         more = f" and {len(fetched.replaced) - MOST_NAMED} more" if len(fetched.replaced) > MOST_NAMED else ""
         terminal.note(f"Replaced files that `get` had not downloaded: {named}{more}")
     if not fetched.files:
-        there = parts.of(found)
+        there = parts.list_parts(found)
         other = next((each for each in there if each in FOLDERS), None)
         raise NothingFound(
             f"{found.id} has no {part}",
@@ -81,7 +81,9 @@ def get(
     terminal.console.print(str(target), markup=False)
     if not options.quiet:
         removed = (
-            f"; {counted(len(fetched.removed), 'file')} of another run removed" if fetched.removed else ""
+            f"; {format_count(len(fetched.removed), 'file')} of another run removed"
+            if fetched.removed
+            else ""
         )
         of = f" of {part}" if part.startswith(f"{Part.OUTPUTS}/") else ""
-        terminal.note(f"{counted(fetched.files, 'file')}{of}, {fetched.new} of them new{removed}")
+        terminal.note(f"{format_count(fetched.files, 'file')}{of}, {fetched.new} of them new{removed}")

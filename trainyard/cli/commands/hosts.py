@@ -42,7 +42,7 @@ def hosts(
     from trainyard.cli.output import terminal
     from trainyard.cli.output.terminal import Column
     from trainyard.client.inventory import hosts as yards
-    from trainyard.values.quantities import counted, dollars
+    from trainyard.values.quantities import dollars, format_count
 
     yard = options.find()
     found = yards.hosts(yard, gone=everything)
@@ -70,7 +70,7 @@ def hosts(
     terminal.table(columns, [_row(host, now) for host in found], styles)
     running = [host.price or 0 for host in found if host.state in ("pending", "running")]
     if not options.quiet:
-        terminal.hint(f"{counted(len(found), 'host')}, {dollars(sum(running))} an hour")
+        terminal.hint(f"{format_count(len(found), 'host')}, {dollars(sum(running))} an hour")
         if cool and not any(host.warm for host in found):
             terminal.hint("The warm pool is empty.")
         elif cool:

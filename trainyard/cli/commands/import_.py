@@ -39,7 +39,7 @@ def import_(
     from trainyard.cli.output import terminal
     from trainyard.client.importing import kinds
 
-    draft = kinds.imported(file)
+    draft = kinds.import_file(file)
     text = draft.text(
         f"Imported from {file.name} ({draft.launcher}). Items that differ or have no counterpart:"
     )

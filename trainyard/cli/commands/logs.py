@@ -48,7 +48,7 @@ def logs(
     except KeyboardInterrupt:
         if not follow:
             raise
-        following.left_alone(found)
+        following.print_how_to_return(found)
 
 
 def _name_attempt(run: ARun) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from trainyard.cli.command import command
 from trainyard.cli.options import Options
-from trainyard.cli.runs import MOST, enumerated
+from trainyard.cli.runs import MOST, enumerate_words
 from trainyard.command_line import command_line
 from trainyard.core.model import ends
 
@@ -78,7 +78,9 @@ def ls(
     found = yard.list(
         **window,
         limit=number,
-        wanted=(lambda run: wanted(run, user, label or [], failed=failed, state=state)) if chosen else None,
+        wanted=(lambda run: is_selected(run, user, label or [], failed=failed, state=state))
+        if chosen
+        else None,
     )
     if not found and (user or label):
         check_known(yard.list(**window, limit=MOST), user, label or [])
@@ -105,7 +107,7 @@ def moment(text: str, now: datetime) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def wanted(
+def is_selected(
     run: ListedRun, user: str | None, labels: Sequence[str], *, failed: bool, state: str | None = None
 ) -> bool:
     """Return True if the run has the user, the labels and the state."""
@@ -113,12 +115,12 @@ def wanted(
         return False
     if failed and run.outcome in (None, "succeeded"):
         return False
-    if state and state != standing(run):
+    if state and state != name_state(run):
         return False
     return all(_has(run.labels, label) for label in labels)
 
 
-def standing(run: ListedRun) -> str:
+def name_state(run: ListedRun) -> str:
     """Return the state of a run as `--state` names it."""
     if run.outcome:
         return ends.WORDS[run.outcome].lower()
@@ -133,12 +135,16 @@ def check_known(listed: Sequence[ListedRun], user: str | None, labels: Sequence[
     known = sorted({f"{key}={value}" for run in listed for key, value in run.labels.items()})
     if user and user not in users:
         raise NothingFound(
-            f"{user} has submitted no run", f"the users with runs are {enumerated(users)}", command_line("ls")
+            f"{user} has submitted no run",
+            f"the users with runs are {enumerate_words(users)}",
+            command_line("ls"),
         )
     for label in labels:
         if not any(_has(run.labels, label) for run in listed):
             raise NothingFound(
-                f"no run has the label {label}", f"the labels are {enumerated(known)}", command_line("ls")
+                f"no run has the label {label}",
+                f"the labels are {enumerate_words(known)}",
+                command_line("ls"),
             )
 
 
@@ -173,8 +179,8 @@ def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
     return (
         run.id,
         run.word,
-        progress.reached() if progress else "",
-        floats.shown(progress.loss, ".4g") if progress and progress.loss is not None else "",
+        progress.format_steps() if progress else "",
+        floats.format_float(progress.loss, ".4g") if progress and progress.loss is not None else "",
         run.pool or "",
         span((now - run.created).total_seconds()),
         money,

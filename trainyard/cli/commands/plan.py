@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainyard.cli.arguments import Changes, File, parsed
+from trainyard.cli.arguments import Changes, File, parse_changes
 from trainyard.cli.command import command
 from trainyard.cli.options import Options
 
@@ -24,7 +24,7 @@ def plan(options: Options, job: File, changes: Changes = None) -> None:
 
     yard = options.find()
     with terminal.busy("planning ...", options.quiet or options.is_json):
-        found = yard.plan(job, set=parsed(changes))
+        found = yard.plan(job, set=parse_changes(changes))
     if options.is_json:
         terminal.answer(asdict(found))
     else:
@@ -34,7 +34,7 @@ def plan(options: Options, job: File, changes: Changes = None) -> None:
 def _show(found: JobPlan, *, quiet: bool) -> None:
     from trainyard.cli.output import terminal
     from trainyard.cli.output.terminal import Column
-    from trainyard.values.quantities import counted, dollars
+    from trainyard.values.quantities import dollars, format_count
 
     shown: tuple[Column, ...] = (
         Column("TYPE"),
@@ -64,7 +64,7 @@ def _show(found: JobPlan, *, quiet: bool) -> None:
         terminal.console.print(line, markup=False, soft_wrap=not terminal.console.is_terminal)
     cap = f"at most ${found.hourly_cap:g} an hour" if found.hourly_cap else "without an hourly limit"
     least = f"{found.least_gang} to " if elastic else ""
-    started = f"{least}{counted(gang, 'host')} from {found.image}, {cap}"
+    started = f"{least}{format_count(gang, 'host')} from {found.image}, {cap}"
     if not quiet:
         terminal.note(started)
         terminal.note(found.reason)

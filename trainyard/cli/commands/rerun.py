@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from trainyard.cli.arguments import Changes, Detach, Labels, Name, NoLogs, Run, pairs, parsed
+from trainyard.cli.arguments import Changes, Detach, Labels, Name, NoLogs, Run, pairs, parse_changes
 from trainyard.cli.command import command
 from trainyard.cli.options import Options
 
@@ -26,10 +26,12 @@ def rerun(
 
     --set changes its arguments. A resumed run starts at step 0, too.
     """
-    again(options, run, changes, name=name, labels=label, resumes=False, detach=detach, logs=not no_logs)
+    start_again(
+        options, run, changes, name=name, labels=label, resumes=False, detach=detach, logs=not no_logs
+    )
 
 
-def again(
+def start_again(
     options: Options,
     run: str,
     changes: list[str] | None,
@@ -48,7 +50,11 @@ def again(
 
     yard = options.find()
     found = runs.find(yard, run)
-    changed: dict[str, Any] = {"set": parsed(changes), "name": name, "labels": dict(pairs(labels, "--label"))}
+    changed: dict[str, Any] = {
+        "set": parse_changes(changes),
+        "name": name,
+        "labels": dict(pairs(labels, "--label")),
+    }
     try:
         job = yard.job_of(found.id, **changed, resume=resumes, force=force)
     except RunFinished as finished:
@@ -60,4 +66,4 @@ def again(
     before = (found.json("job.json").get("checkpoints") or {}).get("resume")
     if before and not resumes and not options.quiet:
         terminal.note(f"{found.id} was resumed from {before}; this run starts at step 0.")
-    following.begun(options, yard.run(yard.upload(job).run), detach=detach, logs=logs)
+    following.follow_new(options, yard.run(yard.upload(job).run), detach=detach, logs=logs)

@@ -8,7 +8,7 @@ import typer
 
 from trainyard.cli.arguments import Changes, Detach, NoLogs, Run
 from trainyard.cli.command import command
-from trainyard.cli.commands.rerun import again
+from trainyard.cli.commands.rerun import start_again
 from trainyard.cli.options import Options
 
 
@@ -26,4 +26,4 @@ def resume(
     This is a new run of the same job, changed by --set. A run that has not ended is refused, and so is a finished run
     unless --set changes its arguments.
     """
-    again(options, run, changes, resumes=True, force=force, detach=detach, logs=not no_logs)
+    start_again(options, run, changes, resumes=True, force=force, detach=detach, logs=not no_logs)

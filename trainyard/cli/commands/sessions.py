@@ -37,11 +37,11 @@ def sessions(
     from trainyard.client.dev import hosts
     from trainyard.client.errors import NothingFound
     from trainyard.client.inventory import sessions as log
-    from trainyard.values.quantities import counted, span
+    from trainyard.values.quantities import format_count, span
 
     yard = options.find()
     instance = hosts.find(yard, host).instance if host and not host.startswith("i-") else host
-    found = log.of(yard, instance, limit=number)
+    found = log.list_sessions(yard, instance, limit=number)
     if host and not found:
         raise NothingFound(
             f"Session Manager lists no session on {host}",
@@ -74,4 +74,4 @@ def sessions(
     terminal.table(columns, rows)
     if not options.quiet:
         on = sum(each.ended is None for each in found)
-        terminal.hint(f"{counted(len(found), 'session')}, {on} of them open")
+        terminal.hint(f"{format_count(len(found), 'session')}, {on} of them open")

@@ -25,7 +25,7 @@ def show(
 
     found = runs.find(options.find(), run)
     if watch:
-        following.attached(options, found, logs=False)
+        following.attach(options, found, logs=False)
     elif options.is_json:
         terminal.answer({**report.as_json(found.status()), "summary": found.summary or None})
     else:

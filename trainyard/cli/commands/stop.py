@@ -31,9 +31,9 @@ def stop(
     if not found.execution.is_over:
         found.stop(now=now)
         if detach:
-            following.asked_to_stop(options, found)
+            following.request_stop(options, found)
             return
-        following.until_over(options, found)
+        following.wait_for_end(options, found)
     reason = found.reason()
     if options.is_json:
         terminal.answer({"run": found.id, "kind": reason.kind, "says": [*reason.lines]})

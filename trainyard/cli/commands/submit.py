@@ -16,7 +16,7 @@ from trainyard.cli.arguments import (
     Source,
     Types,
     pairs,
-    wanted,
+    read_options,
 )
 from trainyard.cli.command import command
 from trainyard.cli.commands.check import uploads_of
@@ -56,7 +56,7 @@ def submit(
     from trainyard.client.jobs.source import read
     from trainyard.client.yard import changes as changed_keys
 
-    set_ = wanted(job, changes, parameter, source, type)
+    set_ = read_options(job, changes, parameter, source, type)
     yard = options.find()
     resumed = runs.find(yard, resume).id if resume else None
     asked = changed_keys(set_, name, dict(pairs(label, "--label")), resumed)
@@ -70,4 +70,4 @@ def submit(
             terminal.hint(line)
     with terminal.transfers(options.quiet) as tell:
         uploaded = yard.upload(local, tell)
-    following.begun(options, yard.run(uploaded.run), detach=detach, logs=not no_logs, sent=uploaded.sent)
+    following.follow_new(options, yard.run(uploaded.run), detach=detach, logs=not no_logs, sent=uploaded.sent)

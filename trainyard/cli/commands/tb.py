@@ -42,9 +42,9 @@ def tb(
     found = [known.find(yard, each) for each in runs]
     with terminal.transfers(options.quiet) as tell:
         events = {run.id: run.fetch_events(folder / run.id, tell) for run in found}
-    for run in without_events(found, events):
+    for run in find_without_events(found, events):
         terminal.note(f"{run.id} has no TensorBoard events yet.")
-    with tensorboard.serving(words, folder, port) as serves:
+    with tensorboard.serve_tensorboard(words, folder, port) as serves:
         terminal.console.print(
             f"http://127.0.0.1:{port}/ shows {', '.join(run.id for run in found)}. Ctrl-C ends TensorBoard."
         )
@@ -54,7 +54,7 @@ def tb(
             time.sleep(SYNC_SECONDS)
 
 
-def without_events(runs: Sequence[Run], events: Mapping[str, int]) -> list[Run]:
+def find_without_events(runs: Sequence[Run], events: Mapping[str, int]) -> list[Run]:
     """Return the runs without event files; `events` counts the files of each run.
 
     Raises NothingFound if all runs have ended without event files.

@@ -14,7 +14,7 @@ MARGIN = 24
 LETTERS = "abcdefghij"
 
 
-def drawn(samples: Sequence[Loss], *, room: int, height: int = HEIGHT) -> str:
+def draw_curve(samples: Sequence[Loss], *, room: int, height: int = HEIGHT) -> str:
     """Draw the curve in lines of at most `room` characters. Return an empty text for fewer than two steps."""
     curve = passed_once(samples)
     if len(curve) < 2:
@@ -36,7 +36,9 @@ def overlaid(runs: Mapping[str, Sequence[Loss]], *, room: int, height: int = HEI
     for turn, (letter, curve) in enumerate(zip(LETTERS, curves.values(), strict=False)):
         steps = [step for step in grid[turn :: len(curves)] if curve[0][0] <= step <= curve[-1][0]]
         figure.scatter(
-            steps or [curve[0][0]], [between(curve, step) for step in steps or [curve[0][0]]], marker=letter
+            steps or [curve[0][0]],
+            [interpolate(curve, step) for step in steps or [curve[0][0]]],
+            marker=letter,
         )
     names = "  ".join(f"{letter}: {run}" for letter, run in zip(LETTERS, curves, strict=False))
     return f"{_lines(figure)}\n{names}"
@@ -54,7 +56,7 @@ def passed_once(samples: Sequence[Loss]) -> list[Loss]:
     return kept
 
 
-def between(curve: Sequence[Loss], step: float) -> float:
+def interpolate(curve: Sequence[Loss], step: float) -> float:
     """Interpolate the loss at a step linearly."""
     after = next((index for index, sample in enumerate(curve) if sample[0] >= step), len(curve) - 1)
     (left, before), (right, then) = curve[max(after - 1, 0)], curve[after]

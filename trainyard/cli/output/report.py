@@ -10,12 +10,12 @@ from typing import Any
 
 from rich.markup import escape
 
-from trainyard.cli.output.terminal import beside, hint, quote, say
+from trainyard.cli.output.terminal import beside, hint, print_line, quote
 from trainyard.client import Execution, Run, RunStatus
 from trainyard.client.runs.records import elapsed
 from trainyard.protocol import keys
 from trainyard.protocol.summary import Outputs, RunSummary, WarmPool, read
-from trainyard.values.quantities import counted, dollars, sized, span
+from trainyard.values.quantities import dollars, format_bytes, format_count, span
 from trainyard.values.text import printable
 
 LAST_LINES = 8
@@ -24,7 +24,7 @@ OTHER_LINES = re.compile(r"\[trainyard\] |[IWEF]\d{4} |WARNING: All log messages
 """The beginning of lines of the host agent and of TensorFlow's C++ code."""
 
 
-def made(execution: Execution, summary: dict[str, Any]) -> str:
+def describe_image(execution: Execution, summary: dict[str, Any]) -> str:
     """Describe the image of a bake or a snapshot."""
     took = span(elapsed(execution.started, execution.stopped or execution.started).total_seconds())
     outcomes = Counter(test["outcome"] for test in summary.get("tests") or []).most_common()
@@ -32,7 +32,7 @@ def made(execution: Execution, summary: dict[str, Any]) -> str:
     return f"{summary['image']} ({summary['kind'].replace('_', ' ')} in {took}{f'; tests: {tests}' if tests else ''})"
 
 
-def ended(run: Run, status: RunStatus, *, with_last_lines: bool = True) -> None:
+def print_report(run: Run, status: RunStatus, *, with_last_lines: bool = True) -> None:
     """Print the report. With `with_last_lines`, begin with the last lines of the program."""
     if with_last_lines:
         _last_lines(run)
@@ -47,15 +47,15 @@ def _summary(run: Run, summary: RunSummary) -> None:
     _cost(summary)
     row = run.yard.row(run.id)
     _pool(summary["pool"], row.pool_dollars if row else None)
-    _not_kept(summary["outputs"])
+    _print_not_kept(summary["outputs"])
 
 
 def _doubt(summary: RunSummary) -> None:
     """Print what speaks against the success of the run."""
     if doubts := summary["but"]:
-        say("\n[bold yellow]The run has finished, but[/bold yellow]")
+        print_line("\n[bold yellow]The run has finished, but[/bold yellow]")
         for doubt in doubts:
-            say(f"  {escape(printable(doubt))}")
+            print_line(f"  {escape(printable(doubt))}")
 
 
 def outcome(run: Run) -> None:
@@ -96,7 +96,7 @@ def as_json(status: RunStatus) -> dict[str, Any]:
 def _last_lines(run: Run) -> None:
     """Print the last lines of the chief's program."""
     if lines := program_lines(run.log().splitlines())[-LAST_LINES:]:
-        say("\n[bold]Last lines of the program[/bold]")
+        print_line("\n[bold]Last lines of the program[/bold]")
         quote("\n".join(lines))
 
 
@@ -107,23 +107,23 @@ def program_lines(log: list[str]) -> list[str]:
 
 
 def _pool(pool: WarmPool, paid: float | None) -> None:
-    if taken := pool["taken"]:
-        say(f"  {counted(len(taken), 'host')} came from the warm pool")
-    if kept := pool["kept"]:
+    if claimed := pool["claimed"]:
+        print_line(f"  {format_count(len(claimed), 'host')} came from the warm pool")
+    if kept := pool["retained"]:
         so_far = f", {dollars(float(paid))} of it used" if paid else ""
         most = dollars(pool["most_dollars"])
         until = f"for {pool['minutes']:g} minutes, at most {most}{so_far}"
-        say(f"  {counted(len(kept), 'host')} kept for the next run: {until}")
+        print_line(f"  {format_count(len(kept), 'host')} kept for the next run: {until}")
 
 
 def _cost(summary: RunSummary) -> None:
     """Print the bill of the run's summary."""
     cost = summary["cost"]
-    say(f"\n[bold]Cost[/bold]  {dollars(cost['dollars'])} for {cost['hours'] * 60:.1f} host minutes")
+    print_line(f"\n[bold]Cost[/bold]  {dollars(cost['dollars'])} for {cost['hours'] * 60:.1f} host minutes")
     for market, part in cost["by_market"].items():
-        say(f"  {market:<12} {dollars(part['dollars'])}  {part['hours'] * 60:.1f} host minutes")
+        print_line(f"  {market:<12} {dollars(part['dollars'])}  {part['hours'] * 60:.1f} host minutes")
     if cost["on_demand_dollars"] is not None:
-        say(f"  on demand {dollars(cost['on_demand_dollars'])}; {cost['counts']}")
+        print_line(f"  on demand {dollars(cost['on_demand_dollars'])}; {cost['counts']}")
 
 
 def _bucket(run: Run) -> None:
@@ -133,25 +133,25 @@ def _bucket(run: Run) -> None:
         name, slash, _ = key.removeprefix(prefix).partition("/")
         count, total = groups.get(name + slash, (0, 0))
         groups[name + slash] = count + 1, total + size
-    say(f"\n[bold]Files in the bucket[/bold]  s3://{run.yard.bucket.name}/{prefix}")
+    print_line(f"\n[bold]Files in the bucket[/bold]  s3://{run.yard.bucket.name}/{prefix}")
     for name, (count, size) in sorted(groups.items()):
-        say(f"  {name:<16} {count:>4} object{'s' if count != 1 else ' '}  {sized(size):>10}")
+        print_line(f"  {name:<16} {count:>4} object{'s' if count != 1 else ' '}  {format_bytes(size):>10}")
 
 
-def _not_kept(outputs: Outputs) -> None:
+def _print_not_kept(outputs: Outputs) -> None:
     """Print the outputs that were not kept, the largest first."""
     for each in outputs["left_out"][:MOST_NOT_KEPT]:
-        size = f" ({sized(each['size'])})" if each["size"] else ""
-        say(f"  not kept: {escape(each['path'])}{size}: {escape(each['reason'])}")
+        size = f" ({format_bytes(each['size'])})" if each["size"] else ""
+        print_line(f"  not kept: {escape(each['path'])}{size}: {escape(each['reason'])}")
     more = len(outputs["left_out"][MOST_NOT_KEPT:]) + outputs.get("left_out_more", 0)
     if more:
-        say(f"  not kept: {more} more")
+        print_line(f"  not kept: {more} more")
 
 
 def _time(status: RunStatus) -> None:
-    say("\n[bold]Time by state[/bold]")
+    print_line("\n[bold]Time by state[/bold]")
     for state, spent in spans(status):
-        say(f"  {escape(state):<24} {span(spent):>8}")
+        print_line(f"  {escape(state):<24} {span(spent):>8}")
 
 
 def spans(status: RunStatus) -> list[tuple[str, float]]:

@@ -16,12 +16,12 @@ from rich.status import Status
 from rich.text import Text
 
 from trainyard.cli.output import report, terminal
-from trainyard.cli.output.curve import drawn
-from trainyard.cli.output.terminal import Column, console, say
+from trainyard.cli.output.curve import draw_curve
+from trainyard.cli.output.terminal import Column, console, print_line
 from trainyard.client import Event, Host, Progress, Run, RunStatus
 from trainyard.client.runs.logs import LogLine
 from trainyard.core.model import states
-from trainyard.values.quantities import counted, span
+from trainyard.values.quantities import format_count, span
 from trainyard.values.text import printable
 
 PROGRESS = "progress"
@@ -59,7 +59,7 @@ def show_states(run: Run, every: float = 1.0, *, quiet: bool = False) -> None:
         while True:
             over, words = run.execution.is_over, states.shown_words(run.states, "bake")
             for at, word in words[shown:]:
-                say(f"  {at:%H:%M:%S} {word}")
+                print_line(f"  {at:%H:%M:%S} {word}")
             if over:
                 return
             shown = len(words)
@@ -98,7 +98,7 @@ class _Held:
 
 
 def _show_lines(statuses: Iterable[RunStatus]) -> RunStatus:
-    return _followed((status, ()) for status in statuses)[0]
+    return _follow((status, ()) for status in statuses)[0]
 
 
 def watch(looks: Iterable[tuple[RunStatus, Sequence[LogLine]]]) -> tuple[RunStatus, bool]:
@@ -107,33 +107,33 @@ def watch(looks: Iterable[tuple[RunStatus, Sequence[LogLine]]]) -> tuple[RunStat
     Return the last status, and True if the program has printed something.
     """
     with console.status("") if console.is_terminal else nullcontext() as bottom:
-        return _followed(looks, bottom)
+        return _follow(looks, bottom)
 
 
-def _followed(
+def _follow(
     looks: Iterable[tuple[RunStatus, Sequence[LogLine]]], bottom: Status | None = None
 ) -> tuple[RunStatus, bool]:
     before, has_printed, held = None, False, _Held()
     try:
         for status, lines in looks:
             has_printed = has_printed or bool(lines)
-            held.look(status, _news_with(before, status, lines))
+            held.look(status, _merge_lines(before, status, lines))
             if bottom:
-                bottom.update(_standing(status))
+                bottom.update(_format_state(status))
             before = status
     finally:
         held.rest()
     assert before is not None, "a followed run has a status"
-    if curve := drawn(before.losses, room=console.width):
+    if curve := draw_curve(before.losses, room=console.width):
         console.print(curve, markup=False)
     return before, has_printed
 
 
-def _news_with(
+def _merge_lines(
     before: RunStatus | None, status: RunStatus, lines: Sequence[LogLine]
 ) -> list[tuple[datetime, str, str]]:
     """Merge events and program lines. A bar marks the program lines."""
-    events = timed_news(before, status)
+    events = list_changes(before, status)
     if lines or console.is_terminal:  # the program's own lines show its progress
         events = [event for event in events if not event[1].startswith(PROGRESS)]
     said = [(at, text, "dim") for at, text in events]
@@ -152,7 +152,7 @@ def _print_lines(lines: Sequence[tuple[datetime, str, str]]) -> None:
         print("\n".join(f"{at:%H:%M:%S} {text}" for at, text, _ in lines), flush=True)
 
 
-def _standing(status: RunStatus) -> str:
+def _format_state(status: RunStatus) -> str:
     far = status.cost
     if status.progress:
         far = progress_line(status.progress, status.cost).removeprefix(PROGRESS).strip()
@@ -160,12 +160,12 @@ def _standing(status: RunStatus) -> str:
 
 
 # --- plain lines
-def news(before: RunStatus | None, status: RunStatus) -> list[str]:
+def describe_changes(before: RunStatus | None, status: RunStatus) -> list[str]:
     """Return the lines for what happened between two statuses, in the order of time."""
-    return [f"{at:%H:%M:%S} {line}" for at, line in timed_news(before, status)]
+    return [f"{at:%H:%M:%S} {line}" for at, line in list_changes(before, status)]
 
 
-def timed_news(before: RunStatus | None, status: RunStatus) -> list[tuple[datetime, str]]:
+def list_changes(before: RunStatus | None, status: RunStatus) -> list[tuple[datetime, str]]:
     """Return the time and line of each event between two statuses, in the order of time."""
     lines: list[tuple[datetime, str]] = []
     known_words = len(before.words) if before else 0
@@ -174,7 +174,7 @@ def timed_news(before: RunStatus | None, status: RunStatus) -> list[tuple[dateti
     lines += [(event.at, event_line(event)) for event in status.timeline if event.key not in known]
     seen = {host.instance: host for host in before.hosts} if before else {}
     for host in status.hosts:
-        lines += host_news(seen.get(host.instance), host, status)
+        lines += list_host_changes(seen.get(host.instance), host, status)
     if status.progress and (before is None or status.progress != before.progress):
         lines.append((status.at, progress_line(status.progress, status.cost)))
     return sorted(lines, key=lambda line: line[0])
@@ -188,7 +188,7 @@ def event_line(event: Event) -> str:
     return "  ".join(word for word in words if word)
 
 
-def host_news(before: Host | None, host: Host, status: RunStatus) -> Iterator[tuple[datetime, str]]:
+def list_host_changes(before: Host | None, host: Host, status: RunStatus) -> Iterator[tuple[datetime, str]]:
     """Yield the news of a host with their times: its launch, its role, its state."""
     if before is None:
         where = f"{host.type} in {host.zone}, {host.market}, ${host.price:.3f}/h"
@@ -206,7 +206,7 @@ def host_news(before: Host | None, host: Host, status: RunStatus) -> Iterator[tu
 
 def progress_line(progress: Progress, cost: str) -> str:
     """Format the progress of the program in one line."""
-    return "  ".join((PROGRESS, f"step {progress.reached()}", *progress.numbers(), cost))
+    return "  ".join((PROGRESS, f"step {progress.format_steps()}", *progress.numbers(), cost))
 
 
 # --- the whole run at once
@@ -220,7 +220,7 @@ def show_once(status: RunStatus) -> None:
     terminal.table(HOSTS, _host_rows(status))
     for line in _last_events(status):
         print(line)
-    if curve := drawn(status.losses, room=console.width):
+    if curve := draw_curve(status.losses, room=console.width):
         print(curve)
 
 
@@ -243,7 +243,7 @@ def panel(status: RunStatus) -> RenderableType:
     parts.append(_hosts(status))
     if status.progress:
         parts.append(Text(progress_line(status.progress, status.cost).removeprefix(PROGRESS).strip(), "cyan"))
-    if curve := drawn(status.losses, room=console.width - FRAME):
+    if curve := draw_curve(status.losses, room=console.width - FRAME):
         parts.append(Text(curve, "cyan", no_wrap=True))
     parts.append(_lines(status))
     return Panel(Group(*parts), title=f"run {status.execution.name}", border_style="green")
@@ -260,7 +260,7 @@ def _head(status: RunStatus) -> RenderableType:
 def _state_line(status: RunStatus) -> str:
     """Return the state, the attempt and the cost in one line."""
     size = (
-        f" on {counted(status.attempts[-1].hosts, 'host')}"
+        f" on {format_count(status.attempts[-1].hosts, 'host')}"
         if len({each.hosts for each in status.attempts}) > 1
         else ""
     )

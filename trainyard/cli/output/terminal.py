@@ -26,7 +26,7 @@ from rich.text import Text
 from trainyard.client import YardError
 from trainyard.client.fetching import Tell
 from trainyard.values import floats, serialization
-from trainyard.values.quantities import counted, sized
+from trainyard.values.quantities import format_bytes, format_count
 from trainyard.values.text import printable
 
 if TYPE_CHECKING:
@@ -70,15 +70,15 @@ beside = _console(_Beside, stderr=True)
 # --- what a command answers
 def answer(document: object) -> None:
     """Print a JSON document."""
-    print(json.dumps(floats.with_texts(document), indent=2, default=_written))
+    print(json.dumps(floats.with_texts(document), indent=2, default=_to_plain))
 
 
 def answer_line(document: object) -> None:
     """Print one of several JSON documents in one line, at once."""
-    print(json.dumps(floats.with_texts(document), default=_written), flush=True)
+    print(json.dumps(floats.with_texts(document), default=_to_plain), flush=True)
 
 
-def _written(value: object) -> object:
+def _to_plain(value: object) -> object:
     """Convert values that JSON lacks: times to ISO 8601, DynamoDB's numbers to numbers, sets to lists."""
     if isinstance(value, datetime):
         return serialization.timestamp(value)
@@ -117,7 +117,7 @@ def laid_out(
 ) -> Table:
     """Return a table of the columns that fit."""
     clean = [[printable(cell).replace("\n", " ") for cell in row] for row in rows]
-    kept = fitting(columns, clean, room)
+    kept = fit_columns(columns, clean, room)
     made = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
     for index in kept:
         side: JustifyMethod = "right" if columns[index].right else "left"
@@ -127,7 +127,7 @@ def laid_out(
     return made
 
 
-def finding(verdict: str, colour: str, subject: str, found: str, needed: str, step: str) -> None:
+def print_finding(verdict: str, colour: str, subject: str, found: str, needed: str, step: str) -> None:
     """Print the result of one check: what was found, what is needed, and what to type."""
     head = f"[{colour}]{verdict:<8}[/] [bold]{escape(subject)}[/]: {escape(printable(found))}"
     console.print(head, soft_wrap=not console.is_terminal)
@@ -165,7 +165,7 @@ def widest(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Seque
     return sum(_width(columns, rows, index) + GAP for index in kept) - GAP
 
 
-def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None) -> list[int]:
+def fit_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None) -> list[int]:
     """Return the columns that fit into `room` characters. Columns of rank 0 always stay."""
     kept = [*range(len(columns))]
     for rank in sorted({column.rank for column in columns} - {0}, reverse=True):
@@ -180,7 +180,7 @@ def _width(columns: Sequence[Column], rows: Sequence[Sequence[str]], index: int)
 
 
 # --- what it says
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line with rich's markup. A leading line feed prints an empty line first."""
     if line.startswith("\n"):
         console.print()
@@ -214,10 +214,10 @@ def busy(doing: str, quiet: bool) -> Iterator[None]:
 def quote(text: str) -> None:
     """Print lines of another program."""
     for line in printable(text).splitlines():
-        say("    " + escape(line))
+        print_line("    " + escape(line))
 
 
-def failed(error: YardError) -> None:
+def print_error(error: YardError) -> None:
     """Print an error: what happened, what it means, what to type next."""
     for text, style in ((error.what, "bold red"), (error.means, "")):
         beside.print(Text(printable(text), style), soft_wrap=not beside.is_terminal)
@@ -233,13 +233,13 @@ class Phases:
     @contextmanager
     def phase(self, name: str, title: str) -> Iterator[None]:
         """Print the title, run the block, and record its duration."""
-        say(f"[bold]{title}[/bold]")
+        print_line(f"[bold]{title}[/bold]")
         begun = time.monotonic()
         try:
             yield
         finally:
             self.seconds[name] = round(time.monotonic() - begun, 2)
-            say(f"  {name}: {self.seconds[name]:.1f} s")
+            print_line(f"  {name}: {self.seconds[name]:.1f} s")
 
 
 # --- words for numbers
@@ -252,7 +252,7 @@ def transfers(quiet: bool) -> Iterator[Tell]:
     """Show the progress of each large file and the number of small ones in a terminal. Elsewhere, print a line for each
     large file that has arrived."""
     if quiet or not beside.is_terminal:
-        yield _silent if quiet else _arrived
+        yield _silent if quiet else _show_download
         return
     columns = (TextColumn("{task.description}"), BarColumn(None), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=beside, transient=True, expand=True) as progress:
@@ -272,7 +272,7 @@ def transfers(quiet: bool) -> Iterator[Tell]:
                     arrived[:] = arrived[0] + 1, arrived[1] + total
                     number, size = arrived
                 progress.update(
-                    small, description=counted(number, "smaller file"), completed=size, visible=True
+                    small, description=format_count(number, "smaller file"), completed=size, visible=True
                 )
 
         yield tell
@@ -282,6 +282,6 @@ def _silent(key: str, done: int, total: int) -> None:
     """Ignore the progress."""
 
 
-def _arrived(key: str, done: int, total: int) -> None:
+def _show_download(key: str, done: int, total: int) -> None:
     if total >= LARGE and done == total:
-        hint(f"{key}: {sized(total)}")
+        hint(f"{key}: {format_bytes(total)}")

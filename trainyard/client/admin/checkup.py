@@ -50,7 +50,7 @@ def _yard(yard: Yard) -> Row:
 
 
 def _image(yard: Yard) -> Row:
-    current = next((image for image in images.of(yard) if image.standing == "current"), None)
+    current = next((image for image in images.list_images(yard) if image.standing == "current"), None)
     if current is None:
         return judge_no_image(yard.baking)
     return judge_image(current, yard.software)
@@ -118,11 +118,11 @@ def _budget(yard: Yard) -> Row:
 
 
 def judge_budget(budget: Budget) -> Row:
-    found, needed = budget.in_words, "a budget that is not used up"
+    found, needed = budget.described, "a budget that is not used up"
     raise_it = command_line("yard", "deploy", "-c")
     if budget.monthly is None:
         return Row(BUDGET, found, needed, Verdict.READY, f"to set one: {raise_it} monthly_dollars=500")
-    if budget.left:
+    if budget.remaining:
         return Row(BUDGET, found, needed, Verdict.READY)
     more = f"{raise_it} monthly_dollars={2 * budget.monthly:g}"
     return Row(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainyard.client.errors import NobodyFound
+from trainyard.client.errors import HolderNotFound
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
@@ -29,7 +29,7 @@ class Holder:
         """Parse `role/NAME`, `user/NAME`, `group/NAME` or the ARN of one. Raise NobodyFound for other texts."""
         named = WHO.fullmatch(who)
         if not named:
-            raise NobodyFound(
+            raise HolderNotFound(
                 f"{who!r} is not a role, user or group",
                 "nothing was changed",
                 "use role/NAME, user/NAME or group/NAME, as listed by `aws iam list-roles` or `list-users`",
@@ -58,7 +58,7 @@ def grant(yard: Deployment, who: str, levels: Sequence[str]) -> Granted:
     Raise NobodyFound for an unknown holder."""
     holder, iam = Holder.of(who), yard.session.client("iam")
     wanted = [yard.policies[level] for level in levels]
-    had = _attached(yard, holder)
+    had = _find_attached(yard, holder)
     for arn in wanted:
         _call(iam, "attach", holder, arn)
     return Granted(wanted, _detach(iam, holder, had - set(wanted)))
@@ -68,7 +68,7 @@ def revoke(yard: Deployment, who: str) -> list[str]:
     """Detach all of the yard's policies from a holder and return their ARNs. Raise NobodyFound for an unknown
     holder."""
     holder = Holder.of(who)
-    return _detach(yard.session.client("iam"), holder, _attached(yard, holder))
+    return _detach(yard.session.client("iam"), holder, _find_attached(yard, holder))
 
 
 def grants(session: Session, stacks: Iterable[str]) -> dict[str, list[Holder]]:
@@ -93,14 +93,14 @@ def detach(session: Session, held: dict[str, list[Holder]]) -> None:
             _detach(iam, holder, {arn})
 
 
-def _attached(yard: Deployment, holder: Holder) -> set[str]:
+def _find_attached(yard: Deployment, holder: Holder) -> set[str]:
     """Return the yard's policies that the holder has. Raise NobodyFound for an unknown holder."""
     iam = yard.session.client("iam")
     pages = iam.get_paginator(f"list_attached_{holder.kind}_policies").paginate(**holder.words)
     try:
         arns = {str(each["PolicyArn"]) for page in pages for each in page["AttachedPolicies"]}
     except iam.exceptions.NoSuchEntityException as error:
-        raise NobodyFound(
+        raise HolderNotFound(
             f"the {holder.kind} {holder.name} does not exist",
             f"the account {yard.account} has no {holder.kind} of this name; nothing was changed",
             f"aws iam list-{holder.kind}s",

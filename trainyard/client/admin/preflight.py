@@ -46,7 +46,7 @@ def look(session: Session, needs: Needs) -> Preflight:
     looks: tuple[tuple[str, Callable[[], list[Row]]], ...] = (
         ("identity", lambda: [_identity(session)]),
         ("region", lambda: [_region(session)]),
-        ("instance types", lambda: [_offered(session, needs.types)]),
+        ("instance types", lambda: [_find_offered(session, needs.types)]),
         ("quotas", lambda: list(_quotas(session, needs.quotas))),
         ("service-linked roles", lambda: [_service_linked_roles(session)]),
         ("CDK bootstrap", lambda: [_bootstrap(session)]),
@@ -117,7 +117,7 @@ def _region(session: Session) -> Row:
     return Row("region", name, "enabled", Verdict.READY)
 
 
-def _offered(session: Session, types: Sequence[str]) -> Row:
+def _find_offered(session: Session, types: Sequence[str]) -> Row:
     pages = (
         session.client("ec2")
         .get_paginator("describe_instance_type_offerings")
@@ -139,13 +139,13 @@ def _offered(session: Session, types: Sequence[str]) -> Row:
 
 def _quotas(session: Session, needs: Sequence[Need]) -> Iterator[Row]:
     for need in needs:
-        value, requested = _quota(session, need.quota), _requested(session, need.quota)
+        value, requested = _quota(session, need.quota), _describe_request(session, need.quota)
         found = f"{value:g} vCPUs{requested}" if value is not None else "AWS has no such quota here"
         subject, needed = f"{need.name} ({need.quota})", f"{need.vcpus} vCPUs for {need.purpose}"
         if value is None or value >= need.vcpus:
             yield Row(subject, found, needed, Verdict.READY, quota=need.quota)
             continue
-        verdict = Verdict.ASKED if requested else Verdict.SHORT
+        verdict = Verdict.REQUESTED if requested else Verdict.SHORT
         step = "" if requested else raise_quota_command(need.quota, need.vcpus, session.region)
         yield Row(subject, found, needed, verdict, step, quota=need.quota, desired=need.vcpus)
 
@@ -161,7 +161,7 @@ def _quota(session: Session, code: str) -> float | None:
     return None
 
 
-def _requested(session: Session, code: str) -> str:
+def _describe_request(session: Session, code: str) -> str:
     """Describe the newest request for this quota. Return an empty text without a request, or if it was granted."""
     client = session.client("service-quotas")
     pages = client.get_paginator("list_requested_service_quota_change_history_by_quota").paginate(

@@ -16,7 +16,7 @@ class Verdict(StrEnum):
     """The result of a check."""
 
     READY = "ready"
-    ASKED = "asked"
+    REQUESTED = "requested"
     """A request to AWS is not answered yet."""
     SHORT = "short"
     """A yard can be deployed, but refuses work that needs this."""

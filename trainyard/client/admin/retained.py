@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from trainyard.client.errors import Ambiguous
 from trainyard.client.session import Session
 from trainyard.protocol.tags import Tag
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Retained:
 
     def __str__(self) -> str:
         parts = [f"the bucket {self.bucket}"] if self.bucket else []
-        parts += [f"the ledger {self.ledger} ({counted(self.rows, 'row')})"] if self.ledger else []
+        parts += [f"the ledger {self.ledger} ({format_count(self.rows, 'row')})"] if self.ledger else []
         return " and ".join(parts)
 
 

@@ -20,7 +20,7 @@ from trainyard.client.session import Session
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.tags import Tag
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 SHUTTING_DOWN = "shutting-down"
 ENDING = (SHUTTING_DOWN, "terminated")
@@ -146,7 +146,7 @@ def delete_stacks(session: Session, yard: str, said: Callable[[str], None] = lam
     before each deletion. Raise RunsRunning, HostsRunning or StackNotDeleted."""
     if going := executions(session, yard):
         raise RunsRunning(
-            f"the yard {yard} runs {counted(len(going), 'execution')}: {', '.join(going)}",
+            f"the yard {yard} runs {format_count(len(going), 'execution')}: {', '.join(going)}",
             "they would launch hosts, and nothing would stop these hosts without patrol",
             f"aws stepfunctions stop-execution --region {session.region} --execution-arn {going[0]}",
         )
@@ -171,7 +171,7 @@ def holders_of(held: Mapping[str, Iterable[people.Holder]]) -> list[str]:
     return sorted({str(holder) for holders in held.values() for holder in holders})
 
 
-def left(session: Session, yard: str) -> list[Leftover]:
+def find_leftovers(session: Session, yard: str) -> list[Leftover]:
     """Return the resources with the yard's tag or name that no stack deletes."""
     tables = retained.tables(session, yard)
     prices = _prices(session, tables)
@@ -225,7 +225,7 @@ def _empty(session: Session, bucket: str) -> None:
         names = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in versions]
         done = client.delete_objects(Bucket=bucket, Delete={"Objects": names, "Quiet": True})
         if refused := done.get("Errors"):
-            first, number = refused[0], counted(len(refused), "version")
+            first, number = refused[0], format_count(len(refused), "version")
             raise BucketNotEmptied(
                 f"S3 refused to delete {number} of objects in {bucket}; {first['Key']}: {first['Message']}",
                 "the bucket stays, and its storage is still billed; some objects are already deleted",
@@ -236,7 +236,7 @@ def _empty(session: Session, bucket: str) -> None:
 def _refuse_hosts(session: Session, yard: str) -> None:
     if living := hosts(session, yard):
         raise HostsRunning(
-            f"the yard {yard} has {counted(len(living), 'host')}: {', '.join(living)}",
+            f"the yard {yard} has {format_count(len(living), 'host')}: {', '.join(living)}",
             "nothing would stop them without patrol",
             f"aws ec2 terminate-instances --region {session.region} --instance-ids {' '.join(living)}",
         )
@@ -248,7 +248,7 @@ def _await_ending_hosts(session: Session, yard: str, said: Callable[[str], None]
     if not ending:
         return
     said(
-        f"waiting for {counted(len(ending), 'host')} that {'is' if len(ending) == 1 else 'are'} shutting down"
+        f"waiting for {format_count(len(ending), 'host')} that {'is' if len(ending) == 1 else 'are'} shutting down"
     )
     waiter = session.client("ec2").get_waiter("instance_terminated")
     try:
@@ -289,7 +289,7 @@ def _refusals(session: Session, stack: str) -> Iterator[str]:
                 yield f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', '')}"
 
 
-Found = tuple[Kind, str, float, str]
+FoundResource = tuple[Kind, str, float, str]
 """A resource's kind and name, its GiB, and a description."""
 
 
@@ -303,7 +303,7 @@ def _prices(session: Session, tables: Iterable[Mapping[str, Any]]) -> Prices:
     return Prices(session.region, {}, "")
 
 
-def _images(session: Session, yard: str) -> Iterator[Found]:
+def _images(session: Session, yard: str) -> Iterator[FoundResource]:
     """Yield the images, which include their snapshots, and then snapshots whose image is gone."""
     ec2, filters = session.client("ec2"), [{"Name": f"tag:{Tag.YARD}", "Values": [yard.lower()]}]
     snapshots = {
@@ -322,7 +322,7 @@ def _images(session: Session, yard: str) -> Iterator[Found]:
         yield Kind.SNAPSHOT, name, float(snapshot["VolumeSize"]), snapshot.get("Description", "")
 
 
-def _volumes(session: Session, yard: str) -> Iterator[Found]:
+def _volumes(session: Session, yard: str) -> Iterator[FoundResource]:
     filters = [
         {"Name": f"tag:{Tag.YARD}", "Values": [yard.lower()]},
         {"Name": "status", "Values": ["available"]},
@@ -332,18 +332,18 @@ def _volumes(session: Session, yard: str) -> Iterator[Found]:
             yield Kind.VOLUME, volume["VolumeId"], float(volume["Size"]), ""
 
 
-def _buckets(session: Session, yard: str) -> Iterator[Found]:
+def _buckets(session: Session, yard: str) -> Iterator[FoundResource]:
     for name in retained.buckets(session, yard):
         sizes = [version.size or 0 for version in session.resource("s3").Bucket(name).object_versions.all()]
         yield (
             Kind.BUCKET,
             name,
             sum(sizes) / GIB,
-            f"{counted(len(sizes), 'object')}, including older versions",
+            f"{format_count(len(sizes), 'object')}, including older versions",
         )
 
 
-def _log_groups(session: Session, yard: str) -> Iterator[Found]:
+def _log_groups(session: Session, yard: str) -> Iterator[FoundResource]:
     """Yield the log groups that functions created again by writing while their stack was deleted."""
     pages = session.client("logs").get_paginator("describe_log_groups")
     for page in pages.paginate(logGroupNamePrefix=f"/{yard.lower()}/"):
@@ -351,7 +351,7 @@ def _log_groups(session: Session, yard: str) -> Iterator[Found]:
             yield Kind.LOG_GROUP, group["logGroupName"], group.get("storedBytes", 0) / GIB, ""
 
 
-def _parameters(session: Session, yard: str) -> Iterator[Found]:
+def _parameters(session: Session, yard: str) -> Iterator[FoundResource]:
     """Yield the secrets of jobs that users stored, and other parameters with the yard's prefix."""
     pages = session.client("ssm").get_paginator("describe_parameters")
     below = [{"Key": "Name", "Option": "BeginsWith", "Values": [f"/{yard.lower()}/"]}]

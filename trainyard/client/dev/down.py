@@ -19,7 +19,7 @@ MOST_SECONDS = 1200.0
 def take_down(yard: Deployment, name: str, keep: Keep, tell: Tell) -> None:
     """Reduce a dev host to the part that is kept. Repeating it is safe. Raise HostNotFound, HostRefused if that part
     cannot be kept, or Denied for another user's dev host."""
-    if keep is not Keep.NOTHING and (begun := requests.under_way(yard, name)):
+    if keep is not Keep.NOTHING and (begun := requests.find_launch(yard, name)):
         raise HostRefused(
             f"{name} is being launched, by {begun.id}",
             "a host that is not ready yet has nothing to keep",
@@ -75,7 +75,7 @@ def _freeze(yard: Deployment, name: str, tell: Tell) -> None:
 
 def _end(yard: Deployment, name: str, tell: Tell) -> None:
     """End the host. A running launch is stopped first, because it would try another host."""
-    if begun := requests.under_way(yard, name):
+    if begun := requests.find_launch(yard, name):
         begun.stop(now=True)
         tell(f"{begun.id}, which was bringing it up, is stopped")
     there, kept = hosts.hosts(yard, name), hosts.images(yard, name)

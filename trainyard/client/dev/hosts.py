@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from trainyard.client.errors import Denied, HostNotConnected, HostNotFound
-from trainyard.client.identity import known_as
+from trainyard.client.identity import caller_name
 from trainyard.client.inventory.hosts import GONE, number
 from trainyard.command_line import command_line
 from trainyard.protocol.tags import Tag
@@ -146,7 +146,7 @@ def explain_denials(yard: Deployment, host: DevHost | DevImage) -> Iterator[None
     try:
         yield
     except Denied as denied:
-        if host.owner == known_as(yard.session):
+        if host.owner == caller_name(yard.session):
             ask = f"ask the administrator of the yard to run: {command_line('yard', 'grant', 'WHO', 'user')}"
             raise Denied(denied.what, f"the dev host {host.name} is yours: {denied.means}", ask) from denied
         raise Denied(
@@ -158,7 +158,7 @@ def explain_denials(yard: Deployment, host: DevHost | DevImage) -> Iterator[None
 
 def check_owner(yard: Deployment, host: DevHost, because: str) -> None:
     """Raise Denied for another user's host. `because` is the reason if AWS does not check the ownership."""
-    if host.owner != (me := known_as(yard.session)):
+    if host.owner != (me := caller_name(yard.session)):
         raise Denied(
             f"the dev host {host.name} is {host.owner}'s",
             f"{because}, and you are {me}",

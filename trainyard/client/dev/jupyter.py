@@ -27,9 +27,9 @@ UNIT = "trainyard-jupyter"
 LOG = "/var/log/trainyard/jupyter.log"
 SERVES_SECONDS = 60
 """The longest wait in seconds for JupyterLab once its host is reachable."""
-REACHED_SECONDS = 180.0
+CONNECT_SECONDS = 180.0
 """The longest wait in seconds for a booting host."""
-AGAIN_SECONDS = 2.0
+RETRY_SECONDS = 2.0
 LINES_SAID = 6
 
 
@@ -48,21 +48,21 @@ class Jupyter:
 def find(yard: Deployment, name: str, tell: Tell) -> tuple[DevHost, Jupyter]:
     """Wait until JupyterLab serves, and for a host that boots. Raise JupyterNotThere, HostNotFound, HostNotConnected or
     Denied."""
-    ends = time.monotonic() + REACHED_SECONDS
+    ends = time.monotonic() + CONNECT_SECONDS
     told = False
     while True:
         host = hosts.find(yard, name)
         if host.state != "pending":
             hosts.running(yard, name)
             try:
-                return host, ask(yard, host, tell)
+                return host, request_jupyter(yard, host, tell)
             except HostNotConnected:
                 if time.monotonic() >= ends:
                     raise
         if not told:
             tell(f"{name} ({host.instance}) boots; waiting until it can be reached")
             told = True
-        time.sleep(AGAIN_SECONDS)
+        time.sleep(RETRY_SECONDS)
 
 
 def hold(yard: Deployment, name: str, local: int, ready: Callable[[str], None], tell: Tell) -> None:
@@ -116,7 +116,7 @@ class Watch:
     def _look(self) -> None:
         try:
             self._tell("JupyterLab does not answer; its host starts it again")
-            ask(self._yard, self._host, _silent)
+            request_jupyter(self._yard, self._host, _silent)
             self._tell("JupyterLab serves again")
         except YardError as error:
             self._tell(str(error))
@@ -124,11 +124,11 @@ class Watch:
             self._looking.release()
 
 
-def ask(yard: Deployment, host: DevHost, tell: Tell) -> Jupyter:
+def request_jupyter(yard: Deployment, host: DevHost, tell: Tell) -> Jupyter:
     """Ask the host for its JupyterLab, which may take a while to start. Raise JupyterNotThere, HostNotConnected or
     Denied."""
     line = f"trainyard jupyter --wait {SERVES_SECONDS}"
-    code, said = shell.ask(yard, host.instance, line, tell)
+    code, said = shell.run_line(yard, host.instance, line, tell)
     try:
         found = json.loads(said)
         way, log = str(found["way"]), str(found["log"])
@@ -181,7 +181,7 @@ def _find_again(yard: Deployment, name: str, tell: Tell) -> tuple[DevHost, Jupyt
         try:
             return find(yard, name, tell)
         except NoAnswer:
-            time.sleep(AGAIN_SECONDS)
+            time.sleep(RETRY_SECONDS)
 
 
 def _silent(sentence: str) -> None:

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from trainyard.client import people
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import RunNotStarted
-from trainyard.client.identity import known_as
+from trainyard.client.identity import caller_name
 from trainyard.client.run import Run
 from trainyard.core.model import dev
 from trainyard.protocol.ledger import reading
@@ -32,9 +32,9 @@ WORKFLOWS = {dev.UP: "dev-host", dev.IMAGE: "snapshot"}
 def begin(yard: Deployment, name: str, want: str, asked: Mapping[str, Any] | None = None) -> Run:
     """Request the dev host `up`, or an `image` of it, and return the run. Raise NotTaken or RunNotStarted."""
     run = f"{dev.family(name)}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-    people.ask(yard, DevHost(run=run, name=name, want=want, asked=dict(asked or {})))
+    people.send_request(yard, DevHost(run=run, name=name, want=want, request=dict(asked or {})))
     try:
-        return _run(yard, want, run).started()
+        return _run(yard, want, run).wait_for_start()
     except RunNotStarted as late:
         raise RunNotStarted(
             late.what,
@@ -43,18 +43,18 @@ def begin(yard: Deployment, name: str, want: str, asked: Mapping[str, Any] | Non
         ) from late
 
 
-def under_way(yard: Deployment, name: str) -> Run | None:
+def find_launch(yard: Deployment, name: str) -> Run | None:
     """Return the running launch of the user's own dev host of this name, if there is one."""
     table = yard.session.resource("dynamodb").Table(yard.table)
     item = table.get_item(Key={"pk": dev.WORD, "sk": name}, ConsistentRead=True).get("Item")
     row = reading.read(DevRow, item, name=name) if item else None
-    if row is None or row.owner != known_as(yard.session):
+    if row is None or row.owner != caller_name(yard.session):
         return None
     run = _run(yard, dev.UP, row.run)
     return None if _is_over(run) else run
 
 
-def imaging(yard: Deployment, instance: str) -> Run | None:
+def find_snapshot(yard: Deployment, instance: str) -> Run | None:
     """Return the running snapshot of the dev host, which its owner or patrol requested and which ends the host."""
     table = yard.session.resource("dynamodb").Table(yard.table)
     rows = table.query(KeyConditionExpression=Key("pk").eq(IMAGING), ConsistentRead=True)["Items"]

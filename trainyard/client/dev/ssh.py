@@ -65,7 +65,7 @@ class Files:
         return self.folder / f"{self.alias}.conf"
 
     @property
-    def known(self) -> Path:
+    def known_hosts(self) -> Path:
         """Return the file of the host's keys, below a line with the instance they belong to."""
         return self.folder / f"{self.alias}.known_hosts"
 
@@ -83,7 +83,7 @@ def introduce(yard: Deployment, host: DevHost, files: Files, proxy: Sequence[str
     host, Denied or HostNotConnected.
     """
     line = GREETING.format(key=shlex.quote(_public_key(files)))
-    code, said = shell.ask(yard, host.instance, line, tell)
+    code, said = shell.run_line(yard, host.instance, line, tell)
     who, keys = WHO.search(said), KEY.findall(said)
     if who is None:
         raise SessionRefused(
@@ -97,7 +97,7 @@ def introduce(yard: Deployment, host: DevHost, files: Files, proxy: Sequence[str
             "there is no key of one in its /etc/ssh; hosts of the local cloud have what this computer has installed",
             installation(yard, host),
         )
-    _write(files.known, "".join([f"# {host.instance}\n", *(f"{files.alias} {key}\n" for key in keys)]))
+    _write(files.known_hosts, "".join([f"# {host.instance}\n", *(f"{files.alias} {key}\n" for key in keys)]))
     _write(files.config, entry(files, who[1], proxy))
 
 
@@ -109,9 +109,13 @@ def installation(yard: Deployment, host: DevHost) -> str:
     return command_line("dev", "shell", host.name, "--", "sudo", "apt-get", "install", "-y", "openssh-server")
 
 
-def is_known(host: DevHost, files: Files) -> bool:
+def has_keys(host: DevHost, files: Files) -> bool:
     """Return True if the keys of this very instance are stored."""
-    return files.config.exists() and files.known.exists() and host.instance in files.known.read_text()
+    return (
+        files.config.exists()
+        and files.known_hosts.exists()
+        and host.instance in files.known_hosts.read_text()
+    )
 
 
 def carry(yard: Deployment, host: DevHost, tell: Tell) -> None:
@@ -124,10 +128,10 @@ def entry(files: Files, account: str, proxy: Sequence[str]) -> str:
     lines = {
         "User": account,
         "HostKeyAlias": files.alias,
-        "UserKnownHostsFile": _quoted(files.known),
+        "UserKnownHostsFile": _quote(files.known_hosts),
         "GlobalKnownHostsFile": "none",
         "StrictHostKeyChecking": "yes",
-        "IdentityFile": _quoted(files.key),
+        "IdentityFile": _quote(files.key),
         "IdentitiesOnly": "yes",
         "ServerAliveInterval": "30",
         "ProxyCommand": shlex.join(proxy).replace("%", "%%"),
@@ -151,7 +155,7 @@ def include(files: Files) -> bool:
 
 def run(files: Files, program: str, words: Sequence[str]) -> int:
     """Run `ssh` or `scp` with the host's configuration and return its exit code. Raise NotHere."""
-    return subprocess.run([_found(program), "-F", str(files.config), *words], check=False).returncode
+    return subprocess.run([_find_program(program), "-F", str(files.config), *words], check=False).returncode
 
 
 def _public_key(files: Files) -> str:
@@ -159,7 +163,7 @@ def _public_key(files: Files) -> str:
     files.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not files.key.exists():
         made = [
-            _found("ssh-keygen"),
+            _find_program("ssh-keygen"),
             "-q",
             "-t",
             "ed25519",
@@ -174,7 +178,7 @@ def _public_key(files: Files) -> str:
     return files.key.with_suffix(".pub").read_text().strip()
 
 
-def _found(program: str) -> str:
+def _find_program(program: str) -> str:
     found = shutil.which(program)
     if found is None:
         raise NotHere(
@@ -195,5 +199,5 @@ def _write(file: Path, text: str) -> None:
     half.replace(target)
 
 
-def _quoted(path: Path) -> str:
+def _quote(path: Path) -> str:
     return f'"{path}"'.replace("%", "%%")

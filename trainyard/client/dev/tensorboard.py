@@ -13,7 +13,7 @@ from trainyard.client.deployment import Deployment
 from trainyard.client.dev import hosts
 from trainyard.client.errors import SessionOver, TensorBoardEnded
 from trainyard.client.sessions import forward, shell
-from trainyard.client.sessions.ending import until_ended
+from trainyard.client.sessions.ending import terminate_afterwards
 from trainyard.client.sessions.link import Link, Tell
 from trainyard.command_line import command_line
 
@@ -45,7 +45,7 @@ def hold(
         with forward.listen(local) as listening:
             host = hosts.running(yard, name)
             try:
-                asyncio.run(_both(yard, host.instance, line(folder), listening, opened, tell))
+                asyncio.run(_run_both(yard, host.instance, line(folder), listening, opened, tell))
             except SessionOver as over:
                 tell(f"{over.what} ({over.means}); beginning another")
 
@@ -56,7 +56,7 @@ def line(folder: str) -> str:
     return f"cd && exec {shlex.join(serves)}"
 
 
-async def _both(
+async def _run_both(
     yard: Deployment, host: str, line: str, listening: socket.socket, ready: Callable[[int], None], tell: Tell
 ) -> None:
     """Run TensorBoard and the forward until either ends."""
@@ -70,8 +70,8 @@ async def _both(
         del said[:-LAST_BYTES]
 
     link = Link(yard.session, await asyncio.to_thread(shell.begin, yard, host, line), tell)
-    async with until_ended(link):
-        serving = asyncio.ensure_future(shell.heard(link, keep))
+    async with terminate_afterwards(link):
+        serving = asyncio.ensure_future(shell.read_output(link, keep))
         tasks: list[asyncio.Future[Any]] = [serving]
         try:
             first: list[asyncio.Future[Any]] = [serving, port]

@@ -32,16 +32,16 @@ def bring_up(yard: Deployment, name: str, asked: Mapping[str, Any], tell: Tell) 
     ready.
     """
     tell = requests.once(tell)
-    if begun := requests.under_way(yard, name):
+    if begun := requests.find_launch(yard, name):
         tell(f"{begun.id} brings it up already")
-        return _launched(yard, name, begun, tell)
+        return _find_launched(yard, name, begun, tell)
     while True:
         host = _host(yard, name)
         if host is None:
             if not _image_is_made(yard, name, tell):
-                return _launched(yard, name, requests.begin(yard, name, dev.UP, asked), tell)
+                return _find_launched(yard, name, requests.begin(yard, name, dev.UP, asked), tell)
             continue
-        if making := requests.imaging(yard, host.instance):
+        if making := requests.find_snapshot(yard, host.instance):
             tell(f"{host.instance} becomes an image first, by {making.id}, and ends")
             making.wait(MOST_SECONDS)
         elif host.state == "stopped":
@@ -66,7 +66,7 @@ def _host(yard: Deployment, name: str) -> DevHost | None:
     return found[0] if found else None
 
 
-def _launched(yard: Deployment, name: str, run: Run, tell: Tell) -> DevHost:
+def _find_launched(yard: Deployment, name: str, run: Run, tell: Tell) -> DevHost:
     summary = requests.follow(run, tell)
     found = [host for host in hosts.hosts(yard, name) if host.instance == summary["instance"]]
     if not found:

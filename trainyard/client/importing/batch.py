@@ -57,7 +57,7 @@ VARIABLES = {
 }
 
 
-def unwrapped(foreign: Foreign) -> Foreign:
+def unwrap(foreign: Foreign) -> Foreign:
     """Return the only definition in an answer of DescribeJobDefinitions, or any other file unchanged."""
     found = foreign.look("jobDefinitions")
     if not isinstance(found, list) or not found:
@@ -71,7 +71,7 @@ def unwrapped(foreign: Foreign) -> Foreign:
 def recognizes(foreign: Foreign) -> Keys | None:
     """Return the path of the first key of a job definition, or None."""
     own = ("jobDefinitionName", "containerProperties", "nodeProperties", "ecsProperties", "eksProperties")
-    return unwrapped(foreign).first(*own)
+    return unwrap(foreign).first(*own)
 
 
 def convert(foreign: Foreign, stem: str) -> Draft:
@@ -138,7 +138,7 @@ def _container(draft: Draft) -> tuple[str | int, ...]:
 
 
 def _command(draft: Draft, container: tuple[str | int, ...], parameters: Mapping[str, Any]) -> None:
-    words = [_filled(str(word), parameters) for word in draft.origin.take(*container, "command") or []]
+    words = [_fill_in(str(word), parameters) for word in draft.origin.take(*container, "command") or []]
     if not words:
         raise NotImportable(
             "the definition has no `command`: its program is inside the container image", "add `command`"
@@ -158,7 +158,7 @@ def _command(draft: Draft, container: tuple[str | int, ...], parameters: Mapping
         draft.command(words, *container, "command")
 
 
-def _filled(word: str, parameters: Mapping[str, Any]) -> str:
+def _fill_in(word: str, parameters: Mapping[str, Any]) -> str:
     found = re.fullmatch(r"Ref::([\w-]+)", word)
     return str(parameters[found[1]]) if found and found[1] in parameters else word
 

@@ -12,7 +12,7 @@ import yaml
 from trainyard.client.importing.foreign import Foreign, Note
 from trainyard.client.importing.secrets import have_secret, is_secretive, without_secrets
 from trainyard.command_line import command_line
-from trainyard.core.model.gpus import Wanted, choose, known
+from trainyard.core.model.gpus import Wanted, choose, is_known
 from trainyard.core.model.hardware import MOST_HOSTS
 from trainyard.core.model.job import MOST_DATA, MOST_LABELS, Limits
 from trainyard.core.model.program_fields import MOST_ARG_CHARACTERS, OUR_PREFIXES, OURS
@@ -83,7 +83,7 @@ class Draft:
         elif not SHELL_NAME.fullmatch(name):
             note(*path, reason="no environment variable can have this name")
         elif self.lines:
-            self.exports[name] = _quoted(text)
+            self.exports[name] = _quote(text)
         elif (
             name in OURS
             or name.startswith(OUR_PREFIXES)
@@ -227,11 +227,11 @@ class Draft:
         """Set instance types of EC2 by name, with or without SageMaker's prefix."""
         plain = [name.removeprefix("ml.") for name in names]
         for name in plain:
-            if not known(name):
+            if not is_known(name):
                 self.origin.note(
                     *path, reason=f"{name} is not an instance type that Trainyard knows; left out"
                 )
-        self.put([name for name in dict.fromkeys(plain) if known(name)][:10], "hardware", "instance_types")
+        self.put([name for name in dict.fromkeys(plain) if is_known(name)][:10], "hardware", "instance_types")
 
     def hosts(self, count: Any, *path: str | int) -> None:
         """Set the number of hosts that train together, each with the whole program."""
@@ -294,7 +294,7 @@ class Draft:
         comments.append(
             f"- limits: a run saves and stops after {hours:g} hours or ${LIMITS.dollars:g} (limits.dollars)"
         )
-        lines = [line for comment in comments for line in _wrapped(comment)]
+        lines = [line for comment in comments for line in _wrap_comment(comment)]
         job = {section: self.job[section] for section in SECTIONS if section in self.job}
         body = yaml.dump(job, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
         return "\n".join(lines) + "\n\n" + body
@@ -320,7 +320,7 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
 _Dumper.add_representer(str, _represent_text)
 
 
-def _wrapped(comment: str) -> list[str]:
+def _wrap_comment(comment: str) -> list[str]:
     words, lines = CONTROLS.sub(" ", comment).split(), ["#"]
     for word in words:
         if len(lines[-1]) + len(word) > WIDTH and lines[-1].strip("# "):
@@ -349,7 +349,7 @@ def _as_text(value: Any) -> str | None:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return the text quoted for bash. Its variables are still expanded."""
     escaped = re.sub(r'([\\"`])', r"\\\1", text)
     return f'"{escaped}"' if re.search(r"[^\w./:=,@%+-]", text) else escaped

@@ -12,7 +12,7 @@ from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import Draft
 from trainyard.client.importing.foreign import Foreign, Keys, literal
 from trainyard.client.importing.sagemaker import LAUNCHER, add_arguments, add_channel, add_hosts, add_program
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 ESTIMATORS = (
     "Estimator",
@@ -64,7 +64,7 @@ OLD_NAMES = {"image_name": "image_uri", "train_instance_count": "instance_count"
 """Keywords of version 1 of the SDK. Its other old keywords began with `train_`."""
 
 
-def of_python(text: str, name: str) -> Foreign | None:
+def read_estimator(text: str, name: str) -> Foreign | None:
     """Return the keywords of the estimator in a Python file and of its call of `fit`, or None without an estimator.
 
     The keywords of a call of `create_training_job` are returned as a request (sagemaker.py).
@@ -76,20 +76,21 @@ def of_python(text: str, name: str) -> Foreign | None:
             f"{name} is not Python: {error.msg} (line {error.lineno})", "correct it"
         ) from error
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    made = [call for call in calls if _called(call).endswith(ESTIMATORS) and call.keywords]
+    made = [call for call in calls if _call_name(call).endswith(ESTIMATORS) and call.keywords]
     constants = dict(_constants(tree))
     if len(made) > 1:
         where = ", ".join(str(call.lineno) for call in made)
         raise NotImportable(
-            f"{name} makes {counted(len(made), 'estimator')} (lines {where})", "leave one of them in the file"
+            f"{name} makes {format_count(len(made), 'estimator')} (lines {where})",
+            "leave one of them in the file",
         )
     if not made:
-        requests = [call for call in calls if _called(call) == "create_training_job" and call.keywords]
+        requests = [call for call in calls if _call_name(call) == "create_training_job" and call.keywords]
         return Foreign(*_keywords(requests[0], constants)) if requests else None
     values, lines = _keywords(made[0], constants)
     for call in calls:
         _add_call(call, constants, values, lines)
-    return Foreign({**values, "estimator": _called(made[0])}, lines)
+    return Foreign({**values, "estimator": _call_name(made[0])}, lines)
 
 
 def _add_call(
@@ -99,7 +100,7 @@ def _add_call(
     lines: dict[Keys, int],
 ) -> None:
     """Add the values that later calls pass to the estimator: hyperparameters, and the inputs of `fit` or `train`."""
-    match _called(call):
+    match _call_name(call):
         case "set_hyperparameters":
             given, _ = _keywords(call, constants)
             values["hyperparameters"] = {**values.get("hyperparameters", {}), **given}
@@ -110,7 +111,7 @@ def _add_call(
                 lines.update(_lines(("inputs",), each))
 
 
-def _called(call: ast.Call) -> str:
+def _call_name(call: ast.Call) -> str:
     match call.func:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -138,9 +139,9 @@ def _value(node: ast.expr, constants: Mapping[str, Any]) -> Any:
             return {str(key): _value(each, constants) for key, each in zip(keys, node.values, strict=True)}
         case ast.List() | ast.Tuple():
             return [_value(each, constants) for each in node.elts]
-        case ast.Call() if node.keywords and _called(node)[:1].isupper():
+        case ast.Call() if node.keywords and _call_name(node)[:1].isupper():
             return {each.arg: _value(each.value, constants) for each in node.keywords if each.arg}
-        case ast.Call() if _called(node) in ("TrainingInput", "s3_input") and node.args:
+        case ast.Call() if _call_name(node) in ("TrainingInput", "s3_input") and node.args:
             return {"s3_data": _value(node.args[0], constants)}
         case ast.JoinedStr():
             parts = [

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from trainyard.client.errors import NotImportable
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 MOST_BYTES = 1 << 20
 TEMPLATE = re.compile(r"\{%.*?%\}|(?<!\$)\{\{.*?\}\}", re.DOTALL)
@@ -90,7 +90,7 @@ class Foreign:
 
     def note(self, *path: str | int, reason: str) -> None:
         """Report a note about the value at `path`, with its line."""
-        self.notes.append(Note(self.line(path), shown(path), reason))
+        self.notes.append(Note(self.line(path), show_path(path), reason))
 
     def line(self, path: Keys) -> int | None:
         """Return the line of a value, or the line of the innermost value around it that has one."""
@@ -118,7 +118,7 @@ class Foreign:
             yield from self._unread((*path, part), each)
 
 
-def shown(path: Keys) -> str:
+def show_path(path: Keys) -> str:
     """Return a path in the form that users write: resources.any_of[0].use_spot."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".") or "the file"
@@ -147,7 +147,7 @@ def content_of(path: Path) -> str:
     return text
 
 
-def of_yaml(text: str, name: str) -> Foreign:
+def read_yaml(text: str, name: str) -> Foreign:
     """Read YAML or JSON in the version of YAML that other launchers use (1.1). Raise NotImportable with the line of a
     fault."""
     try:
@@ -174,13 +174,13 @@ def of_yaml(text: str, name: str) -> Foreign:
     else:
         where = ", ".join(str(node.start_mark.line + 1) for node, _ in found)
         raise NotImportable(
-            f"{name} has {counted(len(found), 'document')} (lines {where}), and a job file describes one job",
+            f"{name} has {format_count(len(found), 'document')} (lines {where}), and a job file describes one job",
             "write each document into a file of its own, and import each",
         )
     return Foreign(_plain(value), dict(_lines((), node)))
 
 
-def of_json(text: str, name: str) -> Foreign:
+def read_json(text: str, name: str) -> Foreign:
     """Read JSON. Raise NotImportable with the line of a fault."""
     try:
         values = json.loads(text)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trainyard.client.errors import JobRefused, NotImportable
 from trainyard.client.importing import batch, batch_ai, dstack, estimator, sagemaker, skypilot, slurm
 from trainyard.client.importing.draft import Draft
-from trainyard.client.importing.foreign import Foreign, Keys, content_of, of_json, of_yaml, shown
+from trainyard.client.importing.foreign import Foreign, Keys, content_of, read_json, read_yaml, show_path
 from trainyard.client.jobs.source import read
 
 
@@ -33,13 +33,13 @@ KNOWN = (
 )
 
 
-def imported(path: Path) -> Draft:
+def import_file(path: Path) -> Draft:
     """Convert the file. Raise OSError, or NotImportable for a file of an unknown kind or of two kinds at once."""
     text = content_of(path)
     if slurm.recognizes_text(text):
-        draft = slurm.convert(slurm.of_script(text), path.stem)
+        draft = slurm.convert(slurm.read_script(text), path.stem)
     elif path.suffix == ".py":
-        call = estimator.of_python(text, path.name)
+        call = estimator.read_estimator(text, path.name)
         if call is None:
             raise NotImportable(f"{path} makes no estimator of SageMaker's", f"name {KNOWN}")
         convert = sagemaker.convert if sagemaker.recognizes(call) else estimator.convert_call
@@ -52,7 +52,7 @@ def imported(path: Path) -> Draft:
 
 def _document(path: Path, text: str) -> Draft:
     is_json = path.suffix == ".json" or text.lstrip().startswith("{")
-    foreign = of_json(text, path.name) if is_json else of_yaml(text, path.name)
+    foreign = read_json(text, path.name) if is_json else read_yaml(text, path.name)
     if not isinstance(foreign.values, dict):
         raise NotImportable(f"{path} is not a mapping", f"name {KNOWN}")
     marks = [(kind, mark) for kind in KINDS if (mark := kind.recognizes(foreign))]
@@ -64,12 +64,12 @@ def _document(path: Path, text: str) -> Draft:
     if not marks:
         keys = ", ".join(_where(foreign, (key,)) for key in list(foreign.values)[:8])
         raise NotImportable(f"{path} is of no known kind; it has the keys {keys}", f"name {KNOWN}")
-    return marks[0][0].convert(batch.unwrapped(foreign), path.stem)
+    return marks[0][0].convert(batch.unwrap(foreign), path.stem)
 
 
 def _where(foreign: Foreign, path: Keys) -> str:
     line = foreign.line(path)
-    return f"{shown(path)} in line {line}" if line else shown(path)
+    return f"{show_path(path)} in line {line}" if line else show_path(path)
 
 
 def write(text: str, target: Path, *, force: bool) -> None:

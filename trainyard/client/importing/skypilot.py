@@ -20,7 +20,7 @@ VARIABLES = {
 """The variables of a task, with their values on a host of Trainyard."""
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 SERVING = ("service", "pool")
-PLACES = ("cloud", "region", "zone", "infra")
+LOCATION_KEYS = ("cloud", "region", "zone", "infra")
 
 
 def recognizes(foreign: Foreign) -> Keys | None:
@@ -91,14 +91,14 @@ def _mounts(draft: Draft) -> None:
                     *path, reason="hosts mount no volumes; data come from S3, results go there by themselves"
                 )
             else:
-                _mount(draft, target, _filled(draft, mount), path)
+                _mount(draft, target, _fill_in(draft, mount), path)
 
 
-def _filled(draft: Draft, mount: Any) -> Any:
+def _fill_in(draft: Draft, mount: Any) -> Any:
     """Return a mount after replacing the task's own variables."""
     given = draft.origin.mapping("envs")
     if isinstance(mount, Mapping):
-        return {key: _filled(draft, value) for key, value in mount.items()}
+        return {key: _fill_in(draft, value) for key, value in mount.items()}
     if isinstance(mount, str):
         return VARIABLE.sub(lambda found: str(given.get(found[1]) or found[0]), mount)
     return mount
@@ -176,7 +176,7 @@ def _choices(foreign: Foreign) -> list[tuple[tuple[str | int, ...], Mapping[str,
         for number, each in enumerate(foreign.look("resources", key) or []):
             if isinstance(each, dict):
                 found.append((("resources", key, number), each))
-                for place in (*PLACES, "image_id"):
+                for place in (*LOCATION_KEYS, "image_id"):
                     foreign.leave("resources", key, number, place, reason=_PLACE)
     return found or [(("resources",), {})]
 
@@ -227,7 +227,7 @@ def _other_resources(draft: Draft) -> None:
             foreign.note(
                 at, "job_recovery", reason="an error of the program's own ends a run; interruptions never do"
             )
-    for place in PLACES:
+    for place in LOCATION_KEYS:
         foreign.leave(at, place, reason=_PLACE)
     if image := foreign.take(at, "image_id"):
         foreign.note(

@@ -146,7 +146,7 @@ SCONTROL = (
 )
 
 
-def of_script(text: str) -> Foreign:
+def read_script(text: str) -> Foreign:
     """Read the options of a batch script by their long names, and its lines under `script`."""
     values, lines, script = dict[str, str | bool](), dict[Keys, int](), list[str]()
     for number, line in enumerate(text.splitlines(), start=1):
@@ -257,7 +257,7 @@ def _gpus(draft: Draft, nodes: int) -> None:
 
 def _script(draft: Draft, nodes: int) -> None:
     foreign = draft.origin
-    lines = _joined(foreign.take("script"))
+    lines = _join_lines(foreign.take("script"))
     if not any(line.strip() and not line.lstrip().startswith("#") for _, line in lines):
         raise NotImportable("the script runs nothing", "name the script with the commands")
     if lines[0][1].startswith("#!"):
@@ -268,7 +268,7 @@ def _script(draft: Draft, nodes: int) -> None:
     draft.shell(AS_WRITTEN)
     options = frozenset(OPTIONS.findall(text))
     for number, line in lines:
-        draft.shell(_changed(line, number, foreign, options), "script", number)
+        draft.shell(_translate_lines(line, number, foreign, options), "script", number)
     draft.provide(VARIABLES)
     unset = set(re.findall(r"SLURM_\w+", text)) - set(VARIABLES)
     for name in sorted(unset):
@@ -282,7 +282,7 @@ def _script(draft: Draft, nodes: int) -> None:
         )
 
 
-def _joined(lines: Sequence[str]) -> list[tuple[int, str]]:
+def _join_lines(lines: Sequence[str]) -> list[tuple[int, str]]:
     """Return the lines with their numbers, and join each line that ends in a backslash to the next line."""
     joined, held, start = list[tuple[int, str]](), "", 0
     for number, line in enumerate(lines):
@@ -301,7 +301,7 @@ def _report(foreign: Foreign, number: int, item: str, reason: str) -> None:
     foreign.notes.append(Note(foreign.line(("script", number)), item, reason))
 
 
-def _changed(line: str, number: int, foreign: Foreign, options: Container[str]) -> str:
+def _translate_lines(line: str, number: int, foreign: Foreign, options: Container[str]) -> str:
     """Return the line without Slurm's commands. Report a line that changes. `options` has the names of variables that
     hold options."""
     text = line.strip()

@@ -95,7 +95,7 @@ def hosts(yard: Deployment, *, gone: bool = False) -> list[YardHost]:
     """Return the existing hosts, including stopped ones, the newest first. With `gone`, include ended hosts that EC2
     still lists."""
     described = [each for each in yard.instances() if gone or each["State"]["Name"] not in GONE]
-    judged, now = _judged(yard, described), datetime.now(UTC)
+    judged, now = _read_reasons(yard, described), datetime.now(UTC)
     found = [YardHost.of(each, judged, now) for each in described]
     return sorted(found, key=lambda host: host.launched, reverse=True)
 
@@ -138,7 +138,7 @@ def _mark(yard: Deployment, instance: str, tags: list[dict[str, str]]) -> None:
 def cool(yard: Deployment, run: str) -> None:
     """End the warm hosts that the run keeps. Patrol ends them within about two minutes. Raise NotTaken if the yard's
     event bus refuses the request."""
-    people.ask(yard, Cool(run=run))
+    people.send_request(yard, Cool(run=run))
 
 
 def reason_at(now: datetime, judged: Judged | None, held: datetime | None, warm: datetime | None) -> str:
@@ -153,7 +153,7 @@ def reason_at(now: datetime, judged: Judged | None, held: datetime | None, warm:
     return "" if judged is None or (judged.until and judged.until <= now) else judged.reason
 
 
-def _judged(yard: Deployment, described: Iterable[Mapping[str, Any]]) -> dict[str, Judged]:
+def _read_reasons(yard: Deployment, described: Iterable[Mapping[str, Any]]) -> dict[str, Judged]:
     """Return patrol's last reason for each instance, from the days on which the verdicts began."""
     tags = [tag for each in described for tag in each.get("Tags", []) if tag["Key"] == Tag.VERDICT]
     days = sorted({tag["Value"].partition(" ")[2][:10] for tag in tags} - {""})[-MOST_DAYS:]

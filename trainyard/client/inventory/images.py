@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from trainyard.client.errors import ImagesKept
+from trainyard.client.errors import ImagesRetained
 from trainyard.command_line import command_line
 from trainyard.protocol.tags import PREFIX, Tag
 
@@ -61,7 +61,7 @@ class Image:
         )
 
 
-def of(yard: Deployment) -> list[Image]:
+def list_images(yard: Deployment) -> list[Image]:
     """Return all images, the newest first."""
     standing = {yard.image(previous=True): "previous", yard.image(): "current"}
     filters = [{"Name": f"tag:{Tag.YARD}", "Values": [yard.name.lower()]}]
@@ -80,7 +80,7 @@ def remove(yard: Yard, ids: Sequence[str]) -> str:
     done = yard.start("retire", {"images": [*ids]}).wait().execution
     if done.status == "SUCCEEDED":
         return str(json.loads(done.output)["reason"])
-    raise ImagesKept(
+    raise ImagesRetained(
         done.cause or done.status,
         "hosts may need these images, and each costs what its disk holds",
         f"{command_line('image', 'ls')} lists them; name those that nothing uses",

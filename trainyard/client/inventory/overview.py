@@ -54,12 +54,12 @@ class Overview:
         yield "runs", ", ".join(self.runs) or "none"
         yield "hosts", f"{self.hosts}, ${self.per_hour:.2f} an hour"
         counted = self.dollars if self.month == this_month() else 0.0
-        yield "budget", Budget(counted, self.monthly_dollars).in_words
+        yield "budget", Budget(counted, self.monthly_dollars).described
         yield (
             "settings",
             " ".join(f"{key}={value}" for key, value in sorted(self.settings.items())) or "defaults",
         )
-        yield "promised", promises.in_words(self.promised)
+        yield "promised", promises.describe_promises(self.promised)
 
 
 def money_of(yard: Yard) -> Money | None:
@@ -82,15 +82,15 @@ class Budget:
     promised: tuple[Promise, ...] = ()
 
     @property
-    def in_words(self) -> str:
+    def described(self) -> str:
         """Return the cost and the budget, `$3.20 of $1000 in 2026-11`, and the promised money."""
-        also = f"; promised are {promises.in_words(self.promised)}" if self.promised else ""
+        also = f"; promised are {promises.describe_promises(self.promised)}" if self.promised else ""
         if self.monthly is None:
             return f"{dollars(self.counted)} in {this_month()}, no budget{also}"
         return f"{dollars(self.counted)} of {dollars(self.monthly)} in {this_month()}{also}"
 
     @property
-    def left(self) -> float | None:
+    def remaining(self) -> float | None:
         """Return the money that is neither spent nor promised, at least 0."""
         if self.monthly is None:
             return None
@@ -127,7 +127,7 @@ def this_month() -> str:
     return f"{datetime.now(UTC):%Y-%m}"
 
 
-def of(yard: Yard) -> Overview:
+def read_overview(yard: Yard) -> Overview:
     """Return the state of a yard, with seven calls and some pages."""
     living = [host for host in hosts(yard) if host.state in ("pending", "running")]
     money = money_of(yard)

@@ -56,7 +56,7 @@ class HostSession:
         )
 
 
-def of(yard: Deployment, host: str | None = None, *, limit: int) -> list[HostSession]:
+def list_sessions(yard: Deployment, host: str | None = None, *, limit: int) -> list[HostSession]:
     """Return the newest sessions on all hosts of the yard or on one host. Sessions on hosts that ended more than an
     hour ago are recognized if this client started them. Raise Denied."""
     names = {
@@ -71,13 +71,15 @@ def of(yard: Deployment, host: str | None = None, *, limit: int) -> list[HostSes
         command_document(yard): "command",
     }
     filters = [{"key": "Target", "value": host}] if host else []
-    told = itertools.chain(*(_told(yard, state, filters) for state in ("Active", "History")))
+    told = itertools.chain(*(_describe_sessions(yard, state, filters) for state in ("Active", "History")))
     ours = (each for each in told if host or each["Target"] in names or _is_ours(each))
     found = [HostSession.of(each, names, kinds) for each in ours]
     return sorted(found, key=lambda each: each.began, reverse=True)[:limit]
 
 
-def _told(yard: Deployment, state: str, filters: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
+def _describe_sessions(
+    yard: Deployment, state: str, filters: list[dict[str, str]]
+) -> Iterator[dict[str, Any]]:
     pages = yard.session.client("ssm").get_paginator("describe_sessions")
     asked = {"Filters": filters} if filters else {}
     for page in pages.paginate(State=state, **asked):

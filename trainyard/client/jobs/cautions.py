@@ -11,9 +11,9 @@ from trainyard.client.jobs.ignores import GIT_IGNORE, OWN_IGNORE
 from trainyard.client.jobs.package import Package
 from trainyard.client.jobs.path_names import ignore_file, shell_word, shown_path
 from trainyard.core.jobfile.package_lists import OTHER_LISTS
-from trainyard.core.jobfile.program_command import SHELLS, started
+from trainyard.core.jobfile.program_command import SHELLS, find_start
 from trainyard.core.model.job import Job
-from trainyard.values.quantities import sized
+from trainyard.values.quantities import format_bytes
 
 MOST_NAMED = 5
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
@@ -40,12 +40,12 @@ def warnings(job: Job, package: Package) -> tuple[str, ...]:
         found += [
             *_carriage_returns(job, package, at),
             *_unread_lists(job, package, at),
-            *_missed(job, package, at),
+            *_find_missed(job, package, at),
         ]
     return tuple(found)
 
 
-def explained(problem: str, found: Tree) -> str:
+def explain_problem(problem: str, found: Tree) -> str:
     """Return the problem of a program. If a missing file stays behind, add the reason and the command that
     includes it."""
     words = set(re.findall(r"[^\s,;()'\"]+", problem))
@@ -65,7 +65,7 @@ def _notes(found: Tree) -> Iterator[str]:
     if found.shown.startswith("git+"):
         others = [each for each in others if each.path.rstrip("/") != ".git"]  # made by the clone
     if others:
-        yield f"left out of {found.shown}: {', '.join(_counted(others))}"
+        yield f"left out of {found.shown}: {', '.join(_count_others(others))}"
     if secrets:
         names = ", ".join(shown_path(each.path) for each in secrets[:MOST_NAMED])
         yield (
@@ -85,7 +85,7 @@ def _notes(found: Tree) -> Iterator[str]:
         yield f"left out of {found.shown} by {OWN_IGNORE}: {names}{more}"
 
 
-def _counted(others: Iterable[LeftOut]) -> Iterator[str]:
+def _count_others(others: Iterable[LeftOut]) -> Iterator[str]:
     """Yield files of tools by name with their count, and other files with their reason."""
     made: Counter[str] = Counter()
     rest = []
@@ -102,7 +102,7 @@ def _counted(others: Iterable[LeftOut]) -> Iterator[str]:
 
 
 def _with_size(each: LeftOut) -> str:
-    return f"{shown_path(each.path)} ({'more than ' if each.is_more else ''}{sized(each.size)})"
+    return f"{shown_path(each.path)} ({'more than ' if each.is_more else ''}{format_bytes(each.size)})"
 
 
 def _take_along(path: str, found: Tree) -> str:
@@ -127,7 +127,7 @@ def _pointers(package: Package, at: str) -> Iterator[str]:
 
 def _carriage_returns(job: Job, package: Package, at: str) -> Iterator[str]:
     """Warn of scripts with Windows line ends: Linux looks for an interpreter called `bash\\r`."""
-    begun = started(job.program).file
+    begun = find_start(job.program).file
     by_shell = begun if str((job.program.command or ("",))[0]) in SHELLS else None
     for file in package.files:
         head = package.heads.get(file.path, b"")
@@ -168,7 +168,7 @@ def _unread_lists(job: Job, package: Package, at: str) -> Iterator[str]:
         return
 
 
-def _missed(job: Job, package: Package, at: str) -> Iterator[str]:
+def _find_missed(job: Job, package: Package, at: str) -> Iterator[str]:
     """Warn of files that `.gitignore` leaves out although the program names them."""
     words = [*map(str, job.program.command), *map(str, _values(job)), *job.program.environment.values()]
     texts = [head.decode(errors="replace") for path, head in package.heads.items() if path.endswith(".py")]

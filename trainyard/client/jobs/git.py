@@ -62,7 +62,7 @@ def clone(source: str) -> Cloned | NotCloned:
     that, otherwise the whole history."""
     url, ref, below = parts_of(source)
     top = Path(tempfile.mkdtemp(prefix="trainyard-git-"))
-    cloned = Cloned(top / below if below else top, top, ref, without_secrets(url))
+    cloned = Cloned(top / below if below else top, top, ref, remove_secrets(url))
     problem = _fetch(url, ref, top)
     if problem:
         return NotCloned(problem)
@@ -100,14 +100,14 @@ def origin_of(folder: Path, cloned: Cloned | None = None) -> Origin | None:
     diff = _output(folder, "diff", "--no-ext-diff", "--no-textconv", "HEAD", "--", ".") if changes else None
     return Origin(
         commit,
-        without_secrets(remote) if remote else None,
+        remove_secrets(remote) if remote else None,
         branch,
         is_dirty=bool(changes),
         diff=_cut(diff or b""),
     )
 
 
-def without_secrets(address: str) -> str:
+def remove_secrets(address: str) -> str:
     """Return the address without a user's name and password."""
     found = urlsplit(address)
     if found.scheme not in ("http", "https") or "@" not in found.netloc:

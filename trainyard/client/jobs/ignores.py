@@ -71,7 +71,7 @@ def read(file: Path, below: str = "", above: str = "") -> Ignore | None:
         return Ignore(GitIgnoreSpec.from_lines(filter(_is_pattern, sound), backend="simple"), below, above)
 
 
-def of_parents(root: Path) -> tuple[Ignore, ...]:
+def read_parent_rules(root: Path) -> tuple[Ignore, ...]:
     """Return the rules of the git work tree above `root`, the outermost first. Return none if they exclude `root`
     itself, because a folder that a job names is wanted."""
     top = work_tree(root)
@@ -99,7 +99,7 @@ def is_there(path: Path) -> bool:
         return False
 
 
-def tracked(root: Path) -> Iterator[str]:
+def list_tracked(root: Path) -> Iterator[str]:
     """Yield the paths below `root` that match an ignore pattern but are tracked by git."""
     try:
         listed = subprocess.run(

@@ -56,7 +56,11 @@ def job_of(file: Path, content: bytes, changes: Mapping[str, Any]) -> NotebookJo
     if faults:
         return InputFaults(file.name, tuple(faults))
     program: dict[str, Any] = {"source": source, "command": [*RUNNER, inside], "args": {}}
-    warnings = [*_newer(read), *_installs(read), *(_left_behind(file, read) if SOURCE not in changes else ())]
+    warnings = [
+        *_newer(read),
+        *_installs(read),
+        *(_warn_missing_modules(file, read) if SOURCE not in changes else ()),
+    ]
     return NotebookJob({"name": _name_of(file), "program": program}, tuple(warnings))
 
 
@@ -140,7 +144,7 @@ def _installs(notebook: Notebook) -> Iterator[str]:
             )
 
 
-def _left_behind(file: Path, notebook: Notebook) -> Iterator[str]:
+def _warn_missing_modules(file: Path, notebook: Notebook) -> Iterator[str]:
     """Yield a warning for each imported module beside the notebook that would not be uploaded."""
     for name in notebook.imports:
         module = file.parent / name

@@ -24,7 +24,7 @@ from trainyard.core.jobfile.package_lists import OTHER_LISTS
 from trainyard.core.jobfile.program_archive import Archive
 from trainyard.core.jobfile.references import MOST_SOURCE_BYTES
 from trainyard.protocol import keys
-from trainyard.values.quantities import sized
+from trainyard.values.quantities import format_bytes
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz")
 ENDS = {"programs": ".tar.gz", "data": "/"}
@@ -90,11 +90,11 @@ class Package:
     @property
     def described(self) -> str:
         """Describe the number of files, their size and the largest ones."""
-        count = f"{len(self.files):,} file{'s' if len(self.files) != 1 else ''}, {sized(self.size)}"
+        count = f"{len(self.files):,} file{'s' if len(self.files) != 1 else ''}, {format_bytes(self.size)}"
         largest = self.tree.largest[:LARGEST_SHOWN]
         if len(self.files) == 1 or largest[0].size < PIECE:
             return count
-        return f"{count}; the largest: {_named(largest)}"
+        return f"{count}; the largest: {_name_files(largest)}"
 
     @property
     def packed_size(self) -> int:
@@ -106,7 +106,7 @@ class Package:
     def pack(self, target: IO[bytes]) -> None:
         """Write the archive. Its bytes are equal for equal files with equal times. Raise FileChanged."""
         if self.is_made:
-            with unchanged(self.files[0]) as content:
+            with open_unchanged(self.files[0]) as content:
                 while piece := content.read(PIECE):
                     target.write(piece)
             return
@@ -119,7 +119,7 @@ class Package:
             for file in self.files:
                 member = _member(file.path, tarfile.REGTYPE, 0o755 if file.is_executable else 0o644)
                 member.size, member.mtime = file.size, _storable(file.nanoseconds)
-                with unchanged(file) as content:
+                with open_unchanged(file) as content:
                     archive.addfile(member, content)
             for link in self.tree.links:
                 member = _member(link.path, tarfile.SYMTYPE, 0o777)
@@ -133,7 +133,7 @@ class Package:
         for file in self.files:
             is_text = file.path.endswith(".py") or file.path == also
             if is_text and file.size <= min(program_archive.MOST_TEXT, left):
-                with unchanged(file) as content:
+                with open_unchanged(file) as content:
                     texts[file.path] = content.read()
                 left -= file.size
         names = {file.path: file.path for file in self.files} | dict(_through_links(self.tree))
@@ -141,7 +141,7 @@ class Package:
         return Archive(frozenset(names), found)
 
 
-def of(
+def make_package(
     found: Tree, kind: str, name: str, user: str, holder: object = None
 ) -> tuple[Package | None, tuple[str, ...]]:
     """Return the package of these files in the user's folder, named by their content, or None and the faults of
@@ -153,7 +153,7 @@ def of(
     left = MOST_HEADS
     for file in found.files:
         try:
-            with unchanged(file) as content:
+            with open_unchanged(file) as content:
                 head, own = _read(content)
         except FileChanged as error:
             faults.append(f"{error.what}; {error.next_step}")
@@ -192,16 +192,17 @@ def estimate_too_large(found: Tree) -> str | None:
 
 def too_large(found: Tree, packed: int) -> str:
     """Return why a program of this packed size cannot be uploaded."""
-    whole = "" if packed == found.size else f"{sized(found.size)}, "
+    whole = "" if packed == found.size else f"{format_bytes(found.size)}, "
     return (
-        f"{found.shown} is too large: it has {whole}{sized(packed)} packed, and up to {sized(MOST_SOURCE_BYTES)} are "
-        f"allowed; the largest: {_named(found.largest[:LARGEST_SHOWN])}. Put data under `data` of the job file, or "
+        f"{found.shown} is too large: it has {whole}{format_bytes(packed)} packed, and up to "
+        f"{format_bytes(MOST_SOURCE_BYTES)} are allowed; the largest: {_name_files(found.largest[:LARGEST_SHOWN])}. "
+        "Put data under `data` of the job file, or "
         f"name what stays behind in {ignore_file(found.shown)}"
     )
 
 
 @contextmanager
-def unchanged(file: File) -> Iterator[IO[bytes]]:
+def open_unchanged(file: File) -> Iterator[IO[bytes]]:
     """Open a file that was seen before. Raise FileChanged if it has changed, before or while it is read."""
     try:
         with file.source.open("rb") as content:
@@ -209,15 +210,15 @@ def unchanged(file: File) -> Iterator[IO[bytes]]:
             yield content
             _check(file, os.fstat(content.fileno()))
     except FileNotFoundError as error:
-        raise _changed(file, "vanished") from error
+        raise _changed_error(file, "vanished") from error
 
 
 def _check(file: File, found: os.stat_result) -> None:
     if (found.st_size, found.st_mtime_ns) != (file.size, file.nanoseconds):
-        raise _changed(file, "changed")
+        raise _changed_error(file, "changed")
 
 
-def _changed(file: File, how: str) -> FileChanged:
+def _changed_error(file: File, how: str) -> FileChanged:
     return FileChanged(
         f"{shown_path(str(file.source))} {how} while it was read",
         "so it cannot be said what would run, and no run was started",
@@ -248,7 +249,7 @@ def _storable(nanoseconds: int) -> int:
 def _estimate(file: File) -> int:
     """Estimate the packed size of a file from some pieces."""
     read = packed = 0
-    with unchanged(file) as content:
+    with open_unchanged(file) as content:
         for number in range(SAMPLES):
             content.seek(number * file.size // SAMPLES)
             piece = content.read(SAMPLE)
@@ -275,8 +276,8 @@ def _through_links(found: Tree) -> Iterator[tuple[str, str]]:
                 yield f"{link.path}/{path.removeprefix(below)}", path
 
 
-def _named(files: tuple[File, ...]) -> str:
-    return ", ".join(f"{shown_path(file.path)} ({sized(file.size)})" for file in files)
+def _name_files(files: tuple[File, ...]) -> str:
+    return ", ".join(f"{shown_path(file.path)} ({format_bytes(file.size)})" for file in files)
 
 
 def content_of(package: Package) -> bytes:

@@ -34,7 +34,7 @@ def shown_path(path: str) -> str:
 def plain_name(name: str) -> str:
     """Return a similar name that every bucket and host can store."""
     text = os.fsencode(name)
-    decoded = text.decode(errors="replace") if b"\0" in text else _decoded(text)
+    decoded = text.decode(errors="replace") if b"\0" in text else _decode(text)
     return "".join(each if is_plain(each) else "_" for each in decoded)
 
 
@@ -58,7 +58,7 @@ def is_plain(text: str) -> bool:
     return not has_controls(text)
 
 
-def _decoded(name: bytes) -> str:
+def _decode(name: bytes) -> str:
     """Decode the name as UTF-8, or else as Latin-1."""
     try:
         return name.decode()

@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from trainyard.client.jobs.contents import File
-from trainyard.client.jobs.package import Package, unchanged
+from trainyard.client.jobs.package import Package, open_unchanged
 from trainyard.protocol import keys
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 if TYPE_CHECKING:
     from trainyard.client.bucket import Bucket
@@ -40,7 +40,7 @@ def send_folder(bucket: Bucket, package: Package, tell: Tell) -> list[str]:
     return [*missing]
 
 
-def _parsed(text: bytes | None) -> object:
+def _parse_list(text: bytes | None) -> object:
     """Parse the list. Return None for invalid JSON."""
     try:
         return json.loads(text or b"null")
@@ -55,7 +55,7 @@ def _list_of(package: Package) -> str:
 
 def _copies(bucket: Bucket, package: Package, missing: Mapping[str, File]) -> dict[str, str]:
     """Return the keys of equal files in the newest other version of the folder, by the keys of the missing files."""
-    match _parsed(bucket.read(_list_of(package))):
+    match _parse_list(bucket.read(_list_of(package))):
         case {"folder": str(folder), "files": dict(files)} if re.fullmatch(
             rf"{re.escape(package.stem)}-\w+/", folder
         ):
@@ -87,19 +87,19 @@ def send(
             for count, each in enumerate(as_completed(waits), start=1):
                 each.result()
                 done += waits[each].size
-                tell(f"{folder}: {count:,} of {counted(len(small), 'file')}", done, total)
+                tell(f"{folder}: {count:,} of {format_count(len(small), 'file')}", done, total)
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     for key, file in files.items():
         if key not in small and not (key in copies and bucket.copy(copies[key], key, file.size)):
-            with unchanged(file) as content:
+            with open_unchanged(file) as content:
                 bucket.send(key, content, file.size, tell)
 
 
 def _put(bucket: Bucket, key: str, file: File, copied_from: str | None) -> None:
     if copied_from and bucket.copy(copied_from, key, file.size):
         return
-    with unchanged(file) as content:
+    with open_unchanged(file) as content:
         body = content.read()
     bucket.put(key, body)

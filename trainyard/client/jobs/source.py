@@ -87,36 +87,36 @@ def read(
     Raise FileUnreadable, or JobRefused with every fault."""
     path, asked = Path(file), changes or {}
     if path.suffix == notebooks.ENDING:
-        return _of_notebook(path, asked, to)
+        return _read_notebook(path, asked, to)
     found = document.parse(content_of(path), source=path.name, what="a job file")
     if isinstance(found, InputFaults):
         raise FileBroken(found.faults, path)
-    return checked(path, changed(path, found, asked), to)
+    return check_document(path, apply_changes(path, found, asked), to)
 
 
-def _of_notebook(path: Path, changes: Mapping[str, Any], to: Destination) -> LocalJob:
+def _read_notebook(path: Path, changes: Mapping[str, Any], to: Destination) -> LocalJob:
     """Return the job of a notebook. Raise the errors of `read`."""
     made = notebooks.job_of(path, content_of(path), changes)
     if isinstance(made, InputFaults):
-        raise refused(path, made.faults)
-    local = checked(path, changed(path, made.document, changes), to)
+        raise refuse(path, made.faults)
+    local = check_document(path, apply_changes(path, made.document, changes), to)
     return replace(local, warnings=(*local.warnings, *made.warnings))
 
 
-def checked(path: Path, given: object, to: Destination) -> LocalJob:
+def check_document(path: Path, given: object, to: Destination) -> LocalJob:
     """Return the job of a document. Raise JobRefused."""
     placed = _Placed(path.parent, to.user)
     document = placed.place(given)
     job = check.check(document, source=path.name, bucket=to.bucket)
     if isinstance(job, InputFaults):
-        raise refused(path, (*placed.faults, *job.faults))
+        raise refuse(path, (*placed.faults, *job.faults))
     faults, warnings = placed.faults, left_out_flags(job)
     for each in placed.packages:
         seen = _findings(job, each)
         faults = [*faults, *(_as_here(fault, job, each) for fault in seen.faults)]
         warnings = (*warnings, *seen.warnings)
     if faults or not isinstance(document, Mapping):
-        raise refused(path, tuple(faults))
+        raise refuse(path, tuple(faults))
     for each in placed.packages:
         warnings = (*warnings, *cautions.warnings(job, each))
     notes = tuple(note for each in placed.packages for note in cautions.notes(each.tree))
@@ -127,7 +127,7 @@ def _as_here(fault: Fault, job: Job, package: Package) -> Fault:
     """Return the fault with the folder's name instead of its key in the bucket, and with the reason for a
     missing file."""
     problem = fault.problem.replace(str(job.program.source), package.tree.shown)
-    return Fault(fault.path, cautions.explained(problem, package.tree))
+    return Fault(fault.path, cautions.explain_problem(problem, package.tree))
 
 
 def _findings(job: Job, package: Package) -> Findings:
@@ -163,7 +163,7 @@ def _without_none(admitted: Mapping[str, Any]) -> dict[str, Any]:
     return written
 
 
-def refused(path: Path, faults: tuple[Fault, ...]) -> JobRefused:
+def refuse(path: Path, faults: tuple[Fault, ...]) -> JobRefused:
     return JobRefused(InputFaults(str(path), faults, so="").reason, faults, path)
 
 
@@ -175,7 +175,7 @@ def content_of(file: Path) -> bytes:
         raise FileUnreadable.of(error) from error
 
 
-def changed(path: Path, given: object, changes: Mapping[str, Any]) -> object:
+def apply_changes(path: Path, given: object, changes: Mapping[str, Any]) -> object:
     """Return the document with the changes. Raise JobRefused if a dotted key leads through a value."""
     faults = []
     for name, value in changes.items():
@@ -187,7 +187,7 @@ def changed(path: Path, given: object, changes: Mapping[str, Any]) -> object:
                 Fault(name, "the job file has no such key; a key is like limits.hours or args.epochs")
             )
     if faults:
-        raise refused(path, tuple(faults))
+        raise refuse(path, tuple(faults))
     return given
 
 
@@ -245,7 +245,7 @@ class _Placed:
         if kind == "programs" and (mark := _foreign_archive(source)):
             unpacked = shell_word(shown[: -len(mark)])
             said = f"{shown} is an archive that hosts do not unpack ({mark}); unpack it, and name the folder, as in"
-            problems = [f"{said} source: {_beside(unpacked)}"]
+            problems = [f"{said} source: {_folder_beside(unpacked)}"]
         if not problems and found.is_empty:
             problems = [f"{said} (beside the job file) has no file{_all_left_out(found)}"]
         if not problems and kind == "programs" and (problem := package.estimate_too_large(found)):
@@ -253,7 +253,7 @@ class _Placed:
         made = None
         if not problems:
             name = git.name_of(said) if cloned else source.resolve().name
-            made, changed = package.of(found, kind, name, self._user, cloned)
+            made, changed = package.make_package(found, kind, name, self._user, cloned)
             problems = [*changed]
         for problem in problems:
             self._fault(path, problem)
@@ -279,8 +279,8 @@ def _tree(source: Path, shown: str, kind: str) -> Tree | None:
     """Return the files to upload, or None if the path does not exist."""
     try:
         if source.is_dir():
-            return tree.of_folder(source, shown, is_program=kind == "programs")
-        return tree.of_file(source, shown) if source.exists() else None
+            return tree.tree_of_folder(source, shown, is_program=kind == "programs")
+        return tree.tree_of_file(source, shown) if source.exists() else None
     except PermissionError:
         return Tree(
             source,
@@ -297,7 +297,7 @@ def _foreign_archive(source: Path) -> str:
     )
 
 
-def _beside(path: str) -> str:
+def _folder_beside(path: str) -> str:
     return path if path.startswith(".") else f"./{path}"
 
 
@@ -328,10 +328,10 @@ def _here(given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str, str
             yield entry, "source", f"data.{name}.source", "data"
 
 
-def packed(folder: Path) -> bytes:
+def pack_folder(folder: Path) -> bytes:
     """Return a folder as a source archive."""
-    made, _ = package.of(
-        tree.of_folder(folder, folder.name, is_program=True), "programs", folder.name, Destination.user
+    made, _ = package.make_package(
+        tree.tree_of_folder(folder, folder.name, is_program=True), "programs", folder.name, Destination.user
     )
     assert made
     return package.content_of(made)

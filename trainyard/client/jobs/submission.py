@@ -10,7 +10,7 @@ from trainyard.client.bucket import Bucket, silent
 from trainyard.client.fetching import Tell
 from trainyard.client.jobs import sending
 from trainyard.client.jobs.package import Package, too_large
-from trainyard.client.jobs.source import LocalJob, refused
+from trainyard.client.jobs.source import LocalJob, refuse
 from trainyard.core.jobfile import check, document
 from trainyard.core.jobfile.references import MOST_SOURCE_BYTES
 from trainyard.core.model import tokens
@@ -65,6 +65,6 @@ def _send(bucket: Bucket, package: Package, local: LocalJob, tell: Tell) -> list
         package.pack(archive)
         size = archive.tell()
         if size > MOST_SOURCE_BYTES:
-            raise refused(local.file, (Fault("program.source", too_large(package.tree, size)),))
+            raise refuse(local.file, (Fault("program.source", too_large(package.tree, size)),))
         bucket.send(package.key, archive, size, tell)
     return [package.key]

@@ -27,7 +27,7 @@ from trainyard.client.jobs.path_names import (
     shell_word,
     shown_path,
 )
-from trainyard.values.quantities import counted, sized
+from trainyard.values.quantities import format_bytes, format_count
 
 VIRTUAL = ("/proc", "/sys", "/dev/fd")
 """Virtual folders of the kernel."""
@@ -35,7 +35,7 @@ MOST_COUNTED = 1000
 """The most files whose sizes are summed in a folder that stays behind."""
 
 
-def of_file(source: Path, shown: str, *, name: str | None = None) -> Tree:
+def tree_of_file(source: Path, shown: str, *, name: str | None = None) -> Tree:
     """Return the tree of one file."""
     problem = _problem_with_file(source, shown)
     if problem:
@@ -43,7 +43,7 @@ def of_file(source: Path, shown: str, *, name: str | None = None) -> Tree:
     return Tree(source.parent, shown, (_file(name or source.name, source, source.stat()),))
 
 
-def of_folder(root: Path, shown: str, *, is_program: bool) -> Tree:
+def tree_of_folder(root: Path, shown: str, *, is_program: bool) -> Tree:
     """Return the tree of a folder. A program follows `.gitignore`, keeps links and empty folders, and has limits. Data
     has one object for each file, so links are replaced by files."""
     walk = _Walk(root, shown, is_program)
@@ -96,9 +96,9 @@ class _Walk:
     bytes: int = 0
 
     def run(self) -> None:
-        rules = ignores.of_parents(self.root) if self.is_program else ()
+        rules = ignores.read_parent_rules(self.root) if self.is_program else ()
         if self.is_program and ignores.work_tree(self.root):
-            self.tracked = tuple(ignores.tracked(self.root))
+            self.tracked = tuple(ignores.list_tracked(self.root))
         self._folder(self.root, "", _Above(rules, (), (_Mount(os.path.realpath(self.root), ""),)))
         self._settle_links()
 
@@ -151,12 +151,12 @@ class _Walk:
                 return
         is_folder = stat.S_ISDIR(mode)
         asked = f"{path}/" if is_folder else path
-        reason = self._left_out(entry, asked, names, above)
+        reason = self._find_reason(entry, asked, names, above)
         if reason and is_folder and self._may_take_back(asked, reason, above.own):
             self._deeper(entry, path, replace(above, ignored=reason))
         elif reason:
             if not above.ignored:
-                self.left_out.append(self._sized(reason, entry))
+                self.left_out.append(self._with_size(reason, entry))
         elif entry.is_symlink():
             self._link(entry, path, mode, replace(above, ignored=None))
         elif problem := name_problem(path):
@@ -169,10 +169,12 @@ class _Walk:
     def _deeper(self, entry: os.DirEntry[str], path: str, above: _Above) -> None:
         self._folder(Path(entry.path), f"{path}/", above)
         if above.ignored:
-            self.left_out.append(self._sized(above.ignored, entry))
+            self.left_out.append(self._with_size(above.ignored, entry))
 
     # --- files that stay behind
-    def _left_out(self, entry: os.DirEntry[str], path: str, names: set[str], above: _Above) -> LeftOut | None:
+    def _find_reason(
+        self, entry: os.DirEntry[str], path: str, names: set[str], above: _Above
+    ) -> LeftOut | None:
         """Return why an entry stays behind, or None."""
         chosen = ignores.decision(above.own, path)
         if chosen is not None:
@@ -192,7 +194,7 @@ class _Walk:
         is_tracked = reason.by == GIT_IGNORE and any(each.startswith(folder) for each in self.tracked)
         return is_tracked or any(rule.may_take_back(folder) for rule in own)
 
-    def _sized(self, reason: LeftOut, entry: os.DirEntry[str]) -> LeftOut:
+    def _with_size(self, reason: LeftOut, entry: os.DirEntry[str]) -> LeftOut:
         """Return the entry with its size, if the user may miss it."""
         if reason.by != GIT_IGNORE or entry.is_symlink():
             return reason
@@ -262,9 +264,8 @@ class _Walk:
             mounts = (*above.mounts, _Mount(target, f"{path}/"))
             self._folder(Path(entry.path), f"{path}/", replace(above, mounts=mounts))
         except _TooMuchError:
-            held = (
-                f"{counted(len(self.files) - counts[0], 'file')} and {sized(self.bytes - size)} were counted"
-            )
+            files = format_count(len(self.files) - counts[0], "file")
+            held = f"{files} and {format_bytes(self.bytes - size)} were counted"
             for each, count in zip(lists, counts, strict=True):
                 del each[count:]
             self.bytes = size
@@ -375,4 +376,4 @@ def _is_circular(path: str) -> bool:
 
 
 def _limit() -> str:
-    return f"{MOST_MEMBERS:,} files or {sized(MOST_BYTES)}"
+    return f"{MOST_MEMBERS:,} files or {format_bytes(MOST_BYTES)}"

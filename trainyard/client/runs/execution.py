@@ -58,7 +58,7 @@ class Execution:
         return self.status == "SUCCEEDED" and outcome == SUCCEEDED
 
     @property
-    def said(self) -> str:
+    def error_text(self) -> str:
         """Return error and cause, if there are any."""
         return ": ".join(each for each in (self.error, self.cause) if each)
 

@@ -19,7 +19,7 @@ from trainyard.client.unpacking import unpack
 from trainyard.command_line import command_line
 from trainyard.core.jobfile.references import split_uri
 from trainyard.protocol import keys
-from trainyard.values.quantities import sized
+from trainyard.values.quantities import format_bytes
 
 DOCUMENTS = {
     "metrics": "metrics.json",
@@ -183,7 +183,7 @@ class RunFiles:
                 "its program has written none to ${model}, and none of its outputs is named like a model (yet)",
                 command_line("show", self.id),
             )
-        listed = ", ".join(f"{each.path} ({sized(each.size)})" for each in found[-MOST_OFFERED:])
+        listed = ", ".join(f"{each.path} ({format_bytes(each.size)})" for each in found[-MOST_OFFERED:])
         more = f", and {len(found) - MOST_OFFERED} more" if len(found) > MOST_OFFERED else ""
         raise NoModel(
             f"{self.id} has no model in ${{model}}",

@@ -44,7 +44,7 @@ def curve(points: Sequence[tuple[int, float]], name: str = "loss") -> str:
     return (
         f'<svg viewBox="-4 -4 {WIDTH + 8} {HEIGHT + 8}" width="{WIDTH}" role="img" aria-label="{name}">'
         f'<polyline points="{line}" fill="none" stroke="{COLOUR}" stroke-width="1.5"/></svg>'
-        f"<div>{name} {floats.shown(points[-1][1], '.4g')} at step {points[-1][0]}</div>"
+        f"<div>{name} {floats.format_float(points[-1][1], '.4g')} at step {points[-1][0]}</div>"
     )
 
 

@@ -65,7 +65,7 @@ class ListedRun:
     def word(self) -> str:
         """Return the word for the state of the run (trainyard/core/model/states.py)."""
         if self.waiting and not self.outcome:
-            return f"Waiting for {self.waiting.noun}"
+            return f"Waiting for {self.waiting.awaited}"
         return self.ending or states.word_for(self.state, self.kind)
 
     @classmethod

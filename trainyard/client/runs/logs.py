@@ -87,7 +87,7 @@ class HostLog:
         return found[-count:]
 
     @property
-    def under_way(self) -> list[LogLine]:
+    def incomplete_line(self) -> list[LogLine]:
         """Return the line that was incomplete at the last look."""
         line = parse(self._open, self.attempt, self._last)
         return [line] if line else []
@@ -119,16 +119,16 @@ class AttemptLogs:
 
     def look(self) -> list[tuple[HostLog, dict[str, str]]]:
         """Return each log with its chunks. Long logs are listed from the last chunk that was read."""
-        found = self._by_host() if self._is_long else self._at_once()
+        found = self._host_by_host() if self._is_long else self._merge_hosts()
         return [(self._host(name), chunks) for name, chunks in found.items() if chunks]
 
     @property
-    def under_way(self) -> Iterator[LogLine]:
+    def incomplete_lines(self) -> Iterator[LogLine]:
         """Yield the incomplete lines."""
         for host in self._hosts.values():
-            yield from host.under_way
+            yield from host.incomplete_line
 
-    def _at_once(self) -> dict[str, dict[str, str]]:
+    def _merge_hosts(self) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = {}
         listed = self.bucket.etags(self.folder)
         self._is_long = len(listed) >= LISTED_AT_ONCE
@@ -138,7 +138,7 @@ class AttemptLogs:
                 found.setdefault(name, {})[key] = etag
         return found
 
-    def _by_host(self) -> dict[str, dict[str, str]]:
+    def _host_by_host(self) -> dict[str, dict[str, str]]:
         names = [name for name in self.bucket.folders(self.folder) if self.wanted(name)]
         return {
             name: self.bucket.etags(f"{self.folder}{name}/", after=self._host(name).key[:-1])
@@ -166,7 +166,7 @@ class RunLogs:
     def read(self, tail: int | None = None) -> Iterator[LogLine]:
         """Yield the existing lines, including the incomplete one of each host. `tail` limits them to the last ones."""
         yield from self.new(tail)
-        yield from self.under_way()
+        yield from self.incomplete_lines()
 
     def follow(self, is_over: Callable[[], bool], every: float, tail: int | None = None) -> Iterator[LogLine]:
         """Yield the existing and new lines until the run has ended and all is read. Look every `every` seconds."""
@@ -178,7 +178,7 @@ class RunLogs:
                 yield line
             tail = None
             if over and is_quiet:
-                yield from self.under_way()
+                yield from self.incomplete_lines()
                 return
             over = over or (is_quiet and is_over())
             if not over:
@@ -193,9 +193,9 @@ class RunLogs:
         lines = [line for host, chunks in looks for line in host.last(chunks, max(tail, 1))]
         return iter(sorted(lines, key=attrgetter("at"))[-tail:] if tail else [])
 
-    def under_way(self) -> list[LogLine]:
+    def incomplete_lines(self) -> list[LogLine]:
         """Return the lines that were incomplete at the last look."""
-        lines = [line for logs in self._attempts.values() for line in logs.under_way]
+        lines = [line for logs in self._attempts.values() for line in logs.incomplete_lines]
         return sorted(lines, key=attrgetter("at"))
 
     def _look_at(self) -> list[AttemptLogs]:

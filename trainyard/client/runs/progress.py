@@ -37,19 +37,23 @@ class Progress:
         """Return a sentence about a loss that is not finite, otherwise an empty text."""
         if self.loss is None or self.nan_since is None:
             return ""
-        return f"Its loss has been {floats.shown(self.loss, '.4g')} since step {self.nan_since}."
+        return f"Its loss has been {floats.format_float(self.loss, '.4g')} since step {self.nan_since}."
 
     def numbers(self, loss: str = ".4f") -> tuple[str, ...]:
         """Return the measures of the program in words. `loss` is the format of the loss."""
         since = f" since step {self.nan_since}" if self.nan_since is not None else ""
         return (
-            *([f"loss {floats.shown(self.loss, loss)}{since}"] if self.loss is not None else []),
-            *([f"accuracy {floats.shown(self.accuracy, '.3f')}"] if self.accuracy is not None else []),
-            *([f"{self.objective[0]} {floats.shown(self.objective[1], '.4g')}"] if self.objective else []),
+            *([f"loss {floats.format_float(self.loss, loss)}{since}"] if self.loss is not None else []),
+            *([f"accuracy {floats.format_float(self.accuracy, '.3f')}"] if self.accuracy is not None else []),
+            *(
+                [f"{self.objective[0]} {floats.format_float(self.objective[1], '.4g')}"]
+                if self.objective
+                else []
+            ),
             *([f"{self.steps_per_second:.1f} steps/s"] if self.steps_per_second else []),
         )
 
-    def reached(self, of: str = "/") -> str:
+    def format_steps(self, of: str = "/") -> str:
         """Return the step and the number of steps."""
         return f"{self.step}{of}{self.steps}" if self.steps else f"{self.step}"
 

@@ -17,7 +17,7 @@ from trainyard.core.model import ends, states
 from trainyard.core.model.job import Outputs
 from trainyard.protocol.ledger.run import RunRow, Waiting, WaitsFor
 from trainyard.values import serialization
-from trainyard.values.quantities import counted, rounded
+from trainyard.values.quantities import format_count, format_roughly
 
 ADVICE = {
     "NoCapacity": "submit again with more hardware.instance_types, or a longer limits.wait_minutes",
@@ -97,13 +97,15 @@ def _reason(
     execution: Execution, row: RunRow | None, summary: Mapping[str, Any], *, saved: bool, now: datetime
 ) -> Reason:
     if execution.is_over:
-        return _ended(execution, row, summary, saved=saved)
+        return _describe_end(execution, row, summary, saved=saved)
     if row and row.waiting:
         return _waits(execution, row.waiting, now)
     return _goes_on(execution, row)
 
 
-def _ended(execution: Execution, row: RunRow | None, summary: Mapping[str, Any], *, saved: bool) -> Reason:
+def _describe_end(
+    execution: Execution, row: RunRow | None, summary: Mapping[str, Any], *, saved: bool
+) -> Reason:
     where, run = summary.get("where") or {}, execution.name
     results = {part: _get_line(run, part) for part in RESULTS if part in where}
     if execution.succeeded:
@@ -116,9 +118,9 @@ def _ended(execution: Execution, row: RunRow | None, summary: Mapping[str, Any],
     told = summary.get("outcome") or (row.outcome if row else None)
     outcome = str(told or ("stopped" if execution.status == "ABORTED" else "failed"))
     error = str(summary.get("error") or execution.error)
-    said = summary.get("reason") or (row.reason if row else None) or execution.said
+    said = summary.get("reason") or (row.reason if row else None) or execution.error_text
     text = str(said or f"the execution is {execution.status} and gives no cause").splitlines()
-    advice = [advised(error)] if error in ADVICE else []
+    advice = [advise(error)] if error in ADVICE else []
     logs, resumes = "", False
     if outcome != "refused":
         resumes = saved or ("outputs" in where and _outputs_of(row).are_restored())
@@ -133,7 +135,7 @@ def _outputs_of(row: RunRow | None) -> Outputs:
     return serialization.from_json(Outputs, ((row.job if row else None) or {}).get("outputs") or {})
 
 
-def advised(error: str) -> str:
+def advise(error: str) -> str:
     """Return the advice for an error, with complete command lines."""
     return re.sub(r"\{([^}]*)\}", lambda found: command_line(*found[1].split()), ADVICE[error])
 
@@ -152,8 +154,8 @@ def _goes_on(execution: Execution, row: RunRow | None) -> Reason:
 
 
 def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
-    since, until = rounded(elapsed(waiting.since, now).total_seconds()), f"{waiting.until:%H:%M}"
-    asks = f"it asks again at {waiting.asks_after(now):%H:%M:%S}, and gives up at {until} UTC"
+    since, until = format_roughly(elapsed(waiting.since, now).total_seconds()), f"{waiting.until:%H:%M}"
+    asks = f"it asks again at {waiting.next_request_after(now):%H:%M:%S}, and gives up at {until} UTC"
     if waiting.what is WaitsFor.SLOT:
         lines = (f"{execution.name} waits {since} for its slot in the yard: {waiting.reason}; {asks}.",)
         return Reason("waiting", lines, (f"{command_line('ls')} lists the runs before it",))
@@ -161,10 +163,10 @@ def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
         return Reason("waiting", (f"{execution.name} waits {since}: {waiting.reason}; {asks}.",))
     kinds = Counter({REFUSED.get(kind, kind): count for kind, count in waiting.refused.items()})
     refused = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-    pools = f"{counted(kinds.total(), 'pool')} refused ({refused})" if kinds else waiting.reason
+    pools = f"{format_count(kinds.total(), 'pool')} refused ({refused})" if kinds else waiting.reason
     sooner = "more hardware.instance_types, or market: spot_then_on_demand, find room sooner"
     advice = (
-        advised("QuotaExceeded") if set(waiting.refused) == {"quota"} else sooner,
+        advise("QuotaExceeded") if set(waiting.refused) == {"quota"} else sooner,
         command_line("stop", execution.name),
     )
     return Reason("waiting", (f"{execution.name} waits {since}: {pools}; {asks}.",), advice)

@@ -55,7 +55,7 @@ class Host:
             volume_charge=self.volume_charge,
         )
 
-    def saved(self, now: datetime) -> float:
+    def saved_dollars(self, now: datetime) -> float:
         """Return the amount saved until now compared to the on-demand price; 0 if that price is unknown."""
         return max(self.on_demand_price - self.price, 0.0) * billed_hours(self.seconds(now))
 
@@ -93,7 +93,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AnsweredRequest:
     """One launch request for the hosts of an attempt. `answer` is `launched`, `refused` or empty; `kind`
     (docs/contracts/README.md, `LaunchesRefused`), `code` and `reason` explain a refusal."""
 
@@ -170,12 +170,14 @@ def pools_in(plan: Plan | None) -> Iterator[Pool]:
         yield Pool(candidate.pool, candidate.price, candidate.on_demand_price or 0.0)
 
 
-def asked_in(requests: Iterable[LaunchRequestRow], plan: Plan | None) -> tuple[Asked, ...]:
+def list_answered_requests(
+    requests: Iterable[LaunchRequestRow], plan: Plan | None
+) -> tuple[AnsweredRequest, ...]:
     """Return the launch requests, the oldest first, with each refusal of a request for several capacity pools."""
-    return tuple(sorted(_asked(requests, plan), key=lambda each: each.at))
+    return tuple(sorted(_answered_requests(requests, plan), key=lambda each: each.at))
 
 
-def _asked(requests: Iterable[LaunchRequestRow], plan: Plan | None) -> Iterator[Asked]:
+def _answered_requests(requests: Iterable[LaunchRequestRow], plan: Plan | None) -> Iterator[AnsweredRequest]:
     for row in requests:
         alone = (
             row.capacity_pool or _pool(plan, row.candidate),
@@ -187,7 +189,7 @@ def _asked(requests: Iterable[LaunchRequestRow], plan: Plan | None) -> Iterator[
             (_pool(plan, each.candidate), each.kind, each.code, each.reason) for each in row.refusals
         ]
         for pool, kind, code, reason in each_of or [alone]:
-            yield Asked(row.attempt, pool, row.at, row.answer or "", kind, code, reason)
+            yield AnsweredRequest(row.attempt, pool, row.at, row.answer or "", kind, code, reason)
 
 
 def _pool(plan: Plan | None, candidate: int) -> str:

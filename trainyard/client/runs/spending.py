@@ -26,18 +26,18 @@ class Spent:
         return Spent(self.of, self.runs + 1, self.dollars + dollars, self.saved + saved)
 
 
-def added(runs: Iterable[ListedRun], by: str) -> list[Spent]:
+def sum_by(runs: Iterable[ListedRun], by: str) -> list[Spent]:
     """Return the sums by `job`, `user`, `day` or a label, the highest first; days are in order."""
     sums: dict[str, Spent] = {}
     for run in runs:
-        for of in _of(run, by):
+        for of in _group_of(run, by):
             sums[of] = sums.get(of, Spent(of)) + run
     if by == "day":
         return sorted(sums.values(), key=lambda spent: spent.of)
     return sorted(sums.values(), key=lambda spent: -spent.dollars)
 
 
-def _of(run: ListedRun, by: str) -> Iterator[str]:
+def _group_of(run: ListedRun, by: str) -> Iterator[str]:
     match by:
         case "job":
             yield run.name or run.id

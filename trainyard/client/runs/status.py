@@ -10,7 +10,7 @@ from typing import Any
 from trainyard.client.runs import html
 from trainyard.client.runs.execution import Execution, State
 from trainyard.client.runs.progress import Loss, Progress
-from trainyard.client.runs.records import Asked, Attempt, Event, Host, Pool
+from trainyard.client.runs.records import AnsweredRequest, Attempt, Event, Host, Pool
 from trainyard.core.model import ends, states
 from trainyard.core.model.program import Origin
 from trainyard.core.model.submitter import UNKNOWN
@@ -37,7 +37,7 @@ class RunStatus:
     """The curves other than the loss that the program reports, by the names of the metrics."""
     attempts: tuple[Attempt, ...] = ()
     pools: tuple[Pool, ...] = ()
-    asked: tuple[Asked, ...] = ()
+    launch_requests: tuple[AnsweredRequest, ...] = ()
     row: RunRow | None = None
     """The row in the ledger; None before the yard has admitted the run."""
 
@@ -94,7 +94,7 @@ class RunStatus:
     def saved_dollars(self) -> float:
         """Return the amount saved until now compared to on-demand prices, or by the bill of an ended run."""
         if self.row is None or self.row.dollars is None:
-            return sum(host.saved(self.at) for host in self.hosts)
+            return sum(host.saved_dollars(self.at) for host in self.hosts)
         return self.row.saved_dollars or 0.0
 
     @property
@@ -120,7 +120,7 @@ class RunStatus:
             ("run", self.execution.name),
             ("state", self.word),
             ("attempt", self.attempt or None),
-            ("step", done.reached(" of ") if done else None),
+            ("step", done.format_steps(" of ") if done else None),
             (
                 "hosts",
                 ", ".join(f"{host.role or 'host'} on {host.type}, {host.state}" for host in self.hosts),

@@ -119,7 +119,7 @@ def _usages(asked: Sequence[tuple[Measure, Host]], answers: dict[int, dict[int, 
             if each is measure and answers.get(
                 number
             ):  # a host in the place of a lost one continues its curve
-                values.setdefault(_called(host), {}).update(answers[number])
+                values.setdefault(_name_host(host), {}).update(answers[number])
         times = tuple(sorted({at for known in values.values() for at in known}))
         if times:
             yield Usage(
@@ -127,6 +127,6 @@ def _usages(asked: Sequence[tuple[Measure, Host]], answers: dict[int, dict[int, 
             )
 
 
-def _called(host: Host) -> str:
+def _name_host(host: Host) -> str:
     name = host.role or host.instance
     return f"{name}, attempt {host.attempt}" if host.attempt > 1 else name

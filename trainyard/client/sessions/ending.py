@@ -13,7 +13,7 @@ ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.asynccontextmanager
-async def until_ended(link: Link, signals: Iterable[signal.Signals] = ENDS) -> AsyncIterator[None]:
+async def terminate_afterwards(link: Link, signals: Iterable[signal.Signals] = ENDS) -> AsyncIterator[None]:
     """Run the block, and terminate the session if it is open afterwards. Raise KeyboardInterrupt at one of the
     signals."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import NotHere, SessionRefused
 from trainyard.client.sessions import opening
-from trainyard.client.sessions.ending import ENDS, until_ended
+from trainyard.client.sessions.ending import ENDS, terminate_afterwards
 from trainyard.client.sessions.link import Link, Tell
 from trainyard.command_line import command_line
 from trainyard.datachannel.forwarding import Streams
@@ -66,7 +66,7 @@ async def carry(
     signals: Iterable[signal.Signals] = ENDS,
 ) -> None:
     """Forward connections through a session until one of the signals comes or the session ends."""
-    async with until_ended(link, signals), link.linked() as channel:
+    async with terminate_afterwards(link, signals), link.run_channel() as channel:
         streams = Streams(channel)
         server: asyncio.Server | None = None
         try:
@@ -84,7 +84,7 @@ async def carry(
                 server.close()
             streams.close()
         if channel.closed is not None:
-            raise opening.over(link.opened, channel.closed.output or "it was ended from outside")
+            raise opening.session_over(link.opened, channel.closed.output or "it was ended from outside")
 
 
 def check(link: Link) -> None:

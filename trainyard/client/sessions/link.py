@@ -25,7 +25,7 @@ from trainyard.datachannel.message import INPUT, Kind, MessageError
 PING_SECONDS, PONG_SECONDS = 4, 6
 """A lost network is detected after ten seconds."""
 OPEN_SECONDS = 4
-AGAIN_SECONDS = 0.5
+RETRY_SECONDS = 0.5
 LAST_WORD_SECONDS = 3
 BUFFER = 1 << 20
 Tell = Callable[[str], None]
@@ -58,7 +58,7 @@ class Link:
         self._cut_at: float | None = None
 
     @contextlib.asynccontextmanager
-    async def linked(self) -> AsyncIterator[Channel]:
+    async def run_channel(self) -> AsyncIterator[Channel]:
         """Run the channel with its connections inside the block. Errors end the block: Denied, NoAnswer or
         SessionRefused at the first connection, SessionOver when the session has ended."""
         async with running(self.channel):
@@ -124,19 +124,19 @@ class Link:
             try:
                 websocket = await self._connect()
                 try:
-                    await self._over(websocket)
+                    await self._use_connection(websocket)
                 finally:
                     await _close(websocket)
             except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed) as error:
                 if first:
-                    raise self._refused(error) from error
+                    raise self._handle_refusal(error) from error
             if self.channel.closed is not None:
                 return
             first = False
             await self._find_again()
 
     async def _connect(self) -> ClientConnection:
-        headers = opening.signed(self._session, self.opened.url)
+        headers = opening.sign_headers(self._session, self.opened.url)
         host = headers.pop("Host", None)
         assert host is None, "the client says the host itself"
         return await connect(
@@ -152,9 +152,9 @@ class Link:
             ping_timeout=PONG_SECONDS,
         )
 
-    async def _over(self, websocket: ClientConnection) -> None:
+    async def _use_connection(self, websocket: ClientConnection) -> None:
         """Use this connection until it breaks or the session ends."""
-        said = handshake.opening(str(uuid4()), self.opened.token, str(uuid4()), CLIENT_VERSION)
+        said = handshake.opening_text(str(uuid4()), self.opened.token, str(uuid4()), CLIENT_VERSION)
         await websocket.send(said)
         connection = Connection(websocket)
         attaching = asyncio.ensure_future(self.channel.attach(connection))
@@ -185,7 +185,7 @@ class Link:
                 if quiet:
                     self._tell("the connection is lost; trying until it is back")
                     quiet = False
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
 
     def _is_back(self) -> None:
         if self._cut_at is not None:
@@ -194,7 +194,7 @@ class Link:
             if seconds > 1:
                 self._tell(f"the connection is back after {seconds:.0f} s")
 
-    def _refused(self, error: Exception) -> Exception:
+    def _handle_refusal(self, error: Exception) -> Exception:
         where = self.opened.url.partition("?")[0]
         if isinstance(error, InvalidStatus):
             said: Any = error.response.body or b""
@@ -205,7 +205,9 @@ class Link:
                 advice = grants.advice(action, on[1] if on else "")
                 return Denied(f"{action} was denied", text or "AWS says no more", advice)
             if error.response.status_code == 404:
-                return opening.over(self.opened, "it has ended before it began, as when its host goes")
+                return opening.session_over(
+                    self.opened, "it has ended before it began, as when its host goes"
+                )
             return SessionRefused(
                 f"{where} answers {error.response.status_code}", text or "and no more", "try again"
             )

@@ -83,9 +83,11 @@ def resume(session: Session, opened: Opened) -> Opened:
     except ClientError as error:
         if error.response["Error"]["Code"] not in NO_SESSION:
             raise
-        raise over(opened, "it was idle for too long, a user ended it, or its host is gone") from error
+        raise session_over(
+            opened, "it was idle for too long, a user ended it, or its host is gone"
+        ) from error
     if not answer.get("TokenValue"):
-        raise over(opened, "it was idle for too long")
+        raise session_over(opened, "it was idle for too long")
     url = answer.get("StreamUrl") or opened.url
     return Opened(opened.id, opened.target, url, answer["TokenValue"])
 
@@ -99,7 +101,7 @@ def terminate(session: Session, opened: Opened) -> None:
             raise
 
 
-def over(opened: Opened, why: str) -> SessionOver:
+def session_over(opened: Opened, why: str) -> SessionOver:
     return SessionOver(
         f"the session on {opened.target} is over",
         why.rstrip("."),
@@ -107,7 +109,7 @@ def over(opened: Opened, why: str) -> SessionOver:
     )
 
 
-def signed(session: Session, url: str) -> dict[str, str]:
+def sign_headers(session: Session, url: str) -> dict[str, str]:
     """Return the signed headers of the request that opens the channel, which AWS requires since plugin 1.2.764."""
     credentials = session.boto.get_credentials()
     if credentials is None:

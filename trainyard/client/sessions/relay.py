@@ -9,7 +9,7 @@ import sys
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import SessionRefused
 from trainyard.client.sessions import opening
-from trainyard.client.sessions.ending import until_ended
+from trainyard.client.sessions.ending import terminate_afterwards
 from trainyard.client.sessions.link import Link, Tell
 from trainyard.datachannel.channel import Channel
 from trainyard.datachannel.message import Kind
@@ -28,7 +28,7 @@ def run(yard: Deployment, host: str, port: int, tell: Tell) -> None:
 
 
 async def _carry(link: Link, port: int) -> None:
-    async with until_ended(link), link.linked() as channel:
+    async with terminate_afterwards(link), link.run_channel() as channel:
         shaken = asyncio.Event()
         tasks = [asyncio.ensure_future(_send(channel, shaken)), asyncio.ensure_future(_show(link, shaken))]
         try:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import SessionRefused
 from trainyard.client.sessions import opening
-from trainyard.client.sessions.ending import ENDS, until_ended
+from trainyard.client.sessions.ending import ENDS, terminate_afterwards
 from trainyard.client.sessions.link import Link, Tell
 from trainyard.client.sessions.terminal import Terminal
 from trainyard.command_line import command_line
@@ -59,32 +59,32 @@ def begin(yard: Deployment, host: str, line: str) -> opening.Opened:
     return opening.start(yard, host, command_document(yard), {"command": [encoded]}, "trainyard shell")
 
 
-def ask(yard: Deployment, host: str, line: str, tell: Tell) -> tuple[int | None, str]:
+def run_line(yard: Deployment, host: str, line: str, tell: Tell) -> tuple[int | None, str]:
     """Run a line in the host's shell. Return the exit code, or None if it is missing, and the output. Raise
     HostNotFound, HostNotConnected, Denied or SessionRefused."""
-    return asyncio.run(_asked(Link(yard.session, begin(yard, host, line), tell)))
+    return asyncio.run(_read_answer(Link(yard.session, begin(yard, host, line), tell)))
 
 
-async def _asked(link: Link) -> tuple[int | None, str]:
+async def _read_answer(link: Link) -> tuple[int | None, str]:
     said = bytearray()
 
     async def keep(descriptor: int, data: bytes) -> None:
         if descriptor == 1:
             said.extend(data)
 
-    async with until_ended(link):
-        code = await heard(link, keep)
+    async with terminate_afterwards(link):
+        code = await read_output(link, keep)
     return code, said.decode(errors="replace")
 
 
 async def _shell(link: Link, terminal: Terminal) -> None:
     signals = [number for number in ENDS if number != signal.SIGINT]  # Ctrl+C is a key for the host
-    async with until_ended(link, signals), link.linked() as channel:
+    async with terminate_afterwards(link, signals), link.run_channel() as channel:
         with (
-            terminal.typed(lambda data: _type(channel, data)),
-            terminal.resized(lambda size: channel.write(Kind.SIZE, size.payload())),
+            terminal.pass_input(lambda data: _type(channel, data)),
+            terminal.pass_size(lambda size: channel.write(Kind.SIZE, size.payload())),
         ):
-            left = asyncio.ensure_future(terminal.left.wait())
+            left = asyncio.ensure_future(terminal.leave_typed.wait())
             shown = asyncio.ensure_future(_show(link, terminal))
             try:
                 await asyncio.wait([left, shown], return_when=asyncio.FIRST_COMPLETED)
@@ -95,7 +95,7 @@ async def _shell(link: Link, terminal: Terminal) -> None:
                     each.cancel()
                 await asyncio.gather(left, shown, return_exceptions=True)
         if channel.closed is not None and channel.closed.output:
-            raise opening.over(link.opened, channel.closed.output)
+            raise opening.session_over(link.opened, channel.closed.output)
 
 
 def _type(channel: Channel, data: bytes) -> bool:
@@ -107,7 +107,7 @@ def _type(channel: Channel, data: bytes) -> bool:
 async def _show(link: Link, terminal: Terminal) -> None:
     async for kind, payload in link.payloads():
         if kind in (Kind.OUTPUT, Kind.STDERR):
-            terminal.answered()
+            terminal.mark_answered()
             await _write(1, payload)
 
 
@@ -124,20 +124,20 @@ async def _command(link: Link) -> int:
         else:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    async with until_ended(link, [each for each in ENDS if each != signal.SIGINT]):
+    async with terminate_afterwards(link, [each for each in ENDS if each != signal.SIGINT]):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, interrupt)
         try:
-            code = await heard(link, _write)
+            code = await read_output(link, _write)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
     return NO_CODE if code is None else code
 
 
-async def heard(link: Link, write: Callable[[int, bytes], Awaitable[None]]) -> int | None:
+async def read_output(link: Link, write: Callable[[int, bytes], Awaitable[None]]) -> int | None:
     """Return the exit code of the session's command, or None if it is missing. Pass the output to `write`, by
     descriptor."""
-    async with link.linked() as channel:
+    async with link.run_channel() as channel:
         async for kind, payload in link.payloads():
             if kind == Kind.OUTPUT:
                 await write(1, payload)

@@ -27,13 +27,13 @@ class Terminal:
     """
 
     def __init__(self, keys: int = 0, screen: int = 1) -> None:
-        self.left = asyncio.Event()
+        self.leave_typed = asyncio.Event()
         """Set once the user has typed the keys that leave the session: Enter, ~ and a full stop."""
         self._keys, self._screen = keys, screen
         self._before: list[Any] | None = None
         self._escape = Escape()
-        self._told: Size | None = None
-        self._say_size: Callable[[], None] = lambda: None
+        self._sent_size: Size | None = None
+        self._send_size: Callable[[], None] = lambda: None
         self._answered = threading.Event()
 
     def __enter__(self) -> Self:
@@ -49,7 +49,7 @@ class Terminal:
             with contextlib.suppress(termios.error):  # the terminal may be gone
                 termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
 
-    def answered(self) -> None:
+    def mark_answered(self) -> None:
         """Record that the host has sent output. A file or a pipe is read only from then on."""
         self._answered.set()
 
@@ -63,7 +63,7 @@ class Terminal:
         return Size(columns, rows)
 
     @contextlib.contextmanager
-    def typed(self, take: Callable[[bytes], bool]) -> Iterator[None]:
+    def pass_input(self, take: Callable[[bytes], bool]) -> Iterator[None]:
         """Pass the input to `take` inside the block. `take` returns True if it has room for more."""
         if self._before is None:
             yield from self._read(take)
@@ -71,12 +71,12 @@ class Terminal:
         loop = asyncio.get_running_loop()
 
         def key() -> None:
-            self._say_size()
+            self._send_size()
             data = os.read(self._keys, READ)
             typed, leaves = self._escape.feed(data)
             if leaves or not data:
                 loop.remove_reader(self._keys)
-                self.left.set()
+                self.leave_typed.set()
             if typed:
                 take(typed)
 
@@ -87,18 +87,18 @@ class Terminal:
             loop.remove_reader(self._keys)
 
     @contextlib.contextmanager
-    def resized(self, take: Callable[[Size], None]) -> Iterator[None]:
+    def pass_size(self, take: Callable[[Size], None]) -> Iterator[None]:
         """Pass the size to `take` inside the block: now, at each change, and before keys that are typed after a change.
         asyncio may report a key before the signal."""
         loop = asyncio.get_running_loop()
 
         def say() -> None:
             size = self.size
-            if size is not None and size != self._told:
-                self._told = size
+            if size is not None and size != self._sent_size:
+                self._sent_size = size
                 take(size)
 
-        self._say_size = say
+        self._send_size = say
         loop.add_signal_handler(signal.SIGWINCH, say)
         say()
         try:

@@ -16,7 +16,7 @@ from trainyard.protocol.trial import Trial
 from trainyard.values.fields import Flag, Text, key
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Anything, Optional, Record
-from trainyard.values.validation import Fault, InputFaults, shown
+from trainyard.values.validation import Fault, InputFaults, show_value
 
 PLANNED = r".+\.(?i:plan\.(yaml|yml|json))"
 UPLOADED = r"\S{1,1024}"
@@ -99,7 +99,9 @@ def _corner_faults(job: Mapping[str, Any], study: Study, bucket: str) -> Iterato
         found = check(study_rules.with_values(job, point), source="", bucket=bucket)
         if isinstance(found, InputFaults) and path not in faulty:
             faulty.add(path)
-            problem = f"the job refuses {shown(value)}: {found.faults[0].path}: {found.faults[0].problem}"
+            problem = (
+                f"the job refuses {show_value(value)}: {found.faults[0].path}: {found.faults[0].problem}"
+            )
             yield Fault(f"{study_rules.PARAMETERS}.{path}", problem)
 
 

@@ -17,7 +17,15 @@ from trainyard.protocol.keys import IMAGES
 from trainyard.values.fields import Value, keys
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Record
-from trainyard.values.validation import NO_LOCATIONS, BareWord, Fault, InputFaults, Section, any_of, shown
+from trainyard.values.validation import (
+    NO_LOCATIONS,
+    BareWord,
+    Fault,
+    InputFaults,
+    Section,
+    any_of,
+    show_value,
+)
 
 MOST_BYTES = 64 * 1024
 """The largest job file or recipe."""
@@ -43,7 +51,7 @@ def read(text: bytes, *, json_only: bool) -> object | NotReadable:
 def parse(text: bytes, *, source: str, what: str) -> object | InputFaults:
     """Return the document in a file. `source` is the file's key and `what` its kind, both for the reason."""
     if len(text) > MOST_BYTES:
-        return too_big(len(text), source=source, what=what)
+        return too_big_fault(len(text), source=source, what=what)
     found = read(text, json_only=source.lower().endswith(".json"))
     return InputFaults(source, (Fault("", found.reason),)) if isinstance(found, NotReadable) else found
 
@@ -60,16 +68,16 @@ def open_document(
     """Read a document as a record. Return the faults if the document is not a mapping."""
     if isinstance(document, Mapping):
         return Record(of).read_document(document, bucket=bucket, locations=locations)
-    found = "it is empty" if document is None else f"it is not a mapping but {shown(document)}"
+    found = "it is empty" if document is None else f"it is not a mapping but {show_value(document)}"
     return InputFaults(source, (Fault("", f"{found}; {what} has the keys {any_of(tuple(keys(of)))}"),))
 
 
-def too_big(size: int, *, source: str, what: str) -> InputFaults:
+def too_big_fault(size: int, *, source: str, what: str) -> InputFaults:
     """Return the fault of a file that is too large to be read."""
     return InputFaults(source, (Fault("", f"it has {size} bytes; {what} has at most {MOST_BYTES}"),))
 
 
-def gone(key: str, version: str | None) -> InputFaults:
+def deleted_fault(key: str, version: str | None) -> InputFaults:
     """Return the fault of a file that was deleted before it was read."""
     file = key.rpartition("/")[2]
     again = command_line("image", "bake", key) if key.startswith(IMAGES) else command_line("submit", file)

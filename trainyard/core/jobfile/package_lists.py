@@ -113,12 +113,12 @@ def base_of(paths: tuple[str, ...], own: str, holds: Callable[[str], bool]) -> s
     `holds` returns True if the program contains a path.
     """
     for folder in dict.fromkeys((own, "")):
-        if all(holds(joined(folder, path)) for path in paths):
+        if all(holds(join_path(folder, path)) for path in paths):
             return folder
     return None
 
 
-def joined(folder: str, path: str) -> str:
+def join_path(folder: str, path: str) -> str:
     """Return the path from the program's top folder, without `.` and `..`."""
     whole = posixpath.normpath(posixpath.join(folder, path))
     return "" if whole == "." else whole

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from trainyard import archives
 from trainyard.core.jobfile import package_lists
-from trainyard.core.jobfile.program_code import at_start, imported, reach
-from trainyard.core.jobfile.program_command import key_of_start, started
+from trainyard.core.jobfile.program_code import at_start, list_imports, reach
+from trainyard.core.jobfile.program_command import find_start, key_of_start
 from trainyard.core.jobfile.rules import is_shipped
 from trainyard.core.model.job import Job
 from trainyard.core.model.program import Program
@@ -59,7 +59,7 @@ class Archive:
 
     def entry(self, program: Program) -> list[tuple[str, str]]:
         """Return the path and the dotted name of every Python file that runs at the program's start, in order."""
-        begun = started(program)
+        begun = find_start(program)
         if begun.file in self.sources:
             return [(begun.file, "__main__")]
         return self._entry(begun.module) if begun.module else []
@@ -93,7 +93,7 @@ def read(content: bytes, *, also: str | None = None) -> Archive | NotUnpacked | 
     texts: dict[str, bytes] = {}
     links, unpacked, left = False, 0, MOST_TEXTS
     try:
-        with archives.opened(io.BytesIO(content)) as tar:
+        with archives.open_tar(io.BytesIO(content)) as tar:
             for member in archives.members(tar):
                 unpacked += member.size
                 if unpacked > MOST_UNPACKED:
@@ -110,7 +110,7 @@ def read(content: bytes, *, also: str | None = None) -> Archive | NotUnpacked | 
     except archives.NotAllowedError as danger:
         return NotUnpacked(f"has a member that cannot be unpacked: {danger}")
     except archives.BROKEN as error:
-        why = archives.shown(str(error) or type(error).__name__)
+        why = archives.show_name(str(error) or type(error).__name__)
         return NotUnpacked(
             f"is not a complete tar archive ({why}); make it again: tar czf PROGRAM.tar.gz -C FOLDER ."
         )
@@ -155,7 +155,7 @@ def _missing_paths(wanted: str, archive: Archive) -> Iterator[Fault]:
         yield from _not_built(wanted, base, package_lists.projects_in(content), archive)
         return
     for path in listed:
-        if not any(archive.holds(package_lists.joined(folder, path)) for folder in (own, "")):
+        if not any(archive.holds(package_lists.join_path(folder, path)) for folder in (own, "")):
             where = f"{own}/ nor in the top folder of" if own else "the top folder of"
             yield Fault("program.requirements", f"{wanted} names {path}, which is not in {where} the program")
 
@@ -163,8 +163,8 @@ def _missing_paths(wanted: str, archive: Archive) -> Iterator[Fault]:
 def _not_built(wanted: str, base: str, projects: Iterable[str], archive: Archive) -> Iterator[Fault]:
     """Yield the folders in the list that pip cannot build."""
     for path in projects:
-        folder = package_lists.joined(base, path)
-        if not any(package_lists.joined(folder, name) in archive.paths for name in package_lists.BUILT_BY):
+        folder = package_lists.join_path(base, path)
+        if not any(package_lists.join_path(folder, name) in archive.paths for name in package_lists.BUILT_BY):
             needs = " or ".join(package_lists.BUILT_BY)
             problem = (
                 f"{wanted} names {path}, a folder without {needs}, so pip would fail on hosts that are billed. Add one "
@@ -175,7 +175,7 @@ def _not_built(wanted: str, base: str, projects: Iterable[str], archive: Archive
 
 def _entry_faults(job: Job, archive: Archive) -> Iterator[Fault]:
     """Yield the fault of a module or file that a host does not find at the program's start."""
-    begun, key = started(job.program), key_of_start(job.program)
+    begun, key = find_start(job.program), key_of_start(job.program)
     if begun.module:
         if _is_missing(begun.module, job, archive):
             yield Fault(key, _not_found(begun.module, job, archive))
@@ -227,7 +227,7 @@ def _start_faults(job: Job, archive: Archive) -> Iterator[Fault]:
         return
     for module in modules:
         for node in at_start(module):
-            name = next(iter(imported(node, module.package)), "")
+            name = next(iter(list_imports(node, module.package)), "")
             if f"{name}.".startswith("training.") and not archive.is_there(name):
                 problem = f"imports {name}, which is not in the archive; hosts have the package trainyard for programs"
                 where = f"{module.path} line {getattr(node, 'lineno', 0)}"

@@ -74,7 +74,7 @@ class Module:
             name: only for name, found in targets.items() if len(found) == 1 and (only := next(iter(found)))
         }
 
-    def dotted(self, node: ast.AST) -> str | None:
+    def dotted_name(self, node: ast.AST) -> str | None:
         """Return `tf.train.Saver` as `tensorflow.train.Saver` if `tf` is imported as `tensorflow`."""
         names: list[str] = []
         while isinstance(node, ast.Attribute):
@@ -112,7 +112,7 @@ def reach(
             package = name if path.endswith("/__init__.py") else name.rpartition(".")[0]
             modules.append(Module(path, package, files[path], tree, [(path, name)] == main))
             for node in nodes(modules[-1]):
-                for each in imported(node, package):
+                for each in list_imports(node, package):
                     waiting += _files_of(each)
     return modules, broken
 
@@ -164,7 +164,7 @@ def _holds(test: ast.expr, *, is_main: bool) -> bool:
     return "'TF_CONFIG'" in text or (is_main and "'__main__'" in text)
 
 
-def imported(node: ast.AST, package: str) -> tuple[str, ...]:
+def list_imports(node: ast.AST, package: str) -> tuple[str, ...]:
     """Return the dotted names of an import statement: modules and, for `from`, also the names imported from them."""
     if isinstance(node, ast.Import):
         return tuple(alias.name for alias in node.names)

@@ -34,7 +34,7 @@ class Started:
     file: str | None = None
 
 
-def started(program: Program) -> Started:
+def find_start(program: Program) -> Started:
     """Return the module or file that the job's program starts."""
     if program.module is not None:
         return Started(module=program.module)
@@ -50,8 +50,8 @@ def _started_by_words(words: Sequence[str]) -> Started:
     if "/" in first:
         return Started(file=_file(first))
     if PYTHON.fullmatch(first) or first in SHELLS:
-        return _interpreted(rest, has_modules=first not in SHELLS)
-    return _launched(rest) if first in LAUNCHERS else Started()
+        return _find_after_interpreter(rest, has_modules=first not in SHELLS)
+    return _find_python_file(rest) if first in LAUNCHERS else Started()
 
 
 def key_of_start(program: Program) -> str:
@@ -98,13 +98,17 @@ def _first_words(line: str) -> list[str] | None:
     return None if follows_harmless else command  # it may make a file, or another command may follow
 
 
-def _interpreted(rest: Sequence[str], *, has_modules: bool) -> Started:
+def _find_after_interpreter(rest: Sequence[str], *, has_modules: bool) -> Started:
     """Find the start among the arguments of an interpreter: the first word that is not an option, as in `python -u
     train.py`."""
     for index, word in enumerate(rest):
         if has_modules and word == "-m":
             named = rest[index + 1 : index + 2]
-            return _launched(rest[index + 2 :]) if named and named[0] in LAUNCHER_MODULES else _module(named)
+            return (
+                _find_python_file(rest[index + 2 :])
+                if named and named[0] in LAUNCHER_MODULES
+                else _module(named)
+            )
         if not word.startswith("-"):
             return Started(file=_file(word))
         if not has_modules or not re.fullmatch(r"-[bBdEiIOPqsSuvx]+", word):
@@ -112,7 +116,7 @@ def _interpreted(rest: Sequence[str], *, has_modules: bool) -> Started:
     return Started()
 
 
-def _launched(rest: Sequence[str]) -> Started:
+def _find_python_file(rest: Sequence[str]) -> Started:
     """Find the first word that is a Python file. Options before it may have values of any kind."""
     for index, word in enumerate(rest):
         if word in ("-m", "--module"):

@@ -8,7 +8,7 @@ from typing import Self
 
 from trainyard.core.jobfile import resuming, tensorflow_names
 from trainyard.core.jobfile.program_archive import Archive
-from trainyard.core.jobfile.program_code import Module, imported, in_no_branch, reach
+from trainyard.core.jobfile.program_code import Module, in_no_branch, list_imports, reach
 from trainyard.core.model.job import Job
 
 MOST_NAMES_SHOWN = 4
@@ -89,9 +89,9 @@ def _lost_names(
     put_there = set()
     for module, node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            put_there.add(module.dotted(node))
+            put_there.add(module.dotted_name(node))
         for name in _tensorflow_names(module, node):
-            lost = tensorflow_names.lost(name, keras_2=keras_2, several_hosts=job.gang > 1)
+            lost = tensorflow_names.find_missing(name, keras_2=keras_2, several_hosts=job.gang > 1)
             if lost and f"tensorflow.{lost.name.removeprefix('tf.')}" not in put_there:
                 names = seen.setdefault((module.path, lost.advice), {})
                 names.setdefault(lost.name, getattr(node, "lineno", 0))
@@ -103,8 +103,8 @@ def _lost_names(
 
 def _tensorflow_names(module: Module, node: ast.AST) -> Iterator[str]:
     """Yield the names below `tensorflow` that a node uses."""
-    dotted = module.dotted(node) if isinstance(node, ast.Attribute) else None
-    for name in (dotted, *imported(node, module.package)):
+    dotted = module.dotted_name(node) if isinstance(node, ast.Attribute) else None
+    for name in (dotted, *list_imports(node, module.package)):
         if name and name.startswith("tensorflow."):
             yield name.removeprefix("tensorflow.")
 
@@ -118,7 +118,9 @@ def _has_keras_2(job: Job, modules: Iterable[Module]) -> bool:
 def _fit_across_hosts(nodes: list[Node]) -> Iterator[str]:
     """Yield a warning for Keras 3's `fit` under a strategy of several hosts."""
     names = {
-        name for module, node in nodes for name in (module.dotted(node), *imported(node, module.package))
+        name
+        for module, node in nodes
+        for name in (module.dotted_name(node), *list_imports(node, module.package))
     }
     keras_3 = any(f"{name}.".startswith(("tensorflow.keras.", "keras.")) for name in names)
     if not keras_3 or any(f"{name}.".startswith("tf_keras.") for name in names):
@@ -170,13 +172,13 @@ def _addresses(
 
 
 def _makes_cluster_spec(module: Module, call: ast.Call) -> bool:
-    dotted = module.dotted(call.func) or ""
+    dotted = module.dotted_name(call.func) or ""
     return dotted.startswith("tensorflow.") and dotted.endswith(".ClusterSpec")
 
 
 def _strategy(module: Module, call: ast.Call) -> str | None:
     """Return the strategy of several hosts that a call creates."""
-    dotted = module.dotted(call.func) or ""
+    dotted = module.dotted_name(call.func) or ""
     if dotted == RUNTIME_START:
         return "the strategy of trainyard.runtime"
     name = dotted.rpartition(".")[2]

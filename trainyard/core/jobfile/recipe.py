@@ -199,7 +199,7 @@ def _with_exact_release(recipe: Recipe) -> Recipe | Fault:
     fits = [
         release
         for release in tensorflow_releases.RELEASES
-        if _is_asked_for(release.tensorflow, recipe.tensorflow) and _is_asked_for(release.cuda, recipe.cuda)
+        if _is_requested(release.tensorflow, recipe.tensorflow) and _is_requested(release.cuda, recipe.cuda)
     ]
     if not fits:
         return _no_release(recipe)
@@ -207,7 +207,7 @@ def _with_exact_release(recipe: Recipe) -> Recipe | Fault:
     return recipe if usual else replace(recipe, tensorflow=f"=={fits[0].tensorflow}")
 
 
-def _is_asked_for(version: str, asked: str | None) -> bool:
+def _is_requested(version: str, asked: str | None) -> bool:
     from packaging.specifiers import SpecifierSet  # Imported here, because only bakes need it.
 
     return asked is None or SpecifierSet(asked).contains(version)
@@ -215,7 +215,7 @@ def _is_asked_for(version: str, asked: str | None) -> bool:
 
 def _no_release(recipe: Recipe) -> Fault:
     known = tensorflow_releases.RELEASES
-    mine = [release for release in known if _is_asked_for(release.tensorflow, recipe.tensorflow)]
+    mine = [release for release in known if _is_requested(release.tensorflow, recipe.tensorflow)]
     if not mine:
         versions = ", ".join(release.tensorflow for release in known)
         return Fault(
@@ -252,7 +252,7 @@ def hash_of(recipe: Recipe, *, software: str, base: str, base_made: str) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def admitted(recipe: Recipe, *, software: str, base: str, base_made: str) -> dict[str, Any]:
+def complete_recipe(recipe: Recipe, *, software: str, base: str, base_made: str) -> dict[str, Any]:
     """Return recipe.json: every key with its default, the AMI instead of the base's name, and the hash."""
     document: dict[str, Any] = serialization.to_json(replace(recipe, base=base))
     release = release_of(recipe)

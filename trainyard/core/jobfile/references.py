@@ -12,7 +12,7 @@ from trainyard.core.model.secret_store import store_secret
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.protocol import keys
 from trainyard.values.lazy import dataclass
-from trainyard.values.validation import Fault, shown
+from trainyard.values.validation import Fault, show_value
 
 if TYPE_CHECKING:
     from trainyard.core.jobfile.program_archive import Archive
@@ -68,7 +68,7 @@ def findings(job: Job, source: SourceObject | None, data: Mapping[str, DataObjec
     return Findings((*program.faults, *(fault for fault in faults if fault)), warnings)
 
 
-def in_other_buckets(job: Job, bucket: str) -> dict[str, str]:
+def list_foreign_uris(job: Job, bucket: str) -> dict[str, str]:
     """Return the S3 URIs that the job reads outside of the yard's bucket, by their keys in the job file."""
     named = {"program.source": job.program.source} | {
         f"data.{name}": each.source for name, each in job.data.items()
@@ -76,7 +76,7 @@ def in_other_buckets(job: Job, bucket: str) -> dict[str, str]:
     return {path: uri for path, uri in named.items() if uri and split_uri(uri)[0] != bucket}
 
 
-def unlisted(others: Mapping[str, str], buckets: Sequence[DataBucket], yard: str) -> tuple[Fault, ...]:
+def find_unlisted(others: Mapping[str, str], buckets: Sequence[DataBucket], yard: str) -> tuple[Fault, ...]:
     """Return a fault for each URI of `in_other_buckets` that is not in `buckets`, the buckets that the yard may
     read."""
     return tuple(
@@ -118,7 +118,7 @@ def left_out_flags(job: Job) -> tuple[str, ...]:
     )
 
 
-def in_words(warnings: tuple[str, ...]) -> str:
+def describe_warnings(warnings: tuple[str, ...]) -> str:
     """Return the timeline's text for an admitted job."""
     return f"no fault found, but: {'; '.join(warnings)}" if warnings else "no fault found"
 
@@ -167,7 +167,7 @@ def owner_of_work(
     if key:
         return Fault(
             "checkpoints.resume",
-            f"{keys.latest_checkpoint(run)} names {shown(key)}, which is neither a checkpoint of {run} nor of the "
+            f"{keys.latest_checkpoint(run)} names {show_value(key)}, which is neither a checkpoint of {run} nor of the "
             "run that it was resumed from; name the run whose checkpoint it is, or leave it out",
         )
     with_outputs = next((owner for owner in runs if owner in kept), None)
@@ -188,7 +188,7 @@ def owner_of_work(
     )
 
 
-def outputs_left_behind(run: str, owner: str, job: Job, *, kept: Collection[str]) -> tuple[str, ...]:
+def warn_of_earlier_outputs(run: str, owner: str, job: Job, *, kept: Collection[str]) -> tuple[str, ...]:
     """Return a warning if the job resumes `run`, which began with the checkpoint of `owner` and saved none itself.
 
     The outputs of `owner` belong to this checkpoint, so the outputs of `run` are not restored.

@@ -57,7 +57,7 @@ def warnings(job: Job, modules: Iterable[Module]) -> tuple[str, ...]:
         return ()
     read = [*modules]
     calls = [*_calls(read)]
-    if flagged := _unasked(job, read, calls):
+    if flagged := _warn_without_flag(job, read, calls):
         return (flagged,)
     if last := _last_of_lightning(calls):
         return (last,)
@@ -72,7 +72,7 @@ def _calls(modules: Iterable[Module]) -> Iterator[Call]:
     for module in modules:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Call):
-                name = module.dotted(node.func) or (
+                name = module.dotted_name(node.func) or (
                     node.func.attr if isinstance(node.func, ast.Attribute) else ""
                 )
                 yield Call(module.path, node, name)
@@ -194,13 +194,13 @@ def _keeps_last(call: Call) -> bool:
     return unpacks or (has_folder and call.keyword("save_last") is not None)
 
 
-def _unasked(job: Job, modules: list[Module], calls: list[Call]) -> str | None:
+def _warn_without_flag(job: Job, modules: list[Module], calls: list[Call]) -> str | None:
     """Return the warning for a program that continues only with a flag that the job does not set."""
     for call in calls:
         flag = next((each for each in map(_constant, call.node.args) if each and FLAG.fullmatch(each)), None)
         if call.name.endswith("add_argument") and flag and _is_off(call.keyword("default")):
             key = flag.lstrip("-").replace("-", "_")
-            if _is_asked(job, flag, key):
+            if _has_flag(job, flag, key):
                 return None
             switch = _constant(call.keyword("action")) == "store_true"
             files = {file for each in calls if each.name == "torch.save" and (file := _file(each))}
@@ -217,7 +217,7 @@ def _is_off(default: ast.expr | None) -> bool:
     return default is None or (isinstance(default, ast.Constant) and not default.value)
 
 
-def _is_asked(job: Job, flag: str, key: str) -> bool:
+def _has_flag(job: Job, flag: str, key: str) -> bool:
     args = job.program.args
     named = [str(each).replace("-", "_") for each in args] if isinstance(args, Mapping) else map(str, args)
     words = [*named, *map(str, job.program.command), job.program.shell or ""]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainyard.core.jobfile.program_command import key_of_start, launched_by, started
+from trainyard.core.jobfile.program_command import find_start, key_of_start, launched_by
 from trainyard.core.model.gpus import Wanted, all_names, choose
 from trainyard.core.model.hardware import CPU_TYPES_BY_DEFAULT, MOST_HOSTS, Chief, Cluster, Hardware
 from trainyard.core.model.instance_types import MarketChoice, instance_type
@@ -15,8 +15,8 @@ from trainyard.core.model.program import PROGRAMS, SHIPPED, Program, Scalar, Sha
 from trainyard.core.model.program_fields import WORDS
 from trainyard.protocol.cluster import ASYNCHRONOUS, IN_STEP, SEVERAL_HOSTS, Role, Strategy
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted
-from trainyard.values.validation import Fault, any_of, did_you_mean, shown
+from trainyard.values.quantities import format_count
+from trainyard.values.validation import Fault, any_of, did_you_mean, show_value
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
 """The roles on hosts without a GPU by default, with parameter servers."""
@@ -219,7 +219,7 @@ def _check_program(job: Job, written: Written) -> None:
         written.fault(f"program.secrets.{name}", "is also in program.environment; one of them is allowed")
     data = written.document.get("data")
     entries = [str(entry) for entry in data] if isinstance(data, Mapping) else []
-    for path, value in _filled(program):
+    for path, value in _list_templates(program):
         for problem in _word_problems(str(value), entries, job.cluster):
             written.fault(path, problem)
     for problem in _shell_problems(program.shell or "", entries, job.cluster):
@@ -251,12 +251,15 @@ def _check_start(program: Program, written: Written) -> None:
         written.fault("program.requirements", "needs program.source: it names a file inside it")
     if program.module and not is_shipped(program.module):
         written.fault("program.module", _not_shipped(program.module))
-    if file := started(program).file:
-        problem = f"{shown(file)} is a file of program.source, which is missing; add it, or use a command of the hosts"
+    if file := find_start(program).file:
+        name = show_value(file)
+        problem = (
+            f"{name} is a file of program.source, which is missing; add it, or use a command of the hosts"
+        )
         written.fault(key_of_start(program), problem)
 
 
-def _filled(program: Program) -> Iterator[tuple[str, Scalar]]:
+def _list_templates(program: Program) -> Iterator[tuple[str, Scalar]]:
     """Yield the path and the value of every text whose words hosts replace."""
     yield from ((f"program.command[{index}]", word) for index, word in enumerate(program.command))
     if isinstance(program.args, Mapping):
@@ -269,7 +272,7 @@ def _filled(program: Program) -> Iterator[tuple[str, Scalar]]:
 def _not_shipped(module: str) -> str:
     known = [SHIPPED + program for program in PROGRAMS]
     allowed = f"without it only the image's own programs exist: {any_of(known)}"
-    return f"{shown(module)} needs program.source; {allowed}{did_you_mean(module, known)}"
+    return f"{show_value(module)} needs program.source; {allowed}{did_you_mean(module, known)}"
 
 
 def _word_problems(text: str, entries: list[str], cluster: Cluster) -> Iterator[str]:
@@ -280,7 +283,7 @@ def _word_problems(text: str, entries: list[str], cluster: Cluster) -> Iterator[
             continue
         word, known = found[1], _words(entries)
         if not found[2]:
-            yield f'{shown(text)} has a "${{" without a "}}"; write "$${{" for a plain "${{"'
+            yield f'{show_value(text)} has a "${{" without a "}}"; write "$${{" for a plain "${{"'
         elif word == "ps_hosts" and not strategy.is_asynchronous:
             yield f"${{ps_hosts}} needs the strategy {any_of(ASYNCHRONOUS)}, found {strategy}"
         elif word == "rank" and cluster.evaluator:
@@ -338,7 +341,7 @@ def _check_pool(job: Job, written: Written) -> None:
         where = "" if not job.cpu_gang else " on hardware.instance_types"
         written.fault(
             "pool.keep",
-            f"found {job.pool.keep}; the run has {counted(main, 'host')}{where}: keep at most {main}",
+            f"found {job.pool.keep}; the run has {format_count(main, 'host')}{where}: keep at most {main}",
         )
     if job.after.hosts is Hosts.STOP:
         written.fault(

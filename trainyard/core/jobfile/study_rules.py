@@ -10,7 +10,7 @@ from trainyard.core.model.program import Scalar
 from trainyard.core.model.study import Parameter, Pruner, Rule, Sampler, Study, Unit, is_multiple
 from trainyard.core.model.study_fields import Point
 from trainyard.protocol.trial import MOST_TRIALS
-from trainyard.values.validation import any_of, did_you_mean, shown
+from trainyard.values.validation import any_of, did_you_mean, show_value
 
 USUAL_TRIALS = 20
 INTERVALS = ("range", "log", "integers")
@@ -157,7 +157,7 @@ def _check_when(path: str, study: Study, written: Written) -> None:
                 if not other.allows(value):
                     written.fault(
                         here,
-                        f"{shown(value)} is not a value of its choice: {any_of([str(v) for v in other.choice])}",
+                        f"{show_value(value)} is not a value of its choice: {any_of([str(v) for v in other.choice])}",
                     )
 
 
@@ -186,7 +186,7 @@ def _check_point(index: int, point: Point, study: Study, written: Written) -> No
         elif _is_faulty(f"{PARAMETERS}.{path}", written):
             continue
         elif not parameter.allows(value):
-            written.fault(here, f"found {shown(value)}; {_allowed(parameter)} is allowed")
+            written.fault(here, f"found {show_value(value)}; {_allowed(parameter)} is allowed")
         elif not is_active(parameter, point):
             needs = "; ".join(f"{above} {_one_of(values)}" for above, values in parameter.when.items())
             written.fault(here, f"has no effect in this point, which needs {needs}")

@@ -79,7 +79,7 @@ class Lost:
     advice: str
 
 
-def lost(name: str, *, keras_2: bool, several_hosts: bool) -> Lost | None:
+def find_missing(name: str, *, keras_2: bool, several_hosts: bool) -> Lost | None:
     """Return the missing part of a name that is dotted from `tensorflow`, or None if the name exists.
 
     `keras_2` is True if TF_USE_LEGACY_KERAS is set.

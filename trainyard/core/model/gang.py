@@ -47,7 +47,7 @@ def missing(job: Job, gang: Gang, survivors: Iterable[str]) -> tuple[int, int]:
     return (size(job, gang) - there, least) if least else (0, 0)
 
 
-def sized(job: Job, hosts: Iterable[Member]) -> Job:
+def fit_workers(job: Job, hosts: Iterable[Member]) -> Job:
     """Return the job with the number of workers that these hosts provide."""
     if not job.cluster.is_elastic:
         return job
@@ -63,7 +63,7 @@ def assignments(job: Job, hosts: Iterable[Member]) -> tuple[Assignment, ...]:
     if the chief is worker 0.
     """
     ordered = sorted(hosts, key=lambda host: host.instance)
-    job = sized(job, ordered)
+    job = fit_workers(job, ordered)
     waiting = {gang: iter([host for host in ordered if host.gang is gang]) for gang in Gang}
     taken: list[Assignment] = []
     for role in job.roles:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from trainyard.core.model.instance_types import InstanceType, catalog
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 MOST_TYPES = 10
 """The most instance types of one job (hardware.instance_types)."""
@@ -98,7 +98,7 @@ class Chosen:
     @property
     def first(self) -> str:
         """Describe the cheapest instance type."""
-        return _described(self.types[0]) if self.types else "none"
+        return _describe(self.types[0]) if self.types else "none"
 
 
 def choose(wanted: Wanted) -> Chosen:
@@ -110,7 +110,9 @@ def choose(wanted: Wanted) -> Chosen:
         return Chosen(_cheapest(exact), tuple(missing))
     least = max(memory, min((MEMORY_GB[kind] for kind in kinds), default=0))
     size = f" with {least:g} GB or more" if memory else ""
-    count = f"{wanted.count} {' or '.join(wanted.names)}" if wanted.names else counted(wanted.count, "GPU")
+    count = (
+        f"{wanted.count} {' or '.join(wanted.names)}" if wanted.names else format_count(wanted.count, "GPU")
+    )
     missing.append(f"no EC2 instance type has {count}{size}")
     fitting = [kind for kind in fitting if _memory(kind) >= least]
     larger = [kind for kind in fitting if kind.gpus > wanted.count]
@@ -182,12 +184,12 @@ def _cheapest(kinds: Iterable[InstanceType]) -> tuple[str, ...]:
     return tuple(taken[:MOST_TYPES])
 
 
-def _described(name: str) -> str:
+def _describe(name: str) -> str:
     kind = catalog().types[name]
     price = f", ${kind.on_demand_price:g} an hour on demand" if kind.on_demand_price else ""
     return f"{name} ({kind.gpus} {kind.gpu.upper()} of {_memory(kind):g} GB{price})"
 
 
-def known(name: str) -> bool:
+def is_known(name: str) -> bool:
     """Return True if the catalog contains the instance type."""
     return name in catalog().types

@@ -10,7 +10,7 @@ from trainyard.core.model.yard import data_buckets
 from trainyard.values.fields import Count, Kind, Several, Text, whole
 from trainyard.values.lazy import dataclass
 from trainyard.values.text import has_controls
-from trainyard.values.validation import BareWord, Section, any_of, did_you_mean, shown
+from trainyard.values.validation import BareWord, Section, any_of, did_you_mean, show_value
 
 NAME = r"[a-z][a-z0-9-]{0,39}"
 RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
@@ -48,8 +48,8 @@ class TypeName(Kind[str]):
         if value in known:
             return None
         if isinstance(value, str) and value in catalog().types:
-            return f"{shown(value)} {self.others}"
-        return f"{shown(value)} is not {self.words} in the catalog{did_you_mean(value, known)}"
+            return f"{show_value(value)} {self.others}"
+        return f"{show_value(value)} is not {self.words} in the catalog{did_you_mean(value, known)}"
 
 
 def instance_types(each: TypeName, *, least: int, named: str) -> Several[str]:
@@ -144,9 +144,7 @@ class ImageName(Kind[str | Mapping[str, str]]):
             return f"found a mapping with the keys {found}; only tensorflow is allowed"
         version = value["tensorflow"]
         if isinstance(version, int | float) and not isinstance(version, bool):
-            return (
-                f'found {shown(version)}; text is allowed: write it in quotes, as in {{tensorflow: "2.18"}}'
-            )
+            return f'found {show_value(version)}; text is allowed: write it in quotes, as in {{tensorflow: "2.18"}}'
         allowed = 'a version in quotes, as in {tensorflow: "2.18"}'
         return Text(tensorflow_releases.VERSION, allowed).problem(version)
 
@@ -191,7 +189,7 @@ class Uri(Kind[str]):
         if is_here(value) or (self.is_of_programs and is_from_git(value)):
             where = "is on the computer that submits" if is_here(value) else "is in a git repository"
             return (
-                f"{shown(value)} {where}: `trainyard submit` uploads it; in a file that is uploaded by hand, "
+                f"{show_value(value)} {where}: `trainyard submit` uploads it; in a file that is uploaded by hand, "
                 f"{self.words} is allowed"
             )
         hint = _as_path(value, self.is_of_programs) if isinstance(value, str) else ""
@@ -205,7 +203,7 @@ class Uri(Kind[str]):
         bucket, _, path = uri.removeprefix("s3://").partition("/")
         problem = self._problem(bucket, path, section.bucket)
         if problem:
-            section.fault(key, f"{shown(uri)} {problem}")
+            section.fault(key, f"{show_value(uri)} {problem}")
         bucket = section.bucket if bucket == PLACEHOLDER else bucket
         return default if problem else f"s3://{bucket}/{path}"
 
@@ -222,7 +220,7 @@ class Uri(Kind[str]):
             return "has an empty, . or .. part, a backslash or a control character in its path"
         if path.endswith(self.ends):
             return None
-        hint = f"; did you mean {shown(f's3://{bucket}/{path}/')}?" if self.ends == ("/",) else ""
+        hint = f"; did you mean {show_value(f's3://{bucket}/{path}/')}?" if self.ends == ("/",) else ""
         return f"does not end in {' or '.join(self.ends)}{hint}"
 
 

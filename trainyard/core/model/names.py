@@ -4,7 +4,7 @@ import re
 from datetime import datetime
 
 from trainyard.core.model.job_fields import RUN_ID
-from trainyard.values.validation import Fault, InputFaults, shown
+from trainyard.values.validation import Fault, InputFaults, show_value
 
 CONCLUDES = {
     "train": "train-conclude",
@@ -49,13 +49,13 @@ def name_fault(run: str) -> InputFaults | None:
     if re.fullmatch(RUN_ID, run):
         return None
     problem = (
-        f"{shown(run)} cannot be a run's id; start it again (start-execution --name) with a name of 1 to 80 "
+        f"{show_value(run)} cannot be a run's id; start it again (start-execution --name) with a name of 1 to 80 "
         "letters, digits, hyphens and underscores that begins with a letter or digit, or without a name"
     )
     return InputFaults("The execution's name", (Fault("", problem),))
 
 
-def name_taken(run: str, owner: str) -> str:
+def describe_used_name(run: str, owner: str) -> str:
     """Return why an execution of this name cannot run: the run belongs to an earlier execution or another workflow."""
     return (
         f"The run {run} belongs to another execution ({owner}), because all workflows of a yard share the names of "

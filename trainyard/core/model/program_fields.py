@@ -13,7 +13,7 @@ from trainyard.values.fields import Kind, Several, whole
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Entries
 from trainyard.values.text import has_controls
-from trainyard.values.validation import BareWord, Section, any_of, bare_word, shown
+from trainyard.values.validation import BareWord, Section, any_of, bare_word, show_value
 
 MOST_ARG_CHARACTERS = 1024
 MOST_SHOWN_WORDS = 30
@@ -55,9 +55,9 @@ class ProgressPattern(Kind[str]):
         if isinstance(value, BareWord):
             return bare_word(value)
         if not isinstance(value, str):
-            return f"found {shown(value)}; {self.words} is allowed"
+            return f"found {show_value(value)}; {self.words} is allowed"
         problem = progress.problem_with(value)
-        return f"{shown(value)} {problem}" if problem else None
+        return f"{show_value(value)} {problem}" if problem else None
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ class Argument(Kind[str | int | float | bool]):
         if isinstance(value, str):
             return _text_problem(value)
         if not isinstance(value, bool | int | float):
-            return f"found {shown(value)}; one text, number or boolean is allowed"
+            return f"found {show_value(value)}; one text, number or boolean is allowed"
         if value and not SMALLEST_ARG <= abs(value) <= LARGEST_ARG:
-            return f"found {shown(value)}, which the ledger cannot hold as a number; write it in quotes"
+            return f"found {show_value(value)}, which the ledger cannot hold as a number; write it in quotes"
         return None
 
 
@@ -97,7 +97,7 @@ class Word(Argument):
 
     def problem(self, value: object) -> str | None:
         if isinstance(value, bool):
-            return f"found {shown(value)}; {self.words} is allowed: write it in quotes, as the program expects it"
+            return f"found {show_value(value)}; {self.words} is allowed: write it in quotes, as the program expects it"
         return super().problem(value)
 
 
@@ -151,7 +151,9 @@ class ShellText(Kind[str]):
         if isinstance(value, BareWord):
             return bare_word(value)
         if not isinstance(value, str):
-            return f"found {shown(value)}; {self.words} is allowed, as in `shell: |` with the lines below"
+            return (
+                f"found {show_value(value)}; {self.words} is allowed, as in `shell: |` with the lines below"
+            )
         if not value.strip():
             return f"is empty; {self.words} is allowed, as in `shell: |` with the lines below"
         if len(value) > MOST_SHELL_CHARACTERS:
@@ -162,7 +164,7 @@ class ShellText(Kind[str]):
         if found := re.search(rf"(?![\t\n])[{CONTROL}]", value):
             line = value.count("\n", 0, found.start()) + 1
             allowed = "only tabs and line breaks are allowed"
-            return f"contains the control character {shown(found[0])} in line {line}; {allowed}"
+            return f"contains the control character {show_value(found[0])} in line {line}; {allowed}"
         return None
 
 
@@ -187,7 +189,7 @@ class Arguments(Entries[str | int | float | bool]):
     def problem(self, value: object) -> str | None:
         if isinstance(value, Mapping):
             return None
-        return f"found {shown(value)}; a mapping of names to values, or a list of words, is allowed"
+        return f"found {show_value(value)}; a mapping of names to values, or a list of words, is allowed"
 
     def read_present(self, section: Section, key: str, default: Any) -> Any:
         if isinstance(section.values.get(key), list):
@@ -206,9 +208,9 @@ class Variable(Kind[str]):
 
     def problem(self, value: object) -> str | None:
         if isinstance(value, bool | int | float):
-            return f"found {shown(value)}; text is allowed: write it in quotes"
+            return f"found {show_value(value)}; text is allowed: write it in quotes"
         if not isinstance(value, str):
-            return f"found {shown(value)}; one text is allowed"
+            return f"found {show_value(value)}; one text is allowed"
         return bare_word(value) if isinstance(value, BareWord) else _text_problem(value)
 
 
@@ -246,7 +248,7 @@ def _text_problem(text: str) -> str | None:
     if len(text) > MOST_ARG_CHARACTERS:
         return f"has {len(text)} characters; up to {MOST_ARG_CHARACTERS} are allowed"
     if has_controls(text, LINES):
-        return f"found {shown(text)}; text without control characters is allowed"
+        return f"found {show_value(text)}; text without control characters is allowed"
     return None
 
 

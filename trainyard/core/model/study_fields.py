@@ -10,7 +10,7 @@ from trainyard.core.model.program_fields import LARGEST_ARG, Argument
 from trainyard.values.fields import Kind, Several
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Entries
-from trainyard.values.validation import Section, nearest, shown
+from trainyard.values.validation import Section, nearest, show_value
 
 MOST_PARAMETERS = 30
 MOST_CHOICES = 30
@@ -45,11 +45,11 @@ class Interval(Kind[Any]):
 
     def problem(self, value: object) -> str | None:
         if not isinstance(value, list | tuple) or len(value) != 2:
-            found = f"a list of {len(value)}" if isinstance(value, list | tuple) else shown(value)
+            found = f"a list of {len(value)}" if isinstance(value, list | tuple) else show_value(value)
             return f"found {found}; {self.words} is allowed"
         for number in value:
             if not self._is_allowed(number):
-                return f"found {shown(number)}; {self.words} is allowed"
+                return f"found {show_value(number)}; {self.words} is allowed"
         low, high = value
         if low == high:
             return f"has one value, {low:g}; write it into the job, or give a highest value above it"
@@ -114,7 +114,7 @@ class Points(Kind[tuple[Point, ...]]):
 
     def problem(self, value: object) -> str | None:
         if not isinstance(value, list | tuple):
-            return f"found {shown(value)}; {self.words} is allowed"
+            return f"found {show_value(value)}; {self.words} is allowed"
         if len(value) > MOST_POINTS:
             return f"found a list of {len(value)}; {self.words} is allowed"
         return None
@@ -127,7 +127,7 @@ class Points(Kind[tuple[Point, ...]]):
             place = f"{key}[{index}]"
             if not isinstance(item, Mapping) or not item:
                 section.fault(
-                    place, f"found {shown(item) if item else 'an empty mapping'}; {self.each.words}"
+                    place, f"found {show_value(item) if item else 'an empty mapping'}; {self.each.words}"
                 )
                 continue
             inside = Section({place: item}, section.path, (place,), section.faults, section.bucket)

@@ -40,7 +40,7 @@ class AttemptRow:
     gang_ready: datetime | None = None
     """When all hosts were ready."""
     started: datetime | None = None
-    """When the hosts were told to start."""
+    """When the hosts were ordered to start."""
     ended: datetime | None = None
     ending: Ending | None = None
     reason: str | None = None
@@ -60,25 +60,25 @@ class AttemptRow:
     """The step of the last whole checkpoint, if the program reports steps."""
     saved: datetime | None = None
     """When that checkpoint was whole in the bucket."""
-    asked: datetime | None = None
+    ordered_to_leave: datetime | None = field(default=None, metadata={"formerly": "asked"})
     """When silent hosts were ordered to leave after the others had left."""
-    asked_to_stop: datetime | None = None
-    """When the gang was told to leave because a user stops the run."""
+    ordered_to_stop: datetime | None = field(default=None, metadata={"formerly": "asked_to_stop"})
+    """When the gang was ordered to leave because a user stops the run."""
     capped: datetime | None = None
-    """When the gang was told to leave because the run's hours or dollars are used up."""
-    asked_more: datetime | None = None
-    """When more hosts were asked for last."""
+    """When the gang was ordered to leave because the run's hours or dollars are used up."""
+    requested_more: datetime | None = field(default=None, metadata={"formerly": "asked_more"})
+    """When more hosts were last requested."""
     growing: datetime | None = None
-    """When the gang was told to leave, to continue with more hosts."""
+    """When the gang was ordered to leave, to continue with more hosts."""
     but: tuple[str, ...] = ()
     """Doubts about a success whose program ended with exit code 0, a sentence each."""
 
     @property
-    def reached(self) -> int | None:
+    def last_step(self) -> int | None:
         """Return the last recorded step, or None before the first."""
-        return self.reached_with(self.to_step)
+        return self.last_step_with(self.to_step)
 
-    def reached_with(self, step: int | None) -> int | None:
+    def last_step_with(self, step: int | None) -> int | None:
         """Return the last of the recorded steps and a step that a host reports now."""
         recorded = (step, self.reported, self.checkpointed)
         return max((step for step in recorded if step is not None), default=None)

@@ -1,5 +1,6 @@
 """The rows of a run's hosts: `pk = run#<run>`, `sk = host#<instance>`."""
 
+from dataclasses import field
 from datetime import datetime
 
 from trainyard.protocol.cluster import Member
@@ -53,10 +54,10 @@ class HostRow(Member, BilledHost):
     """When a function began to end the host."""
     pooled: datetime | None = None
     """When the host went into the warm pool."""
-    cooled: datetime | None = None
+    expired: datetime | None = field(default=None, metadata={"formerly": "cooled"})
     """When the host left the warm pool."""
-    taken: str | None = None
-    """The run that had kept a host of the warm pool."""
+    claimed_from: str | None = field(default=None, metadata={"formerly": "taken"})
+    """The run that retained the host before, if it was claimed from the warm pool."""
 
     @property
     def is_unended(self) -> bool:
@@ -69,7 +70,7 @@ class HostRow(Member, BilledHost):
         return self.is_unended and self.lost is None
 
     @property
-    def going(self) -> str | None:
+    def ending_reason(self) -> str | None:
         """Return why the host cannot serve another attempt although it may still live. Return None for a host that
         stays."""
         if self.lost or not (self.warned or self.why == StopReason.INTERRUPTED):
@@ -79,4 +80,4 @@ class HostRow(Member, BilledHost):
     @property
     def stays(self) -> bool:
         """Return True if another attempt can count on the host."""
-        return self.lives and self.going is None
+        return self.lives and self.ending_reason is None

@@ -1,5 +1,5 @@
 """The rows of launch requests, written before EC2 is asked: `pk = run#<run>`,
-`sk = intent#<attempt>#<candidate>#<round>`, of four and of three digits."""
+`sk = launch-request#<attempt>#<candidate>#<round>`, of four and of three digits."""
 
 from dataclasses import field
 from datetime import datetime

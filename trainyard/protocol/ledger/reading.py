@@ -16,12 +16,15 @@ Row = TypeVar("Row")
 ROWS: Mapping[str, tuple[type, tuple[str, ...], str]] = {
     "host": (HostRow, ("instance",), "launched"),
     "attempt": (AttemptRow, ("attempt",), "launched"),
-    "intent": (LaunchRequestRow, ("attempt", "candidate", "round"), "token"),
+    "launch-request": (LaunchRequestRow, ("attempt", "candidate", "round"), "token"),
     "token": (TokenRow, ("attempt", "wait"), "token"),
     "wait": (WaitRow, ("attempt", "wait"), "since"),
 }
 """The class, the fields in the sort key, and an attribute that every row of the class has, by the first word of the
 sort key. A late update can write a part of a deleted row again; such a part lacks the attribute."""
+
+FORMERLY = {"intent": "launch-request"}
+"""Words that the last version wrote, with today's words."""
 
 
 class UnreadableRowError(ValueError):
@@ -68,9 +71,16 @@ def run_of(row: Mapping[str, Any]) -> RunRow:
     return read(RunRow, row, run=str(row["pk"]).removeprefix("run#"))
 
 
+def kind_of(row: Mapping[str, Any]) -> str:
+    """Return the first word of the sort key, as today's version writes it."""
+    word = str(row["sk"]).partition("#")[0]
+    return FORMERLY.get(word, word)
+
+
 def read_one(row: Mapping[str, Any]) -> Any:
     """Return a row of the class that its sort key names. The row of the run itself and its plan are not allowed."""
-    kind, *words = str(row["sk"]).split("#")
+    _, *words = str(row["sk"]).split("#")
+    kind = kind_of(row)
     model, names, _ = ROWS[kind]
     if len(words) != len(names):
         raise UnreadableRowError(
@@ -85,7 +95,7 @@ def read_all(run: str, rows: Iterable[Mapping[str, Any]]) -> RunRows:
     planned: Mapping[str, Any] | None = None
     found: dict[str, dict[Any, Any]] = {kind: {} for kind in ROWS}
     for row in rows:
-        kind = str(row["sk"]).partition("#")[0]
+        kind = kind_of(row)
         if (
             kind == "run" and "created" in row
         ):  # A row without `created` is a part of a deleted row (see ROWS).
@@ -101,7 +111,7 @@ def read_all(run: str, rows: Iterable[Mapping[str, Any]]) -> RunRows:
         planned,
         hosts=found["host"],
         attempts=found["attempt"],
-        launch_requests=tuple(found["intent"].values()),
+        launch_requests=tuple(found["launch-request"].values()),
         tokens=found["token"],
         waits=found["wait"],
     )

@@ -42,8 +42,8 @@ class Waiting:
 
     what: WaitsFor
     since: datetime
-    asks: datetime
-    """When it asks next."""
+    next_request: datetime = field(metadata={"formerly": "asks"})
+    """When it requests capacity or a slot next."""
     seconds: int
     """The seconds between two requests after that."""
     until: datetime
@@ -53,16 +53,18 @@ class Waiting:
     """How many capacity pools refused last, by the kind of the refusal."""
 
     @property
-    def noun(self) -> str:
+    def awaited(self) -> str:
         """Return what the run waits for, in the words of users."""
         return {WaitsFor.SLOT: "a slot", WaitsFor.RUN: "the run that it resumes"}.get(
             self.what, self.what.value
         )
 
-    def asks_after(self, now: datetime) -> datetime:
-        """Return when the run asks next, as seen now."""
-        late = max(0, ceil((now - self.asks).total_seconds() / self.seconds))
-        return min(self.asks + timedelta(seconds=late * self.seconds), max(self.until, self.asks))
+    def next_request_after(self, now: datetime) -> datetime:
+        """Return the time of the next request, as seen now."""
+        late = max(0, ceil((now - self.next_request).total_seconds() / self.seconds))
+        return min(
+            self.next_request + timedelta(seconds=late * self.seconds), max(self.until, self.next_request)
+        )
 
 
 @dataclass(frozen=True)

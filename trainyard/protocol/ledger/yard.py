@@ -30,8 +30,8 @@ class PriceList:
     """Dollars for a GiB and month, by Storage."""
     read: datetime | None = None
     """When AWS answered; None until then."""
-    asked: datetime
-    """When patrol asked last."""
+    requested: datetime = field(metadata={"formerly": "asked"})
+    """When patrol last requested the prices."""
     trouble: str = ""
     """Why AWS's last answer is missing."""
 
@@ -84,6 +84,6 @@ class DevRow:
     owner: str
     run: str
     """The launch that may start the dev host."""
-    asked: str
+    request: str = field(metadata={"formerly": "asked"})
     """The request, as JSON."""
     at: datetime

@@ -23,10 +23,10 @@ from trainyard.runtime.data import Examples, Share
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.loops.step_statistics import Snapshot, StepStatistics, worker_here
 from trainyard.runtime.metrics import Reporter
-from trainyard.runtime.models import trained
+from trainyard.runtime.models import for_training
 from trainyard.runtime.plan import Plan, Resumed, Trained
 from trainyard.runtime.processes.cluster import Cluster
-from trainyard.runtime.processes.leaving import leave
+from trainyard.runtime.processes.exiting import leave
 from trainyard.runtime.processes.watch import Watch, WorkerProgress
 from trainyard.runtime.worker_local import SharedExamples, WorkerLocalExamples, by_worker
 
@@ -67,7 +67,7 @@ class OneBatch:
         ((features, labels),) = batches
         fetched_at = statistics.step.read_value()
         with tf.control_dependencies([fetched_at]), tf.GradientTape() as tape:
-            outputs = trained(self.model)(features)
+            outputs = for_training(self.model)(features)
             loss = tf.reduce_mean(self.losses(labels, outputs))
         variables = self.model.trainable_variables
         gradients = tape.gradient(loss, variables)

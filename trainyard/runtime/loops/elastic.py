@@ -19,16 +19,16 @@ from trainyard.protocol.processes import RESTART
 from trainyard.runtime.checkpoints import Checkpoints
 from trainyard.runtime.data import Examples
 from trainyard.runtime.environment import Environment
-from trainyard.runtime.loops.feeding import HELD, distributed, steps_per_epoch
+from trainyard.runtime.loops.feeding import HELD, distribute, steps_per_epoch
 from trainyard.runtime.metrics import History, Reporter
-from trainyard.runtime.models import state_of, trained
+from trainyard.runtime.models import for_training, state_of
 from trainyard.runtime.plan import Plan, Resumed, Trained
 from trainyard.runtime.processes.cluster import Cluster
-from trainyard.runtime.processes.leaving import leave
+from trainyard.runtime.processes.exiting import leave
 
 
 @dataclass(frozen=True, slots=True)
-class StepFacts:
+class StepResults:
     """The results and votes of all workers in one step."""
 
     loss: float
@@ -81,7 +81,7 @@ class Elastic:
             resumed=resumed,
         )
         batches = iter(
-            distributed(
+            distribute(
                 self._cluster,
                 self._environment,
                 examples,
@@ -124,12 +124,12 @@ class Elastic:
         self._checkpoints.save(step, facts | {"history": self._history.to_json()})
         self._saved_at = time.monotonic()
 
-    def _one_step(self, batch: Any) -> StepFacts:
+    def _one_step(self, batch: Any) -> StepResults:
         clock = self._cluster.is_chief and time.monotonic() - self._saved_at >= self._plan.checkpoint_seconds
         votes = tf.constant([float(self._cluster.asked_to_leave), float(clock)])
         loss, right, leaves, checkpoint = self._train_step(batch, votes).numpy().tolist()
         size = self._plan.global_batch_size
-        return StepFacts(loss / size, right / size, leaves > 0, checkpoint > 0)
+        return StepResults(loss / size, right / size, leaves > 0, checkpoint > 0)
 
     @tf.function(reduce_retracing=True)
     def _train_step(self, batch: Any, votes: Any) -> Any:
@@ -138,7 +138,7 @@ class Elastic:
         def on_replica(batch: Any, votes: Any) -> Any:
             features, labels = batch
             with tf.GradientTape() as tape:
-                outputs = trained(self._model)(features)
+                outputs = for_training(self._model)(features)
                 losses = self._losses(labels, outputs)
                 # The sum over all replicas is the mean over the global batch, however uneven the shares are.
                 scaled = tf.reduce_sum(losses) / self._plan.global_batch_size

@@ -22,14 +22,14 @@ def steps_per_epoch(
             f"the global batch size {global_batch_size} is smaller than the number of replicas, {replicas}: "
             "increase it"
         )
-    counts = cluster.all_say(examples.count)
+    counts = cluster.gather(examples.count)
     if not _own_files_only(environment, examples) and len(set(counts)) > 1:
         raise SystemExit(
             f"the workers have different numbers of training examples ({', '.join(map(str, counts))}): give each "
             "worker all of them, or its own files by `sharding: file` in the job"
         )
     share = _share(cluster, environment, examples, global_batch_size, cluster.place.position)
-    least = min(cluster.all_say(share.batches_in(examples.count)))
+    least = min(cluster.gather(share.batches_in(examples.count)))
     if not least:
         raise SystemExit(
             f"the global batch size {global_batch_size} is too large for the training examples of every worker "
@@ -38,7 +38,7 @@ def steps_per_epoch(
     return least
 
 
-def distributed(
+def distribute(
     cluster: Cluster,
     environment: Environment,
     examples: Examples,

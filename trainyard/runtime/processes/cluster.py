@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from trainyard.protocol.cluster import Strategy
 from trainyard.runtime.environment import Environment
+from trainyard.runtime.processes.exiting import leave_when_a_peer_is_gone
 from trainyard.runtime.processes.forming import answers, gpus, make_strategy
-from trainyard.runtime.processes.leaving import leave_when_a_peer_is_gone
 from trainyard.runtime.processes.place import Place, strategy_for
 from trainyard.runtime.processes.serving import send_shutdown_notice, serve
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 LOOK_SECONDS = 0.2
 CHIEF_STAYS_SECONDS = 0.3
@@ -54,7 +54,7 @@ class Cluster:
         over_there = self.kind.is_asynchronous and self.place.role == "chief"
         return "/job:chief/replica:0/task:0/device:CPU:0" if over_there else None
 
-    def all_say(self, value: int) -> list[int]:
+    def gather(self, value: int) -> list[int]:
         """Return the values of all training processes in the order of the workers. Blocks until all have called it."""
         if not self.in_step:
             return [value]
@@ -77,7 +77,7 @@ class Cluster:
         """
         if not self.in_step:
             return
-        self.all_say(1)
+        self.gather(1)
         last_exchange = threading.Thread(target=self._exchange_unused, daemon=True)
         last_exchange.start()
         end = time.monotonic() + MOST_SECONDS_TO_END
@@ -94,7 +94,7 @@ class Cluster:
 
     def _exchange_unused(self) -> None:
         with suppress(tf.errors.OpError):
-            self.all_say(1)
+            self.gather(1)
 
     @tf.function(reduce_retracing=True)
     def _sum(self, values: Any) -> Any:
@@ -122,8 +122,8 @@ def join(environment: Environment) -> Cluster:
         leave_when_a_peer_is_gone()
     _listen_for_sigterm(cluster)
     print(
-        f"{place.name} of {kind}: {counted(cluster.workers, 'worker')}, "
-        f"{counted(strategy.num_replicas_in_sync, 'replica')}, {counted(len(gpus()), 'GPU')} here",
+        f"{place.name} of {kind}: {format_count(cluster.workers, 'worker')}, "
+        f"{format_count(strategy.num_replicas_in_sync, 'replica')}, {format_count(len(gpus()), 'GPU')} here",
         flush=True,
     )
     return cluster

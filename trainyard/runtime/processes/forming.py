@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from trainyard.protocol.cluster import Strategy
 from trainyard.protocol.processes import FORMING, RESTART
-from trainyard.runtime.processes.leaving import leave
+from trainyard.runtime.processes.exiting import leave
 from trainyard.runtime.processes.place import Place
 
 LOOK_SECONDS = 0.2

@@ -9,8 +9,8 @@ import tensorflow as tf
 from trainyard.protocol.processes import RESTART
 from trainyard.runtime import worker_local
 from trainyard.runtime.environment import Environment
+from trainyard.runtime.processes.exiting import FINISHED, PEER_ERRORS, leave
 from trainyard.runtime.processes.forming import answers, leave_without, use_processors, wait_for
-from trainyard.runtime.processes.leaving import FINISHED, PEER_ERRORS, leave
 from trainyard.runtime.processes.place import Place
 
 LOOK_SECONDS = 0.5

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from trainyard.protocol.processes import RESTART
+from trainyard.runtime.processes.exiting import leave
 from trainyard.runtime.processes.forming import answers
-from trainyard.runtime.processes.leaving import leave
 
 LOOK_SECONDS = 1.0
 LOOKS_UNTIL_GONE = 2

@@ -9,8 +9,8 @@ from typing import Any
 from trainyard.client import Yard
 from trainyard.client.comparison import Comparison, side_of
 from trainyard.ui.cache import Cache
-from trainyard.ui.pages.page import News, Page, Seen
-from trainyard.ui.pages.run import columns, found
+from trainyard.ui.pages.page import Page, PageEvent, Seen
+from trainyard.ui.pages.run import columns, find_run
 
 FRESH = 10.0
 MOST = 8
@@ -31,18 +31,18 @@ class Compare(Page):
         return {"runs": ",".join(self.runs)}
 
     async def look(self, cache: Cache) -> Seen:
-        return {"comparison": await cache.ask(("compare", self.runs), self._comparison, FRESH)}
+        return {"comparison": await cache.fetch(("compare", self.runs), self._comparison, FRESH)}
 
-    def news(self, seen: Seen, sent: dict[str, Any], last: str) -> Iterator[News]:
+    def list_events(self, seen: Seen, sent: dict[str, Any], last: str) -> Iterator[PageEvent]:
         comparison: Comparison | None = seen.get("comparison")
         if comparison is None:
             return
         curves = {side.run: side.losses for side in comparison.sides if side.losses}
         if sent.get("curves") != curves:
             sent["curves"] = curves
-            yield News(
+            yield PageEvent(
                 "compared", {"curves": [{"label": run, **columns(losses)} for run, losses in curves.items()]}
             )
 
     def _comparison(self, yard: Yard) -> Comparison:
-        return Comparison.of([side_of(found(yard, run)) for run in self.runs])
+        return Comparison.of([side_of(find_run(yard, run)) for run in self.runs])

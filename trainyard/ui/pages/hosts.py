@@ -16,7 +16,7 @@ class Hosts(Page):
     name, title, parts = "hosts", "Hosts", ("rows",)
 
     async def look(self, cache: Cache) -> Seen:
-        found = await cache.ask("hosts", all_hosts, FRESH)
+        found = await cache.fetch("hosts", all_hosts, FRESH)
         here = [host for host in found if host.state not in yards.GONE]
         return {"hosts": here, "per_hour": sum(host.price or 0.0 for host in here if host.state in RUNNING)}
 

@@ -28,8 +28,8 @@ class Images(Page):
     name, title, parts = "images", "Images", ("tree", "bakes")
 
     async def look(self, cache: Cache) -> Seen:
-        found = await cache.ask("images", yards.of, FRESH)
-        bakes = await cache.ask("bakes", _bakes)
+        found = await cache.fetch("images", yards.list_images, FRESH)
+        bakes = await cache.fetch("bakes", _bakes)
         return {"images": found, "tree": tree_of(found), "bakes": bakes}
 
 

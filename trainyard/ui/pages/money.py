@@ -10,7 +10,7 @@ from trainyard.client import Yard
 from trainyard.client.inventory import overview
 from trainyard.client.inventory.overview import Budget
 from trainyard.client.runs.listing import ListedRun
-from trainyard.client.runs.spending import Spent, added
+from trainyard.client.runs.spending import Spent, sum_by
 from trainyard.ui.cache import Cache
 from trainyard.ui.pages.page import Page, Seen
 
@@ -53,14 +53,14 @@ class Money(Page):
 
     async def look(self, cache: Cache) -> Seen:
         begin = self.begin or _first(datetime.now(UTC))
-        month = await cache.ask(("money", begin), lambda yard: _month(yard, begin), FRESH)
+        month = await cache.fetch(("money", begin), lambda yard: _month(yard, begin), FRESH)
         return {
             "month": month,
             "total": sum(run.dollars or 0.0 for run in month.runs),
             "saved": sum(run.saved_dollars or 0.0 for run in month.runs),
             "days": list(_days(month)),
-            "users": added(month.runs, "user"),
-            "jobs": added(month.runs, "job"),
+            "users": sum_by(month.runs, "user"),
+            "jobs": sum_by(month.runs, "job"),
             "before": _first(begin - timedelta(days=1)),
             "after": _after(begin) if _after(begin) <= datetime.now(UTC) else None,
         }
@@ -73,7 +73,7 @@ def _month(yard: Yard, begin: datetime) -> Month:
 
 
 def _days(month: Month) -> Iterator[Day]:
-    sums = {int(day.of[-2:]): day for day in added(month.runs, "day")}
+    sums = {int(day.of[-2:]): day for day in sum_by(month.runs, "day")}
     most = max((day.dollars for day in sums.values()), default=0.0) or 1.0
     for number in range(1, (_after(month.begin) - month.begin).days + 1):
         day = sums.get(number, Spent(""))

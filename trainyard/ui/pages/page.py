@@ -14,7 +14,7 @@ Seen = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class News:
+class PageEvent:
     """Data for a script of the page."""
 
     event: str
@@ -40,7 +40,7 @@ class Page:
         """Return the current values. Raises YardError."""
         raise NotImplementedError
 
-    def news(self, seen: Seen, sent: dict[str, Any], last: str) -> Iterator[News]:
+    def list_events(self, seen: Seen, sent: dict[str, Any], last: str) -> Iterator[PageEvent]:
         """Yield the new data since the last call, and record them in `sent`.
 
         `last` is the ID of the last event before a reconnection.
@@ -48,7 +48,7 @@ class Page:
         yield from ()
 
 
-async def looked(page: Page, cache: Cache) -> Seen:
+async def read_values(page: Page, cache: Cache) -> Seen:
     """Return the values, or the error as `troubles`."""
     try:
         seen = await page.look(cache)

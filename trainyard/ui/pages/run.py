@@ -14,7 +14,7 @@ from trainyard.client.errors import RunNotFound
 from trainyard.client.inventory.hosts import YardHost
 from trainyard.client.runs.progress import Loss
 from trainyard.client.runs.reasons import REFUSED, Reason, reason_for
-from trainyard.client.runs.records import Asked
+from trainyard.client.runs.records import AnsweredRequest
 from trainyard.client.runs.usage import Usage, usage_of
 from trainyard.command_line import command_line
 from trainyard.protocol import keys
@@ -22,7 +22,7 @@ from trainyard.ui import timeline
 from trainyard.ui.cache import FRESH, Cache
 from trainyard.ui.pages.hosts import FRESH as HOSTS_FRESH
 from trainyard.ui.pages.hosts import all_hosts
-from trainyard.ui.pages.page import News, Page, Seen
+from trainyard.ui.pages.page import Page, PageEvent, Seen
 from trainyard.ui.polling import RunLog
 from trainyard.values.quantities import span
 from trainyard.values.text import printable
@@ -82,13 +82,13 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class PoolNews:
+class PoolAnswers:
     """The answers of a capacity pool to launch requests."""
 
     name: str
     price: float | None
-    asked: int
-    last: Asked | None
+    requests: int
+    last: AnsweredRequest | None
 
     @property
     def word(self) -> str:
@@ -98,7 +98,7 @@ class PoolNews:
 
 
 @dataclass(frozen=True)
-class Left:
+class RunFile:
     """A file or folder in the run's bucket folder, e.g. `model/` or `summary.json`."""
 
     name: str
@@ -116,12 +116,12 @@ class RunPage(Page):
     parts = ("head", "figures", "timeline", "progress", "pools", "attempts", "hosts", "left", "events")
 
     async def look(self, cache: Cache) -> Seen:
-        picture = await cache.ask(self.key, self._picture, _fresh)
+        picture = await cache.fetch(self.key, self._picture, _fresh)
         seen: Seen = {"picture": picture, "status": picture.status, "run": self.run}
         troubles = []
         for name, ask in {
             "verdicts": self._verdicts,
-            "left": self._left,
+            "left": self._list_files,
             "log": self._log,
             "usage": self._usage,
         }.items():
@@ -137,7 +137,7 @@ class RunPage(Page):
             "pools": pools_of(picture.status),
         }
 
-    def news(self, seen: Seen, sent: dict[str, Any], last: str) -> Iterator[News]:
+    def list_events(self, seen: Seen, sent: dict[str, Any], last: str) -> Iterator[PageEvent]:
         if "status" in seen:
             yield from _curve(seen["status"].losses, sent)
             yield from _measures(seen["status"].measures, sent)
@@ -152,24 +152,24 @@ class RunPage(Page):
         return "run", self.run
 
     def _picture(self, yard: Yard) -> Picture:
-        run = found(yard, self.run)
+        run = find_run(yard, self.run)
         status = run.status()
         summary = run.summary if status.execution.is_over else {}
         reason = reason_for(status.execution, status.row, summary, saved=status.has_saved, now=status.at)
         return Picture(status, reason, summary)
 
     async def _verdicts(self, cache: Cache, picture: Picture) -> dict[str, YardHost]:
-        hosts = await cache.ask("hosts", all_hosts, HOSTS_FRESH)
+        hosts = await cache.fetch("hosts", all_hosts, HOSTS_FRESH)
         return {host.instance: host for host in hosts}
 
-    async def _left(self, cache: Cache, picture: Picture) -> list[Left]:
+    async def _list_files(self, cache: Cache, picture: Picture) -> list[RunFile]:
         fresh = OVER_FRESH if picture.is_over else FILES_FRESH
-        return await cache.ask(("left", self.run), lambda yard: left_of(yard, self.run), fresh)
+        return await cache.fetch(("left", self.run), lambda yard: list_run_files(yard, self.run), fresh)
 
     async def _usage(self, cache: Cache, picture: Picture) -> tuple[Usage, ...]:
         hosts, now = picture.status.hosts, picture.status.at
         fresh = USAGE_OVER_FRESH if picture.is_over else USAGE_FRESH
-        return await cache.ask(("usage", self.run), lambda yard: usage_of(yard.session, hosts, now), fresh)
+        return await cache.fetch(("usage", self.run), lambda yard: usage_of(yard.session, hosts, now), fresh)
 
     async def _log(self, cache: Cache, picture: Picture) -> RunLog:
         log, over, builder = (
@@ -178,7 +178,7 @@ class RunPage(Page):
             picture.status.kind == "bake",
         )
         look = partial(log.look, builder=builder, over=over)
-        return await cache.ask(("log", self.run), look, _fresh(picture))
+        return await cache.fetch(("log", self.run), look, _fresh(picture))
 
 
 @lru_cache(FEEDS)
@@ -187,7 +187,7 @@ def log_of(cache: Cache, run: str) -> RunLog:
     return RunLog(run)
 
 
-def found(yard: Yard, run: str) -> Run:
+def find_run(yard: Yard, run: str) -> Run:
     """Return the run with this ID. Raises RunNotFound."""
     row = yard.row(run)
     if row is not None:
@@ -205,7 +205,7 @@ def found(yard: Yard, run: str) -> Run:
     return begun
 
 
-def left_of(yard: Yard, run: str) -> list[Left]:
+def list_run_files(yard: Yard, run: str) -> list[RunFile]:
     """Return the contents of the run's bucket folder, the most useful first."""
     prefix = keys.run(run)
     sums: dict[str, tuple[int, int]] = {}
@@ -215,18 +215,18 @@ def left_of(yard: Yard, run: str) -> list[Left]:
         sums[name + slash] = count + 1, total + size
     wanted = [f"{part}/" for part in PARTS] + list(DOCUMENTS)
     names = [name for name in wanted if name in sums]
-    return [Left(name, *sums[name]) for name in names]
+    return [RunFile(name, *sums[name]) for name in names]
 
 
-def pools_of(status: RunStatus) -> list[PoolNews]:
+def pools_of(status: RunStatus) -> list[PoolAnswers]:
     """Return the capacity pools of the plan in order, with their answers."""
-    answers: dict[str, list[Asked]] = {}
-    for each in status.asked:
+    answers: dict[str, list[AnsweredRequest]] = {}
+    for each in status.launch_requests:
         answers.setdefault(each.pool, []).append(each)
     prices = {pool.name: pool.price for pool in status.pools}
     names = dict.fromkeys((*prices, *answers))
     return [
-        PoolNews(
+        PoolAnswers(
             name, prices.get(name), len(answers.get(name, ())), answers[name][-1] if name in answers else None
         )
         for name in names
@@ -237,7 +237,7 @@ def _fresh(picture: Picture) -> float:
     return OVER_FRESH if picture.is_over and picture.summary else FRESH
 
 
-def _curve(losses: Sequence[Loss], sent: dict[str, Any]) -> Iterator[News]:
+def _curve(losses: Sequence[Loss], sent: dict[str, Any]) -> Iterator[PageEvent]:
     """Yield the new points. Yield all points if earlier ones have changed, because samples are thinned out to 500.
 
     A loss that is not finite is a gap.
@@ -248,18 +248,20 @@ def _curve(losses: Sequence[Loss], sent: dict[str, Any]) -> Iterator[News]:
     if new:
         sent["curve"] = len(losses), losses[-1]
         values = [loss if isfinite(loss) else None for _, loss in new]
-        yield News("curve", {"whole": not continues, "steps": [step for step, _ in new], "losses": values})
+        yield PageEvent(
+            "curve", {"whole": not continues, "steps": [step for step, _ in new], "losses": values}
+        )
 
 
-def _measures(measures: Mapping[str, Sequence[Loss]], sent: dict[str, Any]) -> Iterator[News]:
+def _measures(measures: Mapping[str, Sequence[Loss]], sent: dict[str, Any]) -> Iterator[PageEvent]:
     """Yield all points of the curves other than the loss, if any point is new."""
     newest = {name: (len(points), points[-1]) for name, points in measures.items()}
     if newest and sent.get("measures") != newest:
         sent["measures"] = newest
-        yield News("measures", {name: columns(points) for name, points in measures.items()})
+        yield PageEvent("measures", {name: columns(points) for name, points in measures.items()})
 
 
-def _usage(usage: Sequence[Usage], sent: dict[str, Any]) -> Iterator[News]:
+def _usage(usage: Sequence[Usage], sent: dict[str, Any]) -> Iterator[PageEvent]:
     """Yield the curves of the hosts, if any is new."""
     newest = [(each.measure.title, each.times[-1], len(each.times), len(each.hosts)) for each in usage]
     if sent.get("usage") != newest:
@@ -272,7 +274,7 @@ def _usage(usage: Sequence[Usage], sent: dict[str, Any]) -> Iterator[News]:
             }
             for each in usage
         ]
-        yield News("usage", {"charts": charts})
+        yield PageEvent("usage", {"charts": charts})
 
 
 def columns(points: Sequence[Loss]) -> dict[str, list[Any]]:
@@ -283,7 +285,7 @@ def columns(points: Sequence[Loss]) -> dict[str, list[Any]]:
     }
 
 
-def _lines(log: RunLog, sent: dict[str, Any], last: str) -> Iterator[News]:
+def _lines(log: RunLog, sent: dict[str, Any], last: str) -> Iterator[PageEvent]:
     """Yield the new lines. A page without lines gets all cached lines."""
     before = sent.get("log")
     if before is None and last.isdecimal() and int(last) <= log.total:
@@ -294,4 +296,4 @@ def _lines(log: RunLog, sent: dict[str, Any], last: str) -> Iterator[News]:
             [line.at.isoformat(), line.host, line.attempt, printable(line.text)]
             for line in log.since(before or 0)
         ]
-        yield News("log", {"whole": before is None, "lines": lines}, str(log.total))
+        yield PageEvent("log", {"whole": before is None, "lines": lines}, str(log.total))

@@ -14,13 +14,13 @@ class Runs(Page):
     name, title, parts = "runs", "Runs", ("rows",)
 
     async def look(self, cache: Cache) -> Seen:
-        return {"runs": await cache.ask("runs", _newest)}
+        return {"runs": await cache.fetch("runs", _newest)}
 
 
 def _newest(yard: Yard) -> tuple[ListedRun, ...]:
     return yard.list(kind="train", limit=MOST)
 
 
-def standing(run: ListedRun) -> str:
+def name_state(run: ListedRun) -> str:
     """Return the outcome, or `waiting` or `running`: the word for the color and the filter."""
     return run.outcome or ("waiting" if run.waiting else "running")

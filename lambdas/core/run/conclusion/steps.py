@@ -21,7 +21,7 @@ def walk(attempts: Iterable[AttemptRow]) -> Steps:
     """Return the steps of these attempts, in any order. A resumed attempt begins at its resumed step even without a
     signal. An attempt that never started changes nothing."""
     ordered = sorted(attempts, key=lambda row: row.attempt)
-    if all(attempt.reached is None for attempt in ordered) and any(attempt.saved for attempt in ordered):
+    if all(attempt.last_step is None for attempt in ordered) and any(attempt.saved for attempt in ordered):
         return Steps(None, None if sum(attempt.started is not None for attempt in ordered) > 1 else 0)
     done, lost = None, 0
     for attempt in ordered:
@@ -29,8 +29,8 @@ def walk(attempts: Iterable[AttemptRow]) -> Steps:
             begins = resumed_at(attempt)
             lost += max(0, (done or 0) - begins)
             done = begins or (0 if done else None)
-        if attempt.reached is not None:
-            done = max(done or 0, attempt.reached)
+        if attempt.last_step is not None:
+            done = max(done or 0, attempt.last_step)
     return Steps(done, lost)
 
 

@@ -246,7 +246,7 @@ def attempts(ended: EndedRun, *, reached: int | None = None) -> list[AttemptSumm
 
 def _attempt(row: AttemptRow, at_least: int | None, now: datetime) -> AttemptSummary:
     begin = row.from_step or 0
-    steps = (row.reached, at_least if at_least and at_least >= begin else None)
+    steps = (row.last_step, at_least if at_least and at_least >= begin else None)
     return {
         "attempt": row.attempt,
         "pool": row.pool,
@@ -302,10 +302,10 @@ def _pool(ended: EndedRun, hosts: Iterable[HostRow]) -> WarmPool:
     hours = job.pool.minutes / 60 if job else 0.0
     hourly = sum(host.price + disk(host.disk_gib, host.gib_month) for host in kept)
     return {
-        "kept": [host.instance for host in kept],
+        "retained": [host.instance for host in kept],
         "minutes": job.pool.minutes if job and kept else None,
         "most_dollars": round(hours * hourly, 5),
-        "taken": [host.instance for host in hosts if host.taken],
+        "claimed": [host.instance for host in hosts if host.claimed_from],
     }
 
 

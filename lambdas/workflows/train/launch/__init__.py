@@ -12,8 +12,8 @@ from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import event_row, run_row
 from lambdas.core.capacity import placement
-from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.capacity.placement import GiveUp, RetireFirst, Try, TryLater
+from lambdas.core.capacity.retained_hosts import RetainedHosts
 from lambdas.core.run import deadlines, stopping
 from lambdas.core.run import waiting as run_waiting
 from lambdas.core.run.records import Records
@@ -23,7 +23,7 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import LaunchInput
 from lambdas.steps.observability import clock, note
 from lambdas.workflows.train.launch.answers import LaunchAnswer, gang_launched
-from lambdas.workflows.train.launch.capacity_pools import ask
+from lambdas.workflows.train.launch.capacity_pools import request_hosts
 from lambdas.workflows.train.launch.more_hosts import grow, repeat
 from lambdas.workflows.train.launch.request import LaunchRequest, LaunchSettings
 from lambdas.workflows.train.launch.warm_pool import claim
@@ -63,10 +63,10 @@ def handler(given: LaunchInput) -> LaunchAnswer:
         return gang_launched("it was launched before this call was repeated")
     if records.incomplete_gang(attempt):
         return RetireFirst(reason="an earlier call launched only a part of the gang")
-    if left_behind := records.left_behind(attempt):
-        why = "; ".join(f"{host.instance}: {host.going}" for host in left_behind)
+    if left_behind := records.unreachable(attempt):
+        why = "; ".join(f"{host.instance}: {host.ending_reason}" for host in left_behind)
         return RetireFirst(
-            reason=f"hosts that were kept for this attempt are ending ({why})", keep=KeptHosts.REMAINING
+            reason=f"hosts that were kept for this attempt are ending ({why})", keep=RetainedHosts.REMAINING
         )
     if open_request := records.growth():
         repeat(yard, ledger, records, open_request)
@@ -74,7 +74,7 @@ def handler(given: LaunchInput) -> LaunchAnswer:
     step = _next_step(records, attempt, now)
     if isinstance(step, Try):
         request = LaunchRequest(yard, ledger, records, attempt, step)
-        return claim(request, now) or ask(request)
+        return claim(request, now) or request_hosts(request)
     told = [event_row(run, note(EVENTS[step.kind], step.reason, at=now, attempt=attempt))]
     if isinstance(step, TryLater):
         told.append(run_row(run, {"waiting": _waiting(records, attempt, step, now)}))

@@ -42,7 +42,7 @@ def answer_of_other_call(request: LaunchRequest) -> LaunchAnswer | None:
         return GiveUp("Aborted", "the execution is over, so no host is launched for it")
     if attempt in records.attempts:
         return gang_launched("another call of this state has launched it")
-    if records.asks(attempt) != request.records.asks(attempt):
+    if records.count_launch_requests(attempt) != request.records.count_launch_requests(attempt):
         raise ServiceUnavailable(
             f"another call requests hosts for attempt {attempt} of {request.run}; this call is retried"
         )

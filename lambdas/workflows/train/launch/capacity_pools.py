@@ -30,10 +30,10 @@ from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.launch_request import CandidateRefusal
 from trainyard.protocol.plan import RefusalKind
 from trainyard.protocol.tags import Tag
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 
-def ask(request: LaunchRequest) -> LaunchAnswer:
+def request_hosts(request: LaunchRequest) -> LaunchAnswer:
     """Record the request, look for hosts that an earlier call launched, ask EC2, record the answer."""
     there: tuple[Instance, ...] = ()
     if request.records.unanswered(request.attempt):
@@ -47,30 +47,30 @@ def ask(request: LaunchRequest) -> LaunchAnswer:
                 raise
             return instead
     launched: Launches = []
-    for number in range(len(request.lacking)):
-        part = request.lacking[number]
+    for number in range(len(request.missing)):
+        part = request.missing[number]
         answer = find_launched(request, part, there) or launch(request, part)
         if not isinstance(answer, Launched):
             return record_refusal(request, part, answer, launched)
         request = request.into(answer.candidate)
-        part = request.lacking[number]
+        part = request.missing[number]
         launched.append((part, answer))
         if len(answer.instances) < part.least:
-            return record_refusal(request, part, (_too_few(part, answer),), launched)
+            return record_refusal(request, part, (_refuse_incomplete(part, answer),), launched)
     record_hosts(request, launched)
     return gang_launched(describe(request, launched))
 
 
 def _record_request(request: LaunchRequest) -> None:
     """Raises AlreadyWrittenError if the execution has ended (steps.conclusion), or if another call was first."""
-    now, rate, lacking = clock(), request.candidate.initialization_rate, request.lacking
+    now, rate, lacking = clock(), request.candidate.initialization_rate, request.missing
     main = sum(part.count for part in lacking if part.gang is Gang.MAIN)
     beside = [
         f"; beside it {part.count} x {' or '.join(dict.fromkeys(choice.type for choice in part.choices))}"
         for part in lacking
         if part.gang is Gang.CPU
     ]
-    reason = "".join([f"{main} x {request.step.reason}", *beside]) if lacking else request.nobody
+    reason = "".join([f"{main} x {request.step.reason}", *beside]) if lacking else request.no_request_reason
     values: LaunchRequestUpdate = {
         "token": request.client_token(Gang.MAIN, rate),
         "cpu_token": request.client_token(Gang.CPU, rate) if request.job.cpu_gang else None,
@@ -133,9 +133,10 @@ def _request_fleet(request: LaunchRequest, part: Part, rate: int) -> Launched | 
     return replace(answer, volume_charge=charge) if isinstance(answer, Launched) else answer
 
 
-def _too_few(part: Part, launched: Launched) -> FleetRefusal:
+def _refuse_incomplete(part: Part, launched: Launched) -> FleetRefusal:
     """Return the refusal for EC2 launching fewer hosts than it promised: they are ended, and another pool is asked."""
-    reason = f"EC2 launched {len(launched.instances)} of {counted(part.count, 'host')}; a part of a gang is of no use"
+    hosts = f"{len(launched.instances)} of {format_count(part.count, 'host')}"
+    reason = f"EC2 launched {hosts}; a part of a gang is of no use"
     return FleetRefusal(RefusalKind.CAPACITY, "Partial", reason)
 
 

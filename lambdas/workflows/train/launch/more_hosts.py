@@ -18,7 +18,7 @@ from lambdas.workflows.train.launch.record import count_hosts, describe, host_ro
 from lambdas.workflows.train.launch.request import LaunchRequest, LaunchSettings
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.launch_request import LaunchRequestRow
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 
 def grow(yard: LaunchSettings, ledger: Ledger, records: Records, attempt: int, now: datetime) -> Grown:
@@ -26,25 +26,25 @@ def grow(yard: LaunchSettings, ledger: Ledger, records: Records, attempt: int, n
     if open_request := records.growth():
         return repeat(yard, ledger, records, open_request)
     wanted, candidate = growth.decide(records, now), records.held_candidate(attempt + 1)
-    if attempt != records.run.attempt or candidate is None or not isinstance(wanted, growth.Ask):
+    if attempt != records.run.attempt or candidate is None or not isinstance(wanted, growth.RequestHosts):
         return Grown(reason="the run needs no more hosts")
     rounds = [
         row.round for row in records.launch_requests if (row.attempt, row.candidate) == (attempt, candidate)
     ]
     step = Try(candidate, max(rounds, default=-1) + 1, "the pool of those that train")
-    request = LaunchRequest(yard, ledger, records, attempt, step, more=wanted.count, asked=now)
+    request = LaunchRequest(yard, ledger, records, attempt, step, more=wanted.count, requested_at=now)
     try:
         _record_request(request, now)
     except AlreadyWrittenError:
         return Grown(reason="another call requests them, or the attempt is over")
-    return _ask_for_more(request)
+    return _request_more(request)
 
 
 def repeat(yard: LaunchSettings, ledger: Ledger, records: Records, row: LaunchRequestRow) -> Grown:
     """Repeat the request of a call that died before it recorded the answer."""
     step = Try(row.candidate, row.round, "the answer to an earlier request to this pool was lost")
-    request = LaunchRequest(yard, ledger, records, row.attempt, step, more=row.more or 0, asked=row.at)
-    return _ask_for_more(request, again=True)
+    request = LaunchRequest(yard, ledger, records, row.attempt, step, more=row.more or 0, requested_at=row.at)
+    return _request_more(request, again=True)
 
 
 def _record_request(request: LaunchRequest, now: datetime) -> None:
@@ -59,13 +59,13 @@ def _record_request(request: LaunchRequest, now: datetime) -> None:
     }
     request.ledger.write(
         request.row(values, unless="token"),
-        attempt_row(request.run, request.attempt, {"asked_more": now}, unless="ending"),
+        attempt_row(request.run, request.attempt, {"requested_more": now}, unless="ending"),
         run_row(request.run, {"grows": now + growth.APART}, unless="cut_short"),
         request.event("asking for more hosts", reason, now),
     )
 
 
-def _ask_for_more(request: LaunchRequest, *, again: bool = False) -> Grown:
+def _request_more(request: LaunchRequest, *, again: bool = False) -> Grown:
     """Ask EC2 and record the answer. `again`: look first for hosts that an earlier call launched."""
     part = Part(Gang.MAIN, request.more, request.candidate.choices(Gang.MAIN), least=1)
     there = instances.find_by_run(request.run, attempt=request.attempt) if again else ()
@@ -80,7 +80,7 @@ def _ask_for_more(request: LaunchRequest, *, again: bool = False) -> Grown:
         no = record_refusal(request, part, answer, [])
         return Grown(reason=no.reason)
     _record_more(request, part, answer)
-    return Grown(reason=f"{counted(len(answer.instances), 'more host')} in {request.candidate.pool}")
+    return Grown(reason=f"{format_count(len(answer.instances), 'more host')} in {request.candidate.pool}")
 
 
 def _record_more(request: LaunchRequest, part: Part, answer: Launched) -> None:

@@ -15,7 +15,7 @@ from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.ledger.lookup import Owner
 from trainyard.values import serialization
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""
@@ -28,11 +28,11 @@ def record_hosts(request: LaunchRequest, launched: Launches) -> None:
     beside = f" beside {len(remaining)} that stayed" if remaining else ""
     hosts = sorted([*(host for _, answer in launched for host in answer.instances), *remaining])
     known = serialization.to_json(candidate) | {"pool": candidate.pool}
-    grows = growth.next_ask(request.records, candidate, len(hosts), now)
+    grows = growth.next_request(request.records, candidate, len(hosts), now)
     answer: LaunchRequestUpdate = {"answer": "launched", "answered": now}
     if request.chosen is not None:
         answer |= {"chosen": request.chosen, "capacity_pool": candidate.pool}
-    of_the_run = _of_the_gang(request, launched)
+    of_the_run = _describe_gang(request, launched)
     if grows:
         of_the_run["grows"] = grows
     request.ledger.write(
@@ -50,7 +50,7 @@ def record_hosts(request: LaunchRequest, launched: Launches) -> None:
         measure(Metric.RECOVERIES, pool=candidate.pool)
 
 
-def _of_the_gang(request: LaunchRequest, launched: Launches) -> RunUpdate:
+def _describe_gang(request: LaunchRequest, launched: Launches) -> RunUpdate:
     """Return what lists show of the run's hosts."""
     prices = [host.price for host in request.remaining]
     for part, answer in launched:
@@ -70,13 +70,13 @@ def describe(request: LaunchRequest, launched: Launches) -> str:
         return f"no new host in {request.pool}"
     count = sum(len(answer.instances) for _, answer in launched)
     if request.warm:
-        return f"{counted(count, 'warm host')} of {request.candidate.pool}, from the yard's warm pool"
+        return f"{format_count(count, 'warm host')} of {request.candidate.pool}, from the yard's warm pool"
     beside = [
         f", {len(answer.instances)} of them {answer.type}"
         for part, answer in launched
         if part.gang is Gang.CPU
     ]
-    return "".join([f"{counted(count, 'host')} in {request.candidate.pool}", *beside])
+    return "".join([f"{format_count(count, 'host')} in {request.candidate.pool}", *beside])
 
 
 def host_rows(request: LaunchRequest, launched: Launches, now: datetime) -> list[Write]:
@@ -99,6 +99,6 @@ def host_rows(request: LaunchRequest, launched: Launches, now: datetime) -> list
             )
             before = request.warm.get(instance)
             owner = Owner(run=run, attempt=attempt, before=before)
-            rows.append(launched_row(run, host, attempt=attempt, gang=part.gang, taken=before))
+            rows.append(launched_row(run, host, attempt=attempt, gang=part.gang, claimed_from=before))
             rows.append(look_up_row("instance", instance, owner, now))
     return rows

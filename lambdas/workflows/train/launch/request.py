@@ -10,7 +10,7 @@ from lambdas.aws.dynamodb.rows import event_row, launch_request_counted, launch_
 from lambdas.aws.dynamodb.write import Write
 from lambdas.core.capacity import initialization
 from lambdas.core.capacity.placement import Try
-from lambdas.core.capacity.plan import Part, in_words, parts
+from lambdas.core.capacity.plan import Part, describe_candidates, parts
 from lambdas.core.run.records import Records
 from lambdas.core.run.updates import LaunchRequestUpdate
 from lambdas.environment import YardSettings
@@ -21,7 +21,7 @@ from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.plan import Candidate, Plan
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted
+from trainyard.values.quantities import format_count
 
 
 class LaunchSettings(YardSettings):
@@ -44,7 +44,7 @@ class LaunchRequest:
     chosen: int | None = None
     """The index of the candidate that EC2 chose, once it is known."""
     more: int = 0
-    asked: datetime | None = None
+    requested_at: datetime | None = None
     """The time of the request for `more` hosts."""
     warm: Mapping[str, str] = field(default_factory=dict)
     """The hosts of the warm pool that are claimed in place of a request to EC2, each with the run that kept it."""
@@ -79,7 +79,7 @@ class LaunchRequest:
 
     @property
     def pool(self) -> str:
-        return in_words(self.candidates)
+        return describe_candidates(self.candidates)
 
     def into(self, candidate: Candidate) -> "LaunchRequest":
         """Return the request after EC2 chose this candidate."""
@@ -97,19 +97,19 @@ class LaunchRequest:
 
     @property
     def remaining(self) -> tuple[HostRow, ...]:
-        return self.records.taken(self.attempt)
+        return self.records.initial_hosts(self.attempt)
 
     @property
-    def lacking(self) -> tuple[Part, ...]:
+    def missing(self) -> tuple[Part, ...]:
         remaining = [(host.instance, host.gang, host.type) for host in self.remaining]
         return parts(self.job, self.candidates, remaining)
 
     @property
-    def nobody(self) -> str:
+    def no_request_reason(self) -> str:
         """Return the reason for a launch without a request to EC2."""
         have = len(self.remaining)
         return (
-            f"no request: {counted(have, 'host')} are enough"
+            f"no request: {format_count(have, 'host')} are enough"
             if have < self.job.gang
             else "no request: no host is missing"
         )
@@ -144,7 +144,9 @@ class LaunchRequest:
 
     def new_rows(self, values: LaunchRequestUpdate) -> tuple[Write, Write]:
         """Return the request's row, and that it is the next of its attempt: of two calls at the same time, one asks."""
-        counted = launch_request_counted(self.run, self.attempt, self.records.asks(self.attempt))
+        counted = launch_request_counted(
+            self.run, self.attempt, self.records.count_launch_requests(self.attempt)
+        )
         return self.row(values, unless="token"), counted
 
     def event(self, event: str, reason: str, now: datetime, **detail: str | list[str]) -> Write:

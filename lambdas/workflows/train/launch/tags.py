@@ -18,8 +18,8 @@ def tags_of(request: LaunchRequest, part: Part, now: datetime) -> dict[str, str]
 
     The lease of a host that is to join a running attempt begins with the request, and ends soon unless it joins."""
     dearest = max(choice.price for choice in part.choices)
-    if request.asked:
-        lease = request.asked + growth.LEASE
+    if request.requested_at:
+        lease = request.requested_at + growth.LEASE
     else:
         lease = deadlines.deadline(request.records, request.attempt, now) + LEASE_MARGIN
     row = request.records.run

@@ -37,7 +37,7 @@ def claim(request: LaunchRequest, now: datetime) -> LaunchAnswer | None:
     waiting, study = request.ledger.pool(), _study_of(request)
     found = warm_pool.choose_gang(waiting, request.plan, request.job, now, study=study) if waiting else None
     if found:
-        there = _still_waiting(found.hosts, now)
+        there = _find_usable(found.hosts, now)
         found = warm_pool.choose_gang(there, request.plan, request.job, now, study=study)
     if found is None:
         return _wait_for_wiping(request, waiting, now)
@@ -74,7 +74,7 @@ def _wait_for_wiping(
     return None
 
 
-def _still_waiting(hosts: Collection[WarmHost], now: datetime) -> tuple[WarmHost, ...]:
+def _find_usable(hosts: Collection[WarmHost], now: datetime) -> tuple[WarmHost, ...]:
     """Return the hosts that run, belong to the warm pool by their tag, and are not held."""
     tags = {
         host.id: host.tags
@@ -100,17 +100,17 @@ def _claiming_rows(request: LaunchRequest, hosts: Collection[WarmHost], now: dat
         run_row(request.run, {"state": "Launch", "attempt": request.attempt}, unless="cut_short"),
         request.event("taking", reason, now),
         *pool_exit_rows(hosts, now),
-        *host_rows(request, _as_launched(request), now),
+        *host_rows(request, _to_launched(request), now),
     ]
 
 
 def _claimed_before(request: LaunchRequest, hosts: Collection[str]) -> LaunchRequest:
     """Return the request with the hosts that an earlier call claimed."""
     rows = request.records.hosts
-    return replace(request, warm={host: rows[host].taken or "" for host in hosts if host in rows})
+    return replace(request, warm={host: rows[host].claimed_from or "" for host in hosts if host in rows})
 
 
-def _as_launched(request: LaunchRequest) -> Launches:
+def _to_launched(request: LaunchRequest) -> Launches:
     (choice,) = request.candidate.choices(Gang.MAIN)
     part = Part(Gang.MAIN, len(request.warm), (choice,), least=len(request.warm))
     return [(part, Launched(tuple(sorted(request.warm)), choice.type, request.candidate))]
@@ -118,7 +118,7 @@ def _as_launched(request: LaunchRequest) -> Launches:
 
 def _hand_over(request: LaunchRequest) -> LaunchAnswer:
     """Tag the hosts, which informs each of its new run, then answer. A repeated call does the same."""
-    launched = _as_launched(request)
+    launched = _to_launched(request)
     ((part, _),) = launched
     tags = {key: value for key, value in tags_of(request, part, clock()).items() if key != Tag.YARD}
     instances.retag(sorted(request.warm), tags)

@@ -18,11 +18,11 @@ Expression = Callable[[Row], Value]
 Condition = Callable[[Row], bool]
 
 
-def named(tokens: Tokens) -> tuple[str, Expression]:
+def parse_named(tokens: Tokens) -> tuple[str, Expression]:
     """Parse an expression. Its name is its alias or its text."""
     begin = tokens.position
     value = operand(tokens)
-    written = tokens.written(begin)
+    written = tokens.text_since(begin)
     return (tokens.name() if tokens.word("as") else written), value
 
 
@@ -35,7 +35,7 @@ def figure_of_group(tokens: Tokens) -> tuple[str, Callable[[list[Row]], Value]]:
     field = None if tokens.mark("*") else operand(tokens)
     share = tokens.number() if function == "pct" and tokens.mark(",") else 0.0
     tokens.expect(")")
-    written = tokens.written(begin)
+    written = tokens.text_since(begin)
     figure = FIGURES[function]
 
     def of_group(rows: list[Row]) -> Value:
@@ -94,7 +94,7 @@ def operand(tokens: Tokens) -> Expression:
     function = FUNCTIONS.get(name.lower())
     if function is None:
         raise MalformedError(f"unknown function {name!r}; supported: bin, {', '.join(FUNCTIONS)}")
-    arguments = tokens.listed(operand)
+    arguments = tokens.parse_list(operand)
     tokens.expect(")")
     return lambda row: function(*(argument(row) for argument in arguments))
 
@@ -146,7 +146,7 @@ def _one(tokens: Tokens) -> Condition:
 def _like_or_in(tokens: Tokens, left: Expression) -> Condition:
     if tokens.word("in"):
         tokens.expect("[")
-        allowed = tokens.listed(operand)
+        allowed = tokens.parse_list(operand)
         tokens.expect("]")
         return lambda row: any(_equal(left(row), each(row)) for each in allowed)
     if not tokens.word("like"):
@@ -160,7 +160,7 @@ def _equal(one: Value, other: Value) -> bool:
     return first == second if first is not None and second is not None else one == other
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Value, Value], bool]:
+def _compare_ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Value, Value], bool]:
     def holds(one: Value, other: Value) -> bool:
         if one is None or other is None:
             return False
@@ -171,11 +171,11 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Value, Value], bo
 
 COMPARISONS: Mapping[str, Callable[[Value, Value], bool]] = {
     "!=": lambda one, other: not _equal(one, other),
-    "<=": _ordered(lambda one, other: one <= other),
-    ">=": _ordered(lambda one, other: one >= other),
+    "<=": _compare_ordered(lambda one, other: one <= other),
+    ">=": _compare_ordered(lambda one, other: one >= other),
     "=": _equal,
-    "<": _ordered(lambda one, other: one < other),
-    ">": _ordered(lambda one, other: one > other),
+    "<": _compare_ordered(lambda one, other: one < other),
+    ">": _compare_ordered(lambda one, other: one > other),
 }
 
 

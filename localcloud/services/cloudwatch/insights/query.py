@@ -18,9 +18,9 @@ from localcloud.services.cloudwatch.insights.expressions import (
     Expression,
     Row,
     figure_of_group,
-    named,
     operand,
     order,
+    parse_named,
     read_condition,
 )
 from localcloud.services.cloudwatch.insights.tokens import MalformedError, Tokens, Value
@@ -38,7 +38,7 @@ def install() -> None:
 
     def start_query(data: dict[str, Any]) -> Any:
         try:
-            query = parsed(str(data.get("queryString", "")))
+            query = parse_query(str(data.get("queryString", "")))
         except MalformedError as wrong:
             return error_response_json("MalformedQueryException", str(wrong), 400)
         answer = start(data)
@@ -65,14 +65,14 @@ class Query:
         rows.sort(key=lambda row: float(row["@time"] or 0), reverse=True)
         for stage in self.stages:
             rows = stage(rows)
-        return [self._shown(row) for row in rows[:limit]]
+        return [self._show_row(row) for row in rows[:limit]]
 
-    def _shown(self, row: Row) -> list[dict[str, str]]:
+    def _show_row(self, row: Row) -> list[dict[str, str]]:
         names = [*self.shown, "@ptr"] if self.shown is not None else list(row)
         return [{"field": n, "value": _text(row[n])} for n in names if row.get(n) is not None]
 
 
-def parsed(text: str) -> Query:
+def parse_query(text: str) -> Query:
     """Parse the text of a query."""
     tokens = Tokens(text)
     stages: list[Stage] = []
@@ -91,7 +91,7 @@ def parsed(text: str) -> Query:
 
 
 def _fields(tokens: Tokens) -> tuple[Stage, Sequence[str] | None]:
-    wanted = tokens.listed(named)
+    wanted = tokens.parse_list(parse_named)
 
     def stage(rows: list[Row]) -> list[Row]:
         return [{**row, **{name: value(row) for name, value in wanted if name not in row}} for row in rows]
@@ -110,7 +110,9 @@ def _limit(tokens: Tokens) -> tuple[Stage, None]:
 
 
 def _sort(tokens: Tokens) -> tuple[Stage, None]:
-    by: list[tuple[Expression, bool]] = tokens.listed(lambda t: (operand(t), t.word("asc", "desc") != "asc"))
+    by: list[tuple[Expression, bool]] = tokens.parse_list(
+        lambda t: (operand(t), t.word("asc", "desc") != "asc")
+    )
 
     def stage(rows: list[Row]) -> list[Row]:
         for value, descending in reversed(by):
@@ -121,7 +123,7 @@ def _sort(tokens: Tokens) -> tuple[Stage, None]:
 
 
 def _dedup(tokens: Tokens) -> tuple[Stage, None]:
-    by = tokens.listed(operand)
+    by = tokens.parse_list(operand)
 
     def stage(rows: list[Row]) -> list[Row]:
         first: dict[tuple[Value, ...], Row] = {}
@@ -133,8 +135,8 @@ def _dedup(tokens: Tokens) -> tuple[Stage, None]:
 
 
 def _stats(tokens: Tokens) -> tuple[Stage, None]:
-    figures = tokens.listed(figure_of_group)
-    by = tokens.listed(named) if tokens.word("by") else []
+    figures = tokens.parse_list(figure_of_group)
+    by = tokens.parse_list(parse_named) if tokens.word("by") else []
 
     def stage(rows: list[Row]) -> list[Row]:
         groups: dict[tuple[Value, ...], list[Row]] = {} if by else {(): rows}

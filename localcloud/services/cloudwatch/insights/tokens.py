@@ -91,12 +91,12 @@ class Tokens:
         except re.error as wrong:
             raise MalformedError(f"{expression}: {wrong}") from wrong
 
-    def listed(self, one: Callable[[Tokens], Any]) -> list[Any]:
+    def parse_list(self, one: Callable[[Tokens], Any]) -> list[Any]:
         found = [one(self)]
         while self.mark(","):
             found.append(one(self))
         return found
 
-    def written(self, begin: int) -> str:
+    def text_since(self, begin: int) -> str:
         """Return the text of the tokens from `begin` to the current position."""
         return "".join(text for _, text in self._found[begin : self.position]).strip("`")

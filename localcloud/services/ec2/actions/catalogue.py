@@ -79,7 +79,7 @@ class CatalogueActions(Actions):
         shown, token = rows, None
         if size is not None:
             shown, token = _after(rows, self._get_param("NextToken"), int(size))
-        return ActionResult({"Reservations": _regrouped(shown), "NextToken": token})
+        return ActionResult({"Reservations": _regroup(shown), "NextToken": token})
 
     def get_launch_template_data(self) -> ActionResult:
         """Refuse the request. moto would return placeholders."""
@@ -168,7 +168,7 @@ def _after(rows: list[Row], token: str | None, size: int) -> tuple[list[Row], st
     return shown, more
 
 
-def _regrouped(rows: list[Row]) -> list[Reservation]:
+def _regroup(rows: list[Row]) -> list[Reservation]:
     """Group the rows into reservations without changing moto's objects."""
     groups: dict[str, Reservation] = {}
     for reservation, one in rows:

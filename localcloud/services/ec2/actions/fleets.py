@@ -205,7 +205,7 @@ class FleetActions(Actions):
     def describe_fleets(self) -> ActionResult:
         """Show an instant fleet only to requests that name it."""
         self.error_on_dryrun()
-        chosen = [_known(fleet_id) for fleet_id in self._get_param("FleetIds", [])]
+        chosen = [_require_fleet(fleet_id) for fleet_id in self._get_param("FleetIds", [])]
         wanted = self._filters_from_querystring()
         matching = [
             fleet
@@ -214,10 +214,10 @@ class FleetActions(Actions):
                 {"fleet-state": [fleet.state], "type": ["instant"], "activity-status": ["fulfilled"]}, wanted
             )
         ]
-        return page(self, "Fleets", [fleet.described() for fleet in matching])
+        return page(self, "Fleets", [fleet.describe() for fleet in matching])
 
     def describe_fleet_instances(self) -> ActionResult:
-        fleet = _known(self._get_param("FleetId"))
+        fleet = _require_fleet(self._get_param("FleetId"))
         raise EC2ClientError(
             "UnsupportedOperation", f"DescribeFleetInstances does not support instant fleets ({fleet.id})."
         )
@@ -283,7 +283,7 @@ def _error(shown: Parameters, market: str, refusal: Refusal) -> Parameters:
     }
 
 
-def _known(fleet_id: str) -> Fleet:
+def _require_fleet(fleet_id: str) -> Fleet:
     try:
         return here().fleets[fleet_id]
     except KeyError:

@@ -82,7 +82,7 @@ class ImageActions(Actions):
         self.ec2.hypervisor.capture(
             source.id,
             image.id,
-            _captured(self.ec2, image, self.current_account, self.region),
+            _make_callback(self.ec2, image, self.current_account, self.region),
             reboot=source.state == "running" and str(request.get("NoReboot")).lower() != "true",
         )
         return ActionResult({"ImageId": image.id})
@@ -169,7 +169,7 @@ def _filters_of_image(image: Any) -> dict[str, list[str]]:
         "architecture": [image.architecture],
         "block-device-mapping.snapshot-id": [root["SnapshotId"]],
         "block-device-mapping.volume-size": [str(root["VolumeSize"])],
-        "creation-date": [stamp(image.creation_date)],
+        "creation-date": [timestamp(image.creation_date)],
         "description": [image.description or ""],
         "image-id": [image.id],
         "image-type": [image.image_type],
@@ -193,7 +193,7 @@ def _filters_of_snapshot(snapshot: Any) -> dict[str, list[str]]:
         "encrypted": [str(snapshot.encrypted).lower()],
         "owner-id": [snapshot.owner_id],
         "snapshot-id": [snapshot.id],
-        "start-time": [stamp(snapshot.start_time)],
+        "start-time": [timestamp(snapshot.start_time)],
         "status": [snapshot.status],
         "storage-tier": [snapshot.storage_tier],
         "volume-id": [snapshot.volume_id],
@@ -248,12 +248,12 @@ def _after_all_others() -> datetime:
     return max(now().replace(tzinfo=None), last + timedelta(milliseconds=1))
 
 
-def stamp(moment: datetime) -> str:
+def timestamp(moment: datetime) -> str:
     """Format a date like EC2, with the milliseconds that moto omits."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
-def _captured(ec2: Ec2, image: Ami, account: str, region: str) -> Callable[[str | None], None]:
+def _make_callback(ec2: Ec2, image: Ami, account: str, region: str) -> Callable[[str | None], None]:
     """Return the callback for the end of the disk copy, which gets the error or None."""
     foreseen = ec2.image_faults.take_failure()
     slowed = ec2.image_faults.take_delay()

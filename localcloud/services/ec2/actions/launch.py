@@ -302,7 +302,7 @@ def _complete(new: Any, launch: Launch) -> None:
     new.client_token = given.get("ClientToken") or ""
     new.instance_initiated_shutdown_behavior = given.get("InstanceInitiatedShutdownBehavior") or "stop"
     new.disable_api_termination = str(given.get("DisableApiTermination")).lower() == "true"
-    new.monitoring_state = _enabled(given.get("Monitoring"))
+    new.monitoring_state = _is_enabled(given.get("Monitoring"))
     new.placement.group_name = (given.get("Placement") or {}).get("GroupName") or ""
     new.hypervisor = "nitro"
     new.state_reason = StateReason()
@@ -324,7 +324,7 @@ def _complete(new: Any, launch: Launch) -> None:
             volume.volume_initialization_rate = int(device["Ebs"]["VolumeInitializationRate"])
 
 
-def _enabled(monitoring: Parameters | None) -> str:
+def _is_enabled(monitoring: Parameters | None) -> str:
     return "enabled" if (monitoring or {}).get("Enabled") in (True, "true") else "disabled"
 
 

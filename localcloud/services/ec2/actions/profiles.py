@@ -15,10 +15,10 @@ def profile_of(parameters: Parameters) -> Parameters | None:
     named = parameters.get("IamInstanceProfile") or {}
     if not named:
         return None
-    return known_profile(named.get("Name"), named.get("Arn"))
+    return find_profile(named.get("Name"), named.get("Arn"))
 
 
-def known_profile(name: str | None, arn: str | None) -> Parameters:
+def find_profile(name: str | None, arn: str | None) -> Parameters:
     """Return an instance profile of ministack's IAM."""
     profile: Parameters | None = ministack_iam._lookup_instance_profile(name or "", arn or "")
     if profile is None:
@@ -32,7 +32,7 @@ def known_profile(name: str | None, arn: str | None) -> Parameters:
 
 def moto_profile(account_id: str, partition: str, **named: str | None) -> SimpleNamespace:
     """Return an instance profile in the form of moto's own lookup."""
-    profile = known_profile(named.get("iam_instance_profile_name"), named.get("iam_instance_profile_arn"))
+    profile = find_profile(named.get("iam_instance_profile_name"), named.get("iam_instance_profile_arn"))
     return SimpleNamespace(
         arn=profile["Arn"],
         id=profile["InstanceProfileId"],

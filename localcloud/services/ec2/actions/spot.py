@@ -28,15 +28,17 @@ class SpotActions(Actions):
     def describe_spot_instance_requests(self) -> ActionResult:
         self.error_on_dryrun()
         requests, ids = here().spot_requests, self._get_param("SpotInstanceRequestIds", [])
-        chosen = [_known(request_id) for request_id in ids] if ids else list(requests.values())
+        chosen = [_require_request(request_id) for request_id in ids] if ids else list(requests.values())
         wanted = self._filters_from_querystring()
         matching = [request for request in chosen if matches(request.filter_values(), wanted)]
-        return page(self, "SpotInstanceRequests", [request.described() for request in matching])
+        return page(self, "SpotInstanceRequests", [request.describe() for request in matching])
 
     def cancel_spot_instance_requests(self) -> ActionResult:
         self.error_on_dryrun()
         rows = []
-        for request in [_known(request_id) for request_id in self._get_param("SpotInstanceRequestIds", [])]:
+        for request in [
+            _require_request(request_id) for request_id in self._get_param("SpotInstanceRequestIds", [])
+        ]:
             if request.state == "disabled":
                 stopped = backend().get_instance(request.instance_id)
                 self.ec2.lifecycle.terminate(stopped, BY_USER)
@@ -101,7 +103,7 @@ def score(ec2: Ec2, zone: str, instance_types: list[str]) -> int:
     return ec2.settings.spot.placement_scores.get(zone, 9)
 
 
-def _known(request_id: str) -> SpotRequest:
+def _require_request(request_id: str) -> SpotRequest:
     try:
         return here().spot_requests[request_id]
     except KeyError:

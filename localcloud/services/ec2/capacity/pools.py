@@ -55,7 +55,7 @@ class Capacity:
     ) -> Grant:
         """Return how many of `wanted` can start now, and the reason of the tightest limit."""
         grant = Grant(wanted)
-        disks = initialization.grant(_initializing(), initialization_rate)
+        disks = initialization.grant(_initialization_rates(), initialization_rate)
         for limit in (self._quota(pool), self._slots_left(pool), self._addresses(subnet_id), disks):
             if limit is not None and limit.count < grant.count:
                 grant = Grant(max(0, limit.count), limit.refusal)
@@ -115,7 +115,7 @@ class Capacity:
         )
 
 
-def _initializing() -> list[int]:
+def _initialization_rates() -> list[int]:
     """Return the rates in MiB/s of all volumes in initialization."""
     found = []
     for volume in backend().volumes.values():

@@ -83,13 +83,13 @@ class Lifecycle:
 
         With `trouble` it is terminated.
         """
-        self._pending(new, self._boot if trouble is None else partial(self.terminate, reason=trouble))
+        self._begin(new, self._boot if trouble is None else partial(self.terminate, reason=trouble))
 
     def start(self, stopped: Any, trouble: Reason | None = None) -> None:
         """Start a stopped instance on its disk. With `trouble` it is stopped again."""
         Instance.start(stopped)
         stopped.launch_time = now()
-        self._pending(stopped, self._boot if trouble is None else partial(self._stopped_again, trouble))
+        self._begin(stopped, self._boot if trouble is None else partial(self._stopped_again, trouble))
 
     def stop(self, running: Any, reason: Reason) -> None:
         """End the processes of an instance, then stop it and keep its disk."""
@@ -107,7 +107,7 @@ class Lifecycle:
         if had_a_machine:
             self.hypervisor.terminate(doomed.id)
         else:
-            self._later(self.settings.latencies.terminate, doomed, "shutting-down", self._terminated)
+            self._later(self.settings.latencies.terminate, doomed, "shutting-down", self._finish_termination)
 
     def fail(self, failing: Any) -> None:
         """Fail an instance's power. Without a machine yet, its launch fails."""
@@ -158,9 +158,9 @@ class Lifecycle:
         if what == "running" and state == "pending":
             self._set(changed, "running")
         elif what == "stopped" and state == "stopping":
-            self._later(latencies.stop, changed, "stopping", self._stopped)
+            self._later(latencies.stop, changed, "stopping", self._finish_stop)
         elif what == "terminated" and state == "shutting-down":
-            self._later(latencies.terminate, changed, "shutting-down", self._terminated)
+            self._later(latencies.terminate, changed, "shutting-down", self._finish_termination)
         elif what == "powered-off" and state in LIVE:
             self._powered_off(changed)
         elif what == "died" and state in LIVE:
@@ -179,24 +179,24 @@ class Lifecycle:
             return
         self._because(off, BY_HOST)
         self._set(off, "stopping")
-        self._later(self.settings.latencies.stop, off, "stopping", self._stopped)
+        self._later(self.settings.latencies.stop, off, "stopping", self._finish_stop)
 
     # -- transitions
 
-    def _pending(self, starting: Any, then: Callable[[Any], None]) -> None:
+    def _begin(self, starting: Any, then: Callable[[Any], None]) -> None:
         starting.nics[0].mac_address = mac_of(starting.private_ip)
         self._set(starting, "pending")
         self._later(self.settings.latencies.boot, starting, "pending", then)
 
     def _stopped_again(self, reason: Reason, pending: Any) -> None:
         self._because(pending, reason)
-        self._stopped(pending)
+        self._finish_stop(pending)
 
     def _boot(self, pending: Any) -> None:
         pending.booted = True
         self.hypervisor.boot(machine_of(pending))
 
-    def _stopped(self, stopping: Any) -> None:
+    def _finish_stop(self, stopping: Any) -> None:
         because = (stopping._reason, stopping.state_reason)
         Instance.stop(stopping)
         stopping._reason, stopping.state_reason = because
@@ -204,7 +204,7 @@ class Lifecycle:
         spot_requests.disable_request_of(stopping)
         self._set(stopping, "stopped")
 
-    def _terminated(self, doomed: Any) -> None:
+    def _finish_termination(self, doomed: Any) -> None:
         because = (doomed._reason, doomed.state_reason)
         Instance.terminate(doomed)
         doomed._reason, doomed.state_reason = because
@@ -262,10 +262,10 @@ class Lifecycle:
             log.info("%s was running when the local cloud stopped, so it is now stopped", restored.id)
             self._powered_off(restored)
         elif restored.state == "stopping":
-            self._later(latencies.stop, restored, "stopping", self._stopped)
+            self._later(latencies.stop, restored, "stopping", self._finish_stop)
         elif restored.state == "shutting-down":
             self.hypervisor.terminate(restored.id)
-            self._later(latencies.terminate, restored, "shutting-down", self._terminated)
+            self._later(latencies.terminate, restored, "shutting-down", self._finish_termination)
         elif restored.state == "terminated":
             self._later(latencies.terminated_visible, restored, "terminated", self._forget)
 

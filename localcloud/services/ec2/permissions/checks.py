@@ -62,7 +62,7 @@ def checks(zones: Collection[str], request: Request, base: Check) -> list[Check]
     find = _finders(zones).get(operation)
     if find is None:
         return None
-    parameters = parsed(operation, request.parameters)
+    parameters = parse_input(operation, request.parameters)
     own = {key.lower(): value for key, value in base.context.items() if not _is_about_tags(key)}
     with LOCK:
         return list(find(request.action, parameters, own))
@@ -88,7 +88,7 @@ def _finders(zones: Collection[str]) -> dict[str, Callable[[str, Parameters, Bas
     }
 
 
-def parsed(operation: str, params: Mapping[str, Any]) -> Parameters:
+def parse_input(operation: str, params: Mapping[str, Any]) -> Parameters:
     """Parse flat parameters into the operation's input."""
     model: ServiceModel = get_service_model("ec2")
     flat = MultiDict({key: value[0] if isinstance(value, list) else value for key, value in params.items()})

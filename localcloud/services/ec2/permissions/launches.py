@@ -57,7 +57,7 @@ def _launch(
         yield from (Check(action, arn("instance"), base) for action in actions)
         return
     given = launch.parameters
-    from_template = _of_template(request, given)
+    from_template = _template_keys(request, given)
     shared = {**base, **from_template}
     instance = {
         **shared,
@@ -121,7 +121,7 @@ def _snapshots(image_id: str) -> list[str]:
     return [image.ebs_snapshot.id] if image is not None and image.ebs_snapshot else []
 
 
-def _of_template(request: Parameters, merged: Parameters) -> Context:
+def _template_keys(request: Parameters, merged: Parameters) -> Context:
     """Return ec2:LaunchTemplate, and whether the request overrides the template."""
     template = merged.get("LaunchTemplate")
     if not template:

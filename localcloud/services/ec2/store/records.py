@@ -45,7 +45,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Notice:
+class InterruptionNotice:
     """An interruption notice: EC2 will do `action` at `at`."""
 
     action: str
@@ -75,7 +75,7 @@ class SpotRequest:
         """Change the state that DescribeSpotInstanceRequests shows."""
         self.state, self.status, self.updated = state, status, now()
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the request in the format of DescribeSpotInstanceRequests."""
         return {
             "SpotInstanceRequestId": self.id,
@@ -124,7 +124,7 @@ class Fleet:
     state: str = "active"
     members: list[str] = field(default_factory=list)
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the fleet in the format of DescribeFleets."""
         capacity = self.request["TargetCapacitySpecification"]
         by_market = {
@@ -157,7 +157,7 @@ class Records:
     fleets: dict[str, Fleet] = field(default_factory=dict)
     spot_requests: dict[str, SpotRequest] = field(default_factory=dict)
     tokens: dict[tuple[str, str], Answered] = field(default_factory=dict)
-    notices: dict[str, Notice] = field(default_factory=dict)
+    notices: dict[str, InterruptionNotice] = field(default_factory=dict)
 
 
 _records: dict[tuple[str, str], Records] = {}

@@ -21,7 +21,7 @@ class Pools:
         """vCPUs by the code of the quota; may be changed."""
         self.used: Counter[Pool] = Counter()
         self.vcpus: Counter[str] = Counter()
-        self._left: dict[str, int] = {}
+        self._free: dict[str, int] = {}
         self._launched: dict[str, Counter[Pool]] = {}
         self._slots: dict[str, int] = {}
 
@@ -29,9 +29,9 @@ class Pools:
         """Let each matching pool grant this many more; capacity of ended instances does not return. None: no limit."""
         key = f"{name}/{zone}/{market}"
         self._launched[key] = Counter()
-        self._left.pop(key, None)
+        self._free.pop(key, None)
         if count is not None:
-            self._left[key] = count
+            self._free[key] = count
 
     def hold(self, count: int | None, name: str = "*", zone: str = "*", market: str = "*") -> None:
         """Let each matching pool hold this many instances at a time. None: no limit."""
@@ -78,11 +78,11 @@ class Pools:
         )
 
     def _room(self, pool: Pool) -> Grant | None:
-        if not self._left and not self._slots:
+        if not self._free and not self._slots:
             return None
         parts = (pool.instance_type, pool.zone, pool.market)
         rooms: list[int] = []
-        left = value_for_pool({key: (key, count) for key, count in self._left.items()}, *parts)
+        left = value_for_pool({key: (key, count) for key, count in self._free.items()}, *parts)
         if left is not None:
             rooms.append(left[1] - self._launched[left[0]][pool])
         slots = value_for_pool({key: (count,) for key, count in self._slots.items()}, *parts)

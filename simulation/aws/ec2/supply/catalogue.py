@@ -11,7 +11,7 @@ from trainyard.core.model.instance_types import InstanceType, catalog
 
 
 @cache
-def shipped() -> Settings:
+def read_shipped() -> Settings:
     """Return the settings of the local cloud, which share zones, prices and quotas with the simulator."""
     return Settings.load()
 
@@ -20,7 +20,7 @@ class Catalogue:
     """The types and prices of one world, which may change while it runs."""
 
     def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings or shipped()
+        self.settings = settings or read_shipped()
         self.zones = dict(self.settings.zones)
         self.types = catalog().types
         self.not_offered: set[tuple[str, str]] = set()
@@ -31,7 +31,7 @@ class Catalogue:
     def type(self, name: str) -> InstanceType | None:
         return self.types.get(name)
 
-    def offered(self, name: str, zone: str) -> bool:
+    def is_offered(self, name: str, zone: str) -> bool:
         return name in self.types and zone in self.zones and (name, zone) not in self.not_offered
 
     def set_spot_price(self, name: str, zone: str, dollars: float, at: datetime) -> None:

@@ -32,11 +32,11 @@ class ServiceQuotas:
         value = self.pools.quotas[code]
         if quota.applied is None and value == quota.default:
             raise _unknown()
-        return {"Quota": _described(code, quota, value)}
+        return {"Quota": _describe(code, quota, value)}
 
     def get_aws_default_service_quota(self, caller: Caller, request: Request) -> Answer:
         code, quota = self._quota(request)
-        return {"Quota": _described(code, quota, quota.default)}
+        return {"Quota": _describe(code, quota, quota.default)}
 
     def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
         if operation == "get_aws_default_service_quota":
@@ -57,7 +57,7 @@ def _unknown() -> ServiceError:
     )
 
 
-def _described(code: str, quota: Quota, value: float) -> Structure:
+def _describe(code: str, quota: Quota, value: float) -> Structure:
     return {
         "ServiceCode": "ec2",
         "QuotaCode": code,

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from trainyard.client.importing.draft import Draft
-from trainyard.client.importing.kinds import imported
+from trainyard.client.importing.kinds import import_file
 
 SKYPILOT = """
 name: Mini_GPT
@@ -141,4 +141,4 @@ FILES = {
 
 def draft_of(folder: Path, name: str, text: str) -> Draft:
     (folder / name).write_text(text)
-    return imported(folder / name)
+    return import_file(folder / name)

@@ -9,7 +9,7 @@ import yaml
 
 from tests.unit.client.importing.samples import FILES, draft_of
 from trainyard.client.errors import NotImportable
-from trainyard.client.importing.kinds import faults_of, imported, write
+from trainyard.client.importing.kinds import faults_of, import_file, write
 
 
 def job_of(folder: Path, name: str) -> tuple[dict[str, Any], str]:
@@ -178,7 +178,7 @@ def test_what_is_no_job_of_another_launcher_is_refused_with_its_reason(
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(NotImportable, match="not UTF-8"):
-        imported(tmp_path / "a.yaml")
+        import_file(tmp_path / "a.yaml")
 
 
 def test_an_existing_job_file_is_kept_unless_forced(tmp_path: Path) -> None:

@@ -279,27 +279,27 @@ def test_of_a_restart_with_outputs_only_the_program_knows_the_step(
     kept = [{"files": 3, "bytes": 9, "left_out": [], "left_out_more": 0}]
     found = summary.summarise(ended_run(RUN, attempts=attempts, job=job()), objects=(), outputs=kept)
     assert (found["resume"]["resumed_at"], found["resume"]["steps_lost"]) == (resumed_at, lost)
-    words = run_texts.ended(found).text
+    words = run_texts.notify_end(found).text
     assert ("resumed from the outputs of the last attempt; steps lost: unknown" in words) is (
         None in resumed_at
     )
 
 
 def test_the_notice_says_what_an_interruption_cost() -> None:
-    assert "Steps: 300 of 300.\n" in run_texts.ended(told(ATTEMPTS[1:])).text
+    assert "Steps: 300 of 300.\n" in run_texts.notify_end(told(ATTEMPTS[1:])).text
     attempts = (
         again(1, started=NOON, reported=131),
         again(2, started=NOON, from_step=120, resumed=WHOLE),
     )
-    text = run_texts.ended(told(attempts)).text
+    text = run_texts.notify_end(told(attempts)).text
     assert "Attempts: 2. Steps: 300 of 300, resumed at step 120; steps lost: 11." in text
 
 
 def test_what_was_expected_to_fail_stands_in_summary_and_notice() -> None:
     found = told(warnings=("train.py uses tf.Session (line 3)",))
     assert found["warnings"] == ["train.py uses tf.Session (line 3)"]
-    assert "\nWarning: train.py uses tf.Session (line 3)\n" in run_texts.ended(found).text
-    assert "Warning" not in run_texts.ended(told()).text
+    assert "\nWarning: train.py uses tf.Session (line 3)\n" in run_texts.notify_end(found).text
+    assert "Warning" not in run_texts.notify_end(told()).text
 
 
 def test_a_bill_that_lacks_a_host_says_so() -> None:
@@ -349,13 +349,13 @@ def test_a_refused_run_has_a_summary_too() -> None:
     )
     assert found["cost"]["dollars"] == 0
     assert found["cost"]["saved_percent"] is None
-    notification = run_texts.ended(found)
+    notification = run_texts.notify_end(found)
     assert notification.subject == "Trainyard: x refused"
     assert "Reason: r" in notification.text
 
 
 def test_a_notification_names_what_the_run_cost() -> None:
-    assert "$0.0500 for 0.167 host hours, on demand $0.1333" in run_texts.ended(told()).text
+    assert "$0.0500 for 0.167 host hours, on demand $0.1333" in run_texts.notify_end(told()).text
 
 
 @pytest.mark.parametrize(

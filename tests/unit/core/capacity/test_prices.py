@@ -17,7 +17,7 @@ EU = "eu-central-1"
 CATALOGUES = "prices of us-east-1, 2026-07-20"
 OWN = "prices of eu-central-1, 2026-11-20"
 NONE = "the price list of eu-central-1 has none in dollars"
-SILENT = PriceList(asked=NOON, trouble="the price list was not read: no")
+SILENT = PriceList(requested=NOON, trouble="the price list was not read: no")
 
 
 def eu(**changes: Any) -> PriceList:
@@ -45,7 +45,7 @@ def test_it_is_said_whose_prices_they_are(
     found: PriceList | None, types: list[str], storage: list[Storage], said: str
 ) -> None:
     asked = Prices(EU, found)
-    assert asked.whose(types, storage) == said
+    assert asked.describe_source(types, storage) == said
     own = said.startswith(OWN) and "us-east-1" not in said
     assert asked.caveat(types, storage) == ("" if own else f" ({said})")
 

@@ -48,11 +48,11 @@ def test_what_is_left_of_a_promise(hours: float | None, left: float) -> None:
 
 def test_the_largest_promises_are_named_with_the_sum() -> None:
     some = [Promise(run=f"r-{n}", by="ada", dollars=float(n)) for n in range(1, 6)]
-    assert promises.in_words(some) == (
+    assert promises.describe_promises(some) == (
         "$15.00 to ada ($5.00, r-5), ada ($4.00, r-4), ada ($3.00, r-3) and 2 more ($3.00)"
     )
-    assert promises.in_words(some[:2]) == "$3.00 to ada ($2.00, r-2) and ada ($1.00, r-1)"
-    assert promises.in_words([]) == "$0.00"
+    assert promises.describe_promises(some[:2]) == "$3.00 to ada ($2.00, r-2) and ada ($1.00, r-1)"
+    assert promises.describe_promises([]) == "$0.00"
 
 
 SPENT = Money("2026-11", 40.0, NOON)

@@ -108,7 +108,9 @@ def test_what_follows_a_builder(
     error: str, attempt: int, hours: float, again: bool, ends_with: str | None, said: str
 ) -> None:
     deadline = NOW + timedelta(hours=hours)
-    found = bake.after(Trouble(error=error, reason="it broke"), attempt=attempt, now=NOW, deadline=deadline)
+    found = bake.decide_after(
+        Trouble(error=error, reason="it broke"), attempt=attempt, now=NOW, deadline=deadline
+    )
     assert said in found.reason
     assert isinstance(found, Retry) is again
     assert not isinstance(found, EndRun) or found.error == ends_with

@@ -21,7 +21,7 @@ RUN = "dev-mine-20261120T120000-abc123"
 
 
 def row(owner: str = "alice", run: str = "dev-mine-before", asked: Any = None, **more: Any) -> DevRow:
-    known: dict[str, Any] = {"name": "mine", "at": LONG_AGO, "asked": json.dumps(asked or {})}
+    known: dict[str, Any] = {"name": "mine", "at": LONG_AGO, "request": json.dumps(asked or {})}
     return DevRow(owner=owner, run=run, **(known | more))
 
 

@@ -186,11 +186,11 @@ AFTER = [
 def test_another_host_follows_one_that_failed_three_in_all(
     trouble: Trouble, attempt: int, again: bool
 ) -> None:
-    decision = dev_host.after(trouble, attempt=attempt, now=NOON, deadline=after(3600))
+    decision = dev_host.decide_after(trouble, attempt=attempt, now=NOON, deadline=after(3600))
     assert isinstance(decision, Retry if again else EndRun)
 
 
 def test_none_follows_when_the_lease_is_used_up() -> None:
-    decision = dev_host.after(Trouble(error="HostLost"), attempt=1, now=NOON, deadline=after(5))
+    decision = dev_host.decide_after(Trouble(error="HostLost"), attempt=1, now=NOON, deadline=after(5))
     assert isinstance(decision, EndRun)
     assert decision.error == "LimitReached"

@@ -114,7 +114,7 @@ def test_the_hash_changes_with_recipe_software_and_base_and_with_nothing_else() 
 
 
 def test_recipe_json_has_every_key_the_ami_and_the_hash() -> None:
-    found = recipe.admitted(Recipe(name="gpu"), software="s", base="ami-1", base_made=NOON)
+    found = recipe.complete_recipe(Recipe(name="gpu"), software="s", base="ami-1", base_made=NOON)
     assert set(found) == {*keys(Recipe), "release", "software", "hash"}
     assert found["base"] == "ami-1"
     assert found["builder"]["market"] == "spot_then_on_demand"

@@ -9,7 +9,13 @@ import pytest
 
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import retention
-from lambdas.core.images.retention import Disposition, Fate, RetentionInputs, RetentionPolicy, RetireRequest
+from lambdas.core.images.retention import (
+    Decision,
+    Disposition,
+    RetentionInputs,
+    RetentionPolicy,
+    RetireRequest,
+)
 from tests.unit.core.builders import NOON, prices
 from trainyard.core.model.images.image import Image, Snapshot, Stored
 from trainyard.values import serialization
@@ -173,9 +179,9 @@ def stored(name: str, **changes: Any) -> Stored:
 
 
 LOOSE = [
-    ("its image is gone", stored("snap-1"), {}, Fate.DUE, "no image uses it"),
-    ("its execution is open", stored("snap-1"), {"open_runs": frozenset({"made"})}, Fate.KEPT, "the run made, which makes it, has not ended"),
-    ("its host's run is open", stored("snap-1"), {"open_runs": frozenset({"digits-1"})}, Fate.KEPT, "the run digits-1, which makes it, has not ended"),
+    ("its image is gone", stored("snap-1"), {}, Decision.DUE, "no image uses it"),
+    ("its execution is open", stored("snap-1"), {"open_runs": frozenset({"made"})}, Decision.KEPT, "the run made, which makes it, has not ended"),
+    ("its host's run is open", stored("snap-1"), {"open_runs": frozenset({"digits-1"})}, Decision.KEPT, "the run digits-1, which makes it, has not ended"),
     ("an image of the yard stands on it", stored("snap-ami-a"), {}, None, ""),
     ("the image it is made for does not name it yet", stored("snap-1", image="ami-a"), {}, None, ""),
     ("another's image stands on it", stored("snap-ami-b"), {"others": {"ami-b": image("ami-b", 1)}}, None, ""),
@@ -187,7 +193,7 @@ LOOSE = [
     ("snapshot", "known", "fate", "said"), [row[1:] for row in LOOSE], ids=[row[0] for row in LOOSE]
 )
 def test_a_snapshot_without_an_image_goes(
-    snapshot: Stored, known: dict[str, Any], fate: Fate | None, said: str
+    snapshot: Stored, known: dict[str, Any], fate: Decision | None, said: str
 ) -> None:
     decided = retention.decide_snapshots(inputs(image("ami-a", 1), snapshots=(snapshot,), **known))
     assert [(each.fate, each.reason) for each in decided] == ([(fate, said)] if fate else [])
@@ -198,8 +204,8 @@ def test_the_report_says_what_stays_why_and_what_it_costs() -> None:
         inputs(image("ami-1", 30), image("ami-2", 31), image("ami-3", 32)), POLICY, now=NOON
     )
     loose = retention.decide_snapshots(inputs(snapshots=(stored("snap-1"),)))
-    done = tuple(each if each.stays else replace(each, fate=Fate.RETIRED) for each in decided)
-    stuck = tuple(replace(each, fate=Fate.LEFT, reason="EC2 says no") for each in loose)
+    done = tuple(each if each.stays else replace(each, fate=Decision.RETIRED) for each in decided)
+    stuck = tuple(replace(each, fate=Decision.LEFT, reason="EC2 says no") for each in loose)
     report = retention.report(done, stuck, POLICY, inputs=inputs(), now=NOON)
     first = report["images"][0]
     assert (first["id"], first["fate"], first["age_days"], first["gib"], first["dollars_per_month"]) == (
@@ -234,7 +240,9 @@ def test_images_cost_what_their_region_asks() -> None:
 def test_a_sentence_names_ten_of_many_that_are_left() -> None:
     many = inputs(snapshots=tuple(stored(f"snap-{number:02d}") for number in range(12)))
     decided = retention.decide_snapshots(many)
-    said = retention.summary((), [replace(each, fate=Fate.LEFT, reason="EC2 says no") for each in decided])
+    said = retention.summary(
+        (), [replace(each, fate=Decision.LEFT, reason="EC2 says no") for each in decided]
+    )
     assert "12 not deleted ($60.00)" in said
     assert said.endswith("snap-09: EC2 says no; and 2 more, which the report names.")
 
@@ -262,7 +270,7 @@ def test_the_input_says_whether_only_to_report(said: Any, answer: bool | str) ->
 def test_images_that_a_user_names_go_however_new_they_are() -> None:
     known = inputs(image("ami-1", 0), image("ami-2", 1, parent="ami-1"))
     (chosen,) = tuple_of(retention.decide_chosen(known, ["ami-1"], POLICY, now=NOON))
-    assert (chosen.id, chosen.fate, chosen.reason) == ("ami-1", Fate.DUE, "a user has asked for it")
+    assert (chosen.id, chosen.fate, chosen.reason) == ("ami-1", Decision.DUE, "a user has asked for it")
 
 
 @pytest.mark.parametrize(

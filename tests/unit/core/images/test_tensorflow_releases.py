@@ -40,7 +40,7 @@ def test_a_recipe_comes_to_the_newest_release_that_it_asks_for(
     found = recipe.check({"name": "x", "tensorflow": tensorflow, "cuda": cuda}, source="x")
     assert isinstance(found, Recipe), found
     assert found.tensorflow == comes_to
-    release = recipe.admitted(found, software="s", base="ami-12345678", base_made="")["release"]
+    release = recipe.complete_recipe(found, software="s", base="ami-12345678", base_made="")["release"]
     assert release == (
         None if comes_to in ("~=2.21.0", None) else serialization.to_json(recipe.release_of(found))
     )

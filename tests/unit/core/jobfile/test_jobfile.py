@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 import trainyard
-from tests.support.job_files import BAD, EVALUATED, ROOT, SERVERS, SHIPPED, SMALLEST, changed
+from tests.support.job_files import BAD, EVALUATED, ROOT, SERVERS, SHIPPED, SMALLEST, change_job
 from tests.unit.core.builders import BUCKET
 from trainyard.core.jobfile import check
 from trainyard.core.jobfile.check import JobSource
@@ -387,7 +387,7 @@ def test_every_reason_can_be_written_as_utf_8() -> None:
 
 
 def test_what_is_shown_of_a_long_value_is_short() -> None:
-    found = check.check(changed(name="x" * 5000), source="jobs/x.yaml", bucket=BUCKET)
+    found = check.check(change_job(name="x" * 5000), source="jobs/x.yaml", bucket=BUCKET)
     assert isinstance(found, InputFaults)
     assert len(found.reason) < 500
 
@@ -487,13 +487,13 @@ def test_lines_for_a_shell_are_kept_as_written() -> None:
 
 
 def test_min_and_max_of_workers() -> None:
-    job = job_of(changed(cluster={"workers": {"min": 2, "max": 8}}))
+    job = job_of(change_job(cluster={"workers": {"min": 2, "max": 8}}))
     assert (job.cluster.strategy, job.gang, job.at_least.gang) == (Strategy.MULTI_WORKER, 8, 2)
     assert job.cluster.is_elastic
 
 
 def test_the_same_least_and_most_is_a_number() -> None:
-    assert job_of(changed(cluster={"workers": {"min": 3, "max": 3}})).cluster.workers == 3
+    assert job_of(change_job(cluster={"workers": {"min": 3, "max": 3}})).cluster.workers == 3
 
 
 TEXTS = [

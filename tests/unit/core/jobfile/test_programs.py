@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.archives_of_programs import packed
+from tests.support.archives_of_programs import pack
 from tests.unit.core.builders import job as admitted
 from trainyard.core.jobfile import check, program_archive, references, tensorflow_names
-from trainyard.core.jobfile.program_command import Started, started
+from trainyard.core.jobfile.program_command import Started, find_start
 from trainyard.core.jobfile.program_warnings import KnownFailure
 from trainyard.core.jobfile.references import Findings
 from trainyard.core.model.job import Job
@@ -31,7 +31,7 @@ def a_job(*, cluster: dict[str, Any] | None = None, **program: Any) -> Job:
 
 
 def found(files: dict[str, str], links: dict[str, str] | None = None, **job: Any) -> Findings:
-    return references.program_findings(a_job(**job), SOURCE, packed(files, links))
+    return references.program_findings(a_job(**job), SOURCE, pack(files, links))
 
 
 def faults(files: dict[str, str], links: dict[str, str] | None = None, **job: Any) -> list[str]:
@@ -121,7 +121,7 @@ def test_several_faults_are_said_together() -> None:
     ]
 
 
-@pytest.mark.parametrize("broken", [packed({"train.py": "x" * 9000})[:60], packed({"train.py": "x"})[:-30]])
+@pytest.mark.parametrize("broken", [pack({"train.py": "x" * 9000})[:60], pack({"train.py": "x"})[:-30]])
 def test_half_an_archive_is_a_fault(broken: bytes) -> None:
     (fault,) = references.program_findings(a_job(), SOURCE, broken).faults
     assert "is not a complete tar archive" in fault.problem
@@ -364,7 +364,7 @@ COMMANDS: list[tuple[list[str | int], str | None, str | None]] = [
 def test_what_a_command_starts_as_far_as_its_words_show_it(
     command: list[str | int], module: str | None, file: str | None
 ) -> None:
-    assert started(Program(command=tuple(command))) == Started(module, file)
+    assert find_start(Program(command=tuple(command))) == Started(module, file)
 
 
 SHELLS: list[tuple[str, str | None, str | None]] = [
@@ -388,7 +388,7 @@ SHELLS: list[tuple[str, str | None, str | None]] = [
 
 @pytest.mark.parametrize(("lines", "module", "file"), SHELLS, ids=[row[0] for row in SHELLS])
 def test_what_lines_for_a_shell_certainly_start(lines: str, module: str | None, file: str | None) -> None:
-    assert started(Program(shell=lines)) == Started(module, file)
+    assert find_start(Program(shell=lines)) == Started(module, file)
 
 
 def test_lines_for_a_shell_that_name_what_is_not_in_the_archive_are_refused() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.archives_of_programs import packed
+from tests.support.archives_of_programs import pack
 from trainyard.core.jobfile import check, references
 from trainyard.core.model.job import Job
 
@@ -49,7 +49,7 @@ def warned(text: str, *, args: object = None, **document: Any) -> tuple[str, ...
     program = {"module": "train", "source": SOURCE} | ({"args": args} if args else {})
     job = check.check({"name": "x", "program": program} | document, source="jobs/x.yaml", bucket="yard")
     assert isinstance(job, Job), job.reason
-    return references.program_findings(job, SOURCE, packed({"train.py": text})).warnings
+    return references.program_findings(job, SOURCE, pack({"train.py": text})).warnings
 
 
 CANNOT: dict[str, tuple[str, str]] = {

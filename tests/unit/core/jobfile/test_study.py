@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.job_files import SMALLEST, changed
+from tests.support.job_files import SMALLEST, change_job
 from tests.unit.core.builders import BUCKET
 from tests.unit.core.jobfile.reference import schemas
 from tests.unit.core.jobfile.test_schemas import accepts
@@ -215,4 +215,4 @@ def test_a_number_becomes_text_in_an_environment_variable() -> None:
 
 
 def test_a_job_of_another_tool_is_led_to_the_keys_of_a_study() -> None:
-    assert "study.trials" in faults_of(changed(n_trials=5))["n_trials"]
+    assert "study.trials" in faults_of(change_job(n_trials=5))["n_trials"]

@@ -147,4 +147,4 @@ def test_a_tag_is_written_when_its_word_changes_and_hosts_of_one_value_together(
         "keep 2026-11-20T12:01:00.000Z": ["i-1"],
         "stop-idle 2026-11-20T12:00:00.000Z": ["i-3", "i-4"],
     }
-    assert guard.changed(verdicts, earlier, acts=["i-2"]) == ["i-1", "i-2", "i-3", "i-4"]
+    assert guard.find_changed(verdicts, earlier, acts=["i-2"]) == ["i-1", "i-2", "i-3", "i-4"]

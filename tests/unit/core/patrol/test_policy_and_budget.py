@@ -186,7 +186,7 @@ def test_a_new_month_begins_with_what_it_has_cost_itself() -> None:
     money = Money("2026-11", 50.0, NOON.replace(day=30, hour=23))
     now = NOON.replace(month=12, day=1, hour=1)
     assert budget.count_costs(money, [Billed(NOON, None, 2.0)], now) == Money("2026-12", 2.0, now)
-    assert budget.spent(money, now) == 0.0
+    assert budget.month_dollars(money, now) == 0.0
 
 
 @pytest.mark.parametrize(

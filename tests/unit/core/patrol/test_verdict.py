@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lambdas.core.patrol.judgement import GOING, ObservedHost, judge, prices
+from lambdas.core.patrol.judgement import ENDING_STATES, ObservedHost, judge, prices
 from lambdas.core.patrol.usage import Window
-from lambdas.core.patrol.verdict import Ask, Earlier, Verdict
+from lambdas.core.patrol.verdict import Earlier, NeedsMetrics, Verdict
 from tests.unit.core.builders import NOON
 from tests.unit.core.patrol.patrol_page import table
 from tests.unit.core.patrol.verdict_cases import CASES, PRICE, Case, ago
@@ -22,7 +22,7 @@ PAGE = Path(__file__).resolve().parents[4] / "docs" / "patrol.md"
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_verdict(case: Case) -> None:
     verdict = judge(case.host(), NOON)
-    word = "ask" if isinstance(verdict, Ask) else verdict.word
+    word = "ask" if isinstance(verdict, NeedsMetrics) else verdict.word
     assert (word, getattr(verdict, "saves", 0.0)) == (case.word, case.saves), verdict.reason
     assert case.says in verdict.reason
 
@@ -30,7 +30,7 @@ def test_verdict(case: Case) -> None:
 def test_whatever_may_be_decided_otherwise_says_what_it_costs_on_each_rung() -> None:
     for case in CASES:
         verdict = judge(case.host(), NOON)
-        if isinstance(verdict, Verdict) and not (case.host().live or case.host().state in GOING):
+        if isinstance(verdict, Verdict) and not (case.host().live or case.host().state in ENDING_STATES):
             for price in (
                 " a month for its disk of 100 GiB",
                 "Archived: at most $5.00",
@@ -60,7 +60,7 @@ def _any_host(chance: random.Random) -> ObservedHost:
     return replace(
         Case("any", "", "").host(),
         market=chance.choice(list(Market)),
-        state=chance.choice(["pending", "running", "stopped", *GOING]),
+        state=chance.choice(["pending", "running", "stopped", *ENDING_STATES]),
         launched=ago(chance.choice([0.5, 5, 20, 600])),
         changed=chance.choice([None, NOON - timedelta(days=chance.choice([1, 9]))]),
         run=chance.choice([None, "digits-1"]),
@@ -85,7 +85,7 @@ def test_whatever_is_true_of_a_host_no_live_run_and_no_holder_loses_it() -> None
         if not isinstance(verdict, Verdict) or verdict.kind not in ACTS:
             continue
         assert not host.live
-        assert host.state not in GOING
+        assert host.state not in ENDING_STATES
         assert host.state == "stopped" or not (host.held and host.held > NOON)
         assert verdict.reason
         assert verdict.since is not None

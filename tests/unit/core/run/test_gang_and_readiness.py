@@ -90,8 +90,8 @@ def test_a_checkpoint_is_called_by_a_step_only_where_the_program_told_one() -> N
     latest = {"step": 7, "key": "k", "at_step": 35}
     found = checkpoint_of(latest)
     assert found is not None
-    assert found.in_words == "the checkpoint of step 35"
-    assert Checkpoint(7, "k").in_words == "checkpoint 7"
+    assert found.described == "the checkpoint of step 35"
+    assert Checkpoint(7, "k").described == "checkpoint 7"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_of_min_and_max_workers_each_host_there_is_one(hosts: int) -> None:
     members = [Member(instance=f"i-{n}") for n in range(hosts)]
     roles = [assignment.role for assignment in gang.assignments(made, members)]
     assert [str(role) for role in roles] == ["chief", *["worker"] * (hosts - 1)]
-    assert gang.sized(made, members).cluster.workers == hosts
+    assert gang.fit_workers(made, members).cluster.workers == hosts
 
 
 @pytest.mark.parametrize("second", [Gang.MAIN, Gang.CPU])
@@ -167,7 +167,7 @@ def test_of_min_and_max_workers_the_evaluator_is_none(workers: int, second: Gang
     found = gang.assignments(made, members)
     assert [str(each.role) for each in found] == ["chief", *["worker"] * (workers - 1), "evaluator"]
     assert found[-1].instance == "i-9"
-    assert gang.sized(made, members).cluster.workers == workers
+    assert gang.fit_workers(made, members).cluster.workers == workers
 
 
 def test_a_lost_evaluator_is_replaced_and_no_worker_asked_for() -> None:

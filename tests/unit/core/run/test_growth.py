@@ -8,8 +8,8 @@ import pytest
 from lambdas.core.capacity.plan import parts
 from lambdas.core.run import growth
 from lambdas.core.run.conclusion.summary import sizes
-from lambdas.core.run.growth import Ask, GiveUp, Join, Wait
-from lambdas.core.run.leaving import interruption
+from lambdas.core.run.draining import interruption
+from lambdas.core.run.growth import GiveUp, Join, RequestHosts, Wait
 from lambdas.core.run.records import Records
 from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.builders import NOON, after, candidate, job
@@ -61,8 +61,8 @@ def trains(
 
 WHAT = [
     # name, records, next step
-    ("it asks for all that it lacks", trains(), Ask(2)),
-    ("one that has most of them asks for the rest", trains(gang=3), Ask(1)),
+    ("it asks for all that it lacks", trains(), RequestHosts(2)),
+    ("one that has most of them asks for the rest", trains(gang=3), RequestHosts(1)),
     (
         "not sooner than ten minutes after the last time",
         trains(run=LATER),
@@ -103,7 +103,7 @@ WHAT = [
         trains(host(launched="2026-11-20T11:40:00.000Z")),
         GiveUp(("i-x0",), "i-x0 not ready 20 minutes after launch"),
     ),
-    ("one that was ended is forgotten", trains(host(lost="it died", ended=AT)), Ask(2)),
+    ("one that was ended is forgotten", trains(host(lost="it died", ended=AT)), RequestHosts(2)),
 ]  # fmt: skip
 
 
@@ -119,14 +119,14 @@ def test_a_gang_that_has_not_left_is_asked_once_more() -> None:
 
 
 def test_an_ask_whose_answer_was_lost_is_made_again_when_the_next_one_is_due() -> None:
-    ask = {"sk": "intent#0001#000#001", "token": "t", "at": AT, "more": 2}
+    ask = {"sk": "launch-request#0001#000#001", "token": "t", "at": AT, "more": 2}
     assert isinstance(growth.decide(trains(run=LATER, rows=(ask,)), NOON), Wait)
-    assert growth.decide(trains(rows=(ask,)), NOON) == Ask(2)
+    assert growth.decide(trains(rows=(ask,)), NOON) == RequestHosts(2)
 
 
 def test_a_pool_that_holds_fewer_is_asked_for_no_more() -> None:
     plan = Plan((replace(POOL, workers=3),), (), "ami-1", 4, None, NOON, "", least_gang=2)
-    assert growth.decide(trains(plan=plan), NOON) == Ask(1)
+    assert growth.decide(trains(plan=plan), NOON) == RequestHosts(1)
 
 
 def evaluated(*, evaluator: dict[str, Any], rows: tuple[dict[str, Any], ...] = ()) -> Records:
@@ -147,14 +147,14 @@ def evaluated(*, evaluator: dict[str, Any], rows: tuple[dict[str, Any], ...] = (
 
 def test_an_evaluator_is_none_of_the_workers_that_it_lacks() -> None:
     records = evaluated(evaluator={})
-    assert growth.decide(records, NOON) == Ask(2)
+    assert growth.decide(records, NOON) == RequestHosts(2)
     assert growth.workers_of(records, 1) == 2
 
 
 def test_workers_that_are_enough_do_not_go_on_without_an_evaluator_that_is_not_ready() -> None:
     more = ({"sk": "host#i-2", **host(ready=1)},)
     found = evaluated(evaluator={"ready": 0}, rows=more)
-    assert [each.instance for each in found.taken(2)] == ["i-0", "i-1", "i-9", "i-2"]
+    assert [each.instance for each in found.initial_hosts(2)] == ["i-0", "i-1", "i-9", "i-2"]
 
 
 def test_one_number_of_workers_never_grows() -> None:
@@ -164,12 +164,12 @@ def test_one_number_of_workers_never_grows() -> None:
 
 
 def test_the_next_attempt_takes_those_that_are_ready_and_waits_for_no_other() -> None:
-    assert [each.instance for each in trains(READY, BOOTS).taken(2)] == ["i-0", "i-1", "i-x0"]
+    assert [each.instance for each in trains(READY, BOOTS).initial_hosts(2)] == ["i-0", "i-1", "i-x0"]
 
 
 def test_it_waits_for_the_others_where_it_needs_them() -> None:
     records = trains(BOOTS, rows=({"sk": "host#i-1", **host(ready=1, lost="it died")},))
-    assert [each.instance for each in records.taken(2)] == ["i-0", "i-x0"]
+    assert [each.instance for each in records.initial_hosts(2)] == ["i-0", "i-x0"]
 
 
 def test_a_gang_that_leaves_to_grow_loses_nobody_and_says_the_sizes() -> None:

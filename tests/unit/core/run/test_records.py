@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.run import deadlines, leaving, records
+from lambdas.core.run import deadlines, draining, records
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.core.run.release import Act, dispose
@@ -18,11 +18,11 @@ from trainyard.values import serialization
 
 
 def test_a_run_that_nobody_wrote_down_is_unknown() -> None:
-    assert records.of_rows("digits-1", []) is None
+    assert records.from_rows("digits-1", []) is None
 
 
 def test_a_run_of_which_only_a_late_word_is_left_is_unknown_too() -> None:
-    assert records.of_rows("digits-1", [{"sk": "run", "progress": {"step": 5}}]) is None
+    assert records.from_rows("digits-1", [{"sk": "run", "progress": {"step": 5}}]) is None
 
 
 TORN = [
@@ -30,12 +30,12 @@ TORN = [
     ("nothing is launched yet", [], None),
     (
         "a pool has refused",
-        [{"sk": "intent#0001#000#000", "token": "t", "at": AT, "answer": "refused"}],
+        [{"sk": "launch-request#0001#000#000", "token": "t", "at": AT, "answer": "refused"}],
         None,
     ),
     (
         "its gang was launched",
-        [{"sk": "intent#0001#000#000", "token": "t", "at": AT, "answer": "launched"}],
+        [{"sk": "launch-request#0001#000#000", "token": "t", "at": AT, "answer": "launched"}],
         "attempt 1",
     ),
     ("its gang was waited for", [{"sk": "token#0001#train", "token": "t", "stored": AT}], "attempt 1"),
@@ -68,7 +68,7 @@ TORN = [
 @pytest.mark.parametrize(("rows", "gone"), [row[1:] for row in TORN], ids=[row[0] for row in TORN])
 def test_what_is_gone_of_the_rows_of_an_attempt(rows: list[dict[str, Any]], gone: str | None) -> None:
     run = {"sk": "run", "kind": "train", "state": "Train", "attempt": 1, "created": AT, "execution_arn": "a"}
-    found = records.of_rows("digits-1", [run, *rows])
+    found = records.from_rows("digits-1", [run, *rows])
     assert found is not None
     assert found.torn == gone
 
@@ -83,7 +83,7 @@ def test_the_host_of_a_snapshot_is_in_the_rows_of_another_run() -> None:
         "execution_arn": "a",
     }
     row = {"sk": "attempt#0001", "candidate": {}, "hosts": ["i-a"], "launched": AT}
-    found = records.of_rows("by-hand", [run, row])
+    found = records.from_rows("by-hand", [run, row])
     assert found is not None
     assert found.torn is None
 
@@ -125,7 +125,7 @@ STOPPED = [
 
 @pytest.mark.parametrize(("a", "b", "left"), [row[1:] for row in STOPPED], ids=[row[0] for row in STOPPED])
 def test_when_a_gang_has_left(a: dict[str, Any], b: dict[str, Any], left: bool) -> None:
-    assert leaving.gang_has_stopped(ledger(hosts={"i-a": host(**a), "i-b": host(**b)}), 1) is left
+    assert draining.gang_has_stopped(ledger(hosts={"i-a": host(**a), "i-b": host(**b)}), 1) is left
 
 
 LEFT: dict[str, Any] = {"stopped": 1, "why": "asked"}
@@ -160,7 +160,7 @@ def served(chief: dict[str, Any], worker: dict[str, Any], ps: dict[str, Any]) ->
 def test_when_the_last_checkpoint_is_made_with_parameter_servers(
     chief: dict[str, Any], worker: dict[str, Any], ps: dict[str, Any], made: bool
 ) -> None:
-    assert leaving.gang_has_stopped(served(chief, worker, ps), 1) is made
+    assert draining.gang_has_stopped(served(chief, worker, ps), 1) is made
 
 
 ASKED = [
@@ -175,9 +175,9 @@ ASKED = [
 
 @pytest.mark.parametrize(("said", "told"), [row[1:] for row in ASKED], ids=[row[0] for row in ASKED])
 def test_whoever_serves_has_to_be_told_that_the_attempt_ends(said: dict[str, Any], told: bool) -> None:
-    assert leaving.others_must_be_asked(served({}, said, {}), 1, "i-c") is told
+    assert draining.others_need_order(served({}, said, {}), 1, "i-c") is told
     all_reduced = ledger(hosts={"i-a": host(), "i-b": host(**said)})
-    assert leaving.others_must_be_asked(all_reduced, 1, "i-b") is (said is HANGS)
+    assert draining.others_need_order(all_reduced, 1, "i-b") is (said is HANGS)
 
 
 @pytest.mark.parametrize(("said", "told"), [row[1:] for row in ASKED], ids=[row[0] for row in ASKED])
@@ -186,7 +186,7 @@ def test_beside_an_evaluator_everybody_has_to_be_told(who: str, said: dict[str, 
     cluster = {"strategy": "multi_worker", "workers": 2, "evaluator": True}
     hosts = {"i-a": host(), "i-b": host(), "i-c": host(gang=2), who: host(**said)}
     evaluated = ledger(hosts=hosts, job={**JOB, "cluster": cluster})
-    assert leaving.others_must_be_asked(evaluated, 1, who) is told
+    assert draining.others_need_order(evaluated, 1, who) is told
 
 
 def test_the_chief_is_who_has_the_role() -> None:
@@ -221,7 +221,7 @@ def test_a_program_that_is_killed_twice_at_the_same_place_is_not_started_a_third
 ) -> None:
     rows = ({"sk": "attempt#0001", **KILLED_ROW, **before}, {"sk": "attempt#0002", **KILLED_ROW, **row})
     found = ledger(*rows, hosts={"i-a": host(attempt=2, stopped=2, why="killed")})
-    trouble = leaving.interruption(found, 2, None)
+    trouble = draining.interruption(found, 2, None)
     assert "the program was killed on i-a" in trouble.reason
     assert trouble.final is final
 
@@ -270,7 +270,7 @@ def test_hosts_that_have_trained_together_go_on_together(
         "job": JOB,
     }
     run["progress"] = {"attempt": 1, "step": step, "at": AT}
-    trouble = leaving.interruption(ledger(begun, run, hosts=hosts), 1, step)
+    trouble = draining.interruption(ledger(begun, run, hosts=hosts), 1, step)
     assert words in trouble.reason
     assert trouble.all_well is well
 
@@ -281,7 +281,7 @@ def test_hosts_that_have_trained_together_go_on_together(
 def test_a_part_of_an_attempt_is_known_until_it_is_ended(
     values: dict[str, Any], answer: dict[str, Any], whole: bool, goes: bool
 ) -> None:
-    request = {"sk": "intent#0002#000#000", "token": "t", "at": AT} | answer
+    request = {"sk": "launch-request#0002#000#000", "token": "t", "at": AT} | answer
     row = {"sk": "attempt#0002", "candidate": {}, "hosts": ["i-b"], "launched": AT}
     known = {"sk": "host#i-b", **(host(attempt=2) | values)}
     found = ledger(request, known, *([row] if whole else []))
@@ -309,9 +309,9 @@ def test_a_kept_host_that_goes_before_the_next_attempt_is_known_until_it_is_ende
     values: dict[str, Any], second: dict[str, Any], behind: bool
 ) -> None:
     begun = {"sk": "attempt#0002", "candidate": {}, "launched": AT} if "hosts" in second else None
-    asked = {"sk": "intent#0002#000#000", "at": AT} if "token" in second else None
+    asked = {"sk": "launch-request#0002#000#000", "at": AT} if "token" in second else None
     found = ledger(*(row | second for row in (begun, asked) if row), hosts={"i-a": host(**values)})
-    assert [each.instance for each in found.left_behind(2)] == (["i-a"] if behind else [])
+    assert [each.instance for each in found.unreachable(2)] == (["i-a"] if behind else [])
 
 
 GIVEN_UP = [
@@ -347,7 +347,7 @@ def test_a_program_that_hangs_twice_and_comes_to_nothing_is_given_up(
     }
     run |= {"job": JOB, "progress": {"attempt": 2, "step": step, "at": AT}}
     hosts = {"i-a": host(stopped=2, why="hangs")}
-    trouble = leaving.interruption(ledger(*rows, run, hosts=hosts, attempt=2), 2, step)
+    trouble = draining.interruption(ledger(*rows, run, hosts=hosts, attempt=2), 2, step)
     assert (trouble.error, trouble.final) == ("ProgramHangs", final)
     assert ("twice in a row" in trouble.reason) is final
 
@@ -411,7 +411,7 @@ def test_a_program_that_hung_is_the_reason_and_no_host_is(
         "execution_arn": "arn",
     }
     run |= {"job": JOB, "progress": {"attempt": 2, "step": step, "at": AT}}
-    trouble = leaving.interruption(ledger(*rows, run, hosts=hosts, attempt=2), 2, step)
+    trouble = draining.interruption(ledger(*rows, run, hosts=hosts, attempt=2), 2, step)
     assert (trouble.error, trouble.all_well) == ("ProgramHangs", well)
     assert trouble.lost == (("i-b",) if worker else ())
     assert "for 12 minutes the program has shown no work" in trouble.reason
@@ -426,7 +426,7 @@ def test_an_interruption_names_the_hosts_that_go() -> None:
         "i-b": host(stopped=1, why="interrupted"),
         "i-c": host(stopped=1, why="peer", warned=AT),
     }
-    trouble = leaving.interruption(ledger(hosts=hosts), 1, 40)
+    trouble = draining.interruption(ledger(hosts=hosts), 1, 40)
     assert (trouble.error, trouble.lost, trouble.step) == ("Interrupted", ("i-b", "i-c"), 40)
 
 
@@ -441,7 +441,7 @@ def test_an_interruption_names_the_hosts_that_go() -> None:
 def test_an_interruption_claims_no_checkpoint_that_nobody_made(saved: dict[str, Any], words: str) -> None:
     hosts = {"i-a": host(stopped=1, why="interrupted", stopped_at=serialization.timestamp(after(34)))}
     row = {"sk": "attempt#0001", "candidate": {}, "hosts": ["i-a"], "launched": AT, **saved}
-    assert words in leaving.interruption(ledger(row, hosts=hosts), 1, 40).reason
+    assert words in draining.interruption(ledger(row, hosts=hosts), 1, 40).reason
 
 
 LIVES = [
@@ -489,11 +489,11 @@ GOING = [
 
 @pytest.mark.parametrize(("values", "why"), [row[1:] for row in GOING], ids=[row[0] for row in GOING])
 def test_why_nobody_can_count_on_a_host(values: dict[str, Any], why: str | None) -> None:
-    assert ledger(hosts={"i-a": host(**values)}).hosts["i-a"].going == why
+    assert ledger(hosts={"i-a": host(**values)}).hosts["i-a"].ending_reason == why
 
 
 def test_a_lost_answer_is_found_by_its_launch_request() -> None:
-    asked = {"sk": "intent#0001#002#000", "token": "t", "at": AT}
+    asked = {"sk": "launch-request#0001#002#000", "token": "t", "at": AT}
     open_ask = ledger(asked).unanswered(1)
     assert open_ask is not None
     assert (open_ask.candidate, open_ask.round) == (2, 0)
@@ -504,7 +504,7 @@ def test_a_lost_answer_is_found_by_its_launch_request() -> None:
 def test_refusals_are_told_as_they_happened() -> None:
     rows = [
         {
-            "sk": f"intent#0001#{candidate:03d}#{round_:03d}",
+            "sk": f"launch-request#0001#{candidate:03d}#{round_:03d}",
             "token": "t",
             "at": AT,
             "answer": "refused",
@@ -521,7 +521,7 @@ def several_asked(**more: Any) -> records.Records:
     plan = Plan(
         tuple(candidate("g6.xlarge", f"us-east-1{zone}") for zone in "abc"), (), "ami-1", 2, None, NOON, ""
     )
-    row = {"sk": "intent#0001#000#001", "token": "t", "at": AT, "batch": [1, 2]}
+    row = {"sk": "launch-request#0001#000#001", "token": "t", "at": AT, "batch": [1, 2]}
     return ledger({"sk": "plan", **serialization.to_json(plan)}, row | more)
 
 
@@ -535,7 +535,7 @@ def test_a_request_for_several_pools_is_each_ones_refusal() -> None:
         (0, 1, RefusalKind.CAPACITY, 0),
         (1, 1, RefusalKind.UNSUPPORTED, 0),
     ]
-    assert [(row["pool"], row["code"]) for row in found.asked()] == [
+    assert [(row["pool"], row["code"]) for row in found.requested_candidates()] == [
         ("g6.xlarge in us-east-1a, spot", "UnfulfillableCapacity"),
         ("g6.xlarge in us-east-1b, spot", "Unsupported"),
     ]
@@ -555,8 +555,10 @@ def test_a_part_that_is_refused_in_the_pool_that_was_taken_is_that_pools_refusal
 )
 def test_what_was_asked_at_once_is_told_by_its_pools(answer: dict[str, Any], pools: list[str]) -> None:
     found = several_asked(**answer)
-    assert [row["pool"] for row in found.asked()] == [f"g6.xlarge in us-east-1{zone}, spot" for zone in pools]
-    assert {row["answer"] for row in found.asked()} == {answer.get("answer", "unknown")}
+    assert [row["pool"] for row in found.requested_candidates()] == [
+        f"g6.xlarge in us-east-1{zone}, spot" for zone in pools
+    ]
+    assert {row["answer"] for row in found.requested_candidates()} == {answer.get("answer", "unknown")}
 
 
 def test_a_token_that_was_answered_waits_no_more() -> None:
@@ -681,7 +683,7 @@ def test_a_gang_leaves_at_its_limit_because_patrol_asked_or_a_host_found_out(
 ) -> None:
     gang = {"sk": "attempt#0001", "candidate": {"pool": "p"}, "hosts": ["i-a", "i-b"], "launched": AT} | row
     left = ledger(gang, hosts={"i-a": host(stopped=1, why=why), "i-b": host()})
-    assert leaving.at_its_limit(left, 1) is at_its_limit
+    assert draining.is_at_limit(left, 1) is at_its_limit
 
 
 def test_a_builder_that_follows_one_taken_back_is_asked_for_on_demand_first() -> None:
@@ -700,15 +702,15 @@ def test_a_builder_that_follows_one_taken_back_is_asked_for_on_demand_first() ->
         ((bake, lost), None),
         ((bake | {"kind": "train"}, taken), None),
     ):
-        found = records.of_rows("gpu-1", rows)
+        found = records.from_rows("gpu-1", rows)
         assert found is not None
         assert found.first_market(2) is first
         assert found.first_market(1) is None
 
 
 def test_a_lone_host_that_failed_is_followed_by_one_of_another_pool_first() -> None:
-    asked = {"sk": "intent#0001#002#000", "token": "t", "at": AT, "answer": "launched"}
-    refused = asked | {"sk": "intent#0001#001#000", "answer": "refused"}
+    asked = {"sk": "launch-request#0001#002#000", "token": "t", "at": AT, "answer": "launched"}
+    refused = asked | {"sk": "launch-request#0001#001#000", "answer": "refused"}
     launch = {
         "sk": "run",
         "kind": "dev-host",
@@ -717,11 +719,11 @@ def test_a_lone_host_that_failed_is_followed_by_one_of_another_pool_first() -> N
         "created": AT,
         "execution_arn": "a",
     }
-    found = records.of_rows("host-1", (launch, asked, refused))
+    found = records.from_rows("host-1", (launch, asked, refused))
     assert found is not None
     assert found.failed_candidates(2) == (2,)
     assert found.failed_candidates(1) == ()
-    train = records.of_rows("host-1", (launch | {"kind": "train"}, asked))
+    train = records.from_rows("host-1", (launch | {"kind": "train"}, asked))
     assert train is not None
     assert train.failed_candidates(2) == ()
 
@@ -735,7 +737,7 @@ def test_a_run_is_one_executions_alone() -> None:
         "created": AT,
         "execution_arn": "mine",
     }
-    found = records.of_rows("host-1", (row,))
+    found = records.from_rows("host-1", (row,))
     assert found is not None
     assert found.run.is_of("mine")
     assert found.run.is_of(None)
@@ -753,7 +755,7 @@ def test_a_wait_knows_since_when_and_what_for() -> None:
         "created": AT,
         "execution_arn": "arn",
     }
-    found = records.of_rows("gpu-1", [run, {"sk": "wait#0001#install", "since": AT, "command": "c-1"}])
+    found = records.from_rows("gpu-1", [run, {"sk": "wait#0001#install", "since": AT, "command": "c-1"}])
     assert found is not None
     wait = found.waits[1, "install"]
     assert (wait.since, wait.command, wait.image) == (NOON, "c-1", None)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from lambdas.core.capacity.kept_hosts import KeptHosts
+from lambdas.core.capacity.retained_hosts import RetainedHosts
 from lambdas.core.run import recovery
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from tests.unit.core.builders import NOON, after
@@ -28,64 +28,70 @@ AGAIN = [
         Trouble(error="Interrupted", lost=ONE),
         1,
         0,
-        KeptHosts.REMAINING,
+        RetainedHosts.REMAINING,
     ),
-    ("an interruption never pauses", Trouble(error="Interrupted", lost=ONE), 3, 0, KeptHosts.REMAINING),
-    ("healthy hosts continue", Trouble(error="Interrupted", all_well=True), 1, 0, KeptHosts.REMAINING),
-    ("their state is unknown", Trouble(error="Interrupted"), 1, 0, KeptHosts.NONE),
-    ("a lost host is replaced at once", Trouble(error="HostLost", lost=ONE), 1, 0, KeptHosts.REMAINING),
-    ("another waits", Trouble(error="HostLost", lost=ONE), 2, 10, KeptHosts.REMAINING),
-    ("longer each time", Trouble(error="HostLost", lost=ONE), 3, 20, KeptHosts.REMAINING),
+    ("an interruption never pauses", Trouble(error="Interrupted", lost=ONE), 3, 0, RetainedHosts.REMAINING),
+    ("healthy hosts continue", Trouble(error="Interrupted", all_well=True), 1, 0, RetainedHosts.REMAINING),
+    ("their state is unknown", Trouble(error="Interrupted"), 1, 0, RetainedHosts.NONE),
+    ("a lost host is replaced at once", Trouble(error="HostLost", lost=ONE), 1, 0, RetainedHosts.REMAINING),
+    ("another waits", Trouble(error="HostLost", lost=ONE), 2, 10, RetainedHosts.REMAINING),
+    ("longer each time", Trouble(error="HostLost", lost=ONE), 3, 20, RetainedHosts.REMAINING),
     (
         "a failed start is tried with another host",
         Trouble(error="StartFailed", lost=ONE),
         1,
         10,
-        KeptHosts.REMAINING,
+        RetainedHosts.REMAINING,
     ),
-    ("so is one that cannot upload", Trouble(error="UploadFailed", lost=ONE), 1, 10, KeptHosts.REMAINING),
+    ("so is one that cannot upload", Trouble(error="UploadFailed", lost=ONE), 1, 10, RetainedHosts.REMAINING),
     (
         "who is not ready in time is replaced",
         Trouble(error="HostsNotReady", lost=ONE),
         1,
         10,
-        KeptHosts.REMAINING,
+        RetainedHosts.REMAINING,
     ),
-    ("silence says nothing of who is well", Trouble(error="States.HeartbeatTimeout"), 1, 10, KeptHosts.NONE),
-    ("nor does a timeout", Trouble(error="States.Timeout"), 2, 20, KeptHosts.NONE),
-    ("a loss without names replaces all", Trouble(error="HostLost"), 1, 0, KeptHosts.NONE),
+    (
+        "silence says nothing of who is well",
+        Trouble(error="States.HeartbeatTimeout"),
+        1,
+        10,
+        RetainedHosts.NONE,
+    ),
+    ("nor does a timeout", Trouble(error="States.Timeout"), 2, 20, RetainedHosts.NONE),
+    ("a loss without names replaces all", Trouble(error="HostLost"), 1, 0, RetainedHosts.NONE),
     (
         "a program that hung is started on the same hosts",
         Trouble(error="ProgramHangs", all_well=True),
         1,
         10,
-        KeptHosts.REMAINING,
+        RetainedHosts.REMAINING,
     ),
-    ("on hosts that may be at fault it is not", Trouble(error="ProgramHangs"), 2, 20, KeptHosts.NONE),
+    ("on hosts that may be at fault it is not", Trouble(error="ProgramHangs"), 2, 20, RetainedHosts.NONE),
     (
         "one that is gone meanwhile is replaced",
         Trouble(error="ProgramHangs", lost=ONE),
         1,
         10,
-        KeptHosts.REMAINING,
+        RetainedHosts.REMAINING,
     ),
     (
         "a function that AWS failed to run is tried again",
         Trouble(error="Lambda.Unknown"),
         1,
         10,
-        KeptHosts.NONE,
+        RetainedHosts.NONE,
     ),
-    ("so is a sandbox that timed out", Trouble(error="Sandbox.Timedout"), 1, 10, KeptHosts.NONE),
-    ("and one whose process died", Trouble(error="Runtime.ExitError"), 1, 10, KeptHosts.NONE),
-    ("or had no memory left", Trouble(error="Runtime.OutOfMemory"), 1, 10, KeptHosts.NONE),
+    ("so is a sandbox that timed out", Trouble(error="Sandbox.Timedout"), 1, 10, RetainedHosts.NONE),
+    ("and one whose process died", Trouble(error="Runtime.ExitError"), 1, 10, RetainedHosts.NONE),
+    ("or had no memory left", Trouble(error="Runtime.OutOfMemory"), 1, 10, RetainedHosts.NONE),
 ]
 
 
 @pytest.mark.parametrize(
     ("trouble", "attempt", "seconds", "keep"), [r[1:] for r in AGAIN], ids=[r[0] for r in AGAIN]
 )
-def test_a_new_attempt_follows(trouble: Trouble, attempt: int, seconds: int, keep: KeptHosts) -> None:
+def test_a_new_attempt_follows(trouble: Trouble, attempt: int, seconds: int, keep: RetainedHosts) -> None:
     found = decide(trouble, attempt)
     assert isinstance(found, Retry)
     assert (found.seconds, found.keep, found.lost) == (seconds, keep, trouble.lost)
@@ -210,7 +216,7 @@ def test_an_attempt_that_ended_to_grow_takes_no_restart() -> None:
     grows = Trouble(error="Resized", all_well=True, reason="3 hosts in place of 2", step=40)
     first = recovery.decide(grows, attempt=1, restarts=0, now=NOON, deadline=after(3600))
     assert isinstance(first, Retry)
-    assert (first.attempt, first.resized, first.seconds, first.keep) == (2, 1, 0, KeptHosts.REMAINING)
+    assert (first.attempt, first.resized, first.seconds, first.keep) == (2, 1, 0, RetainedHosts.REMAINING)
     again = recovery.decide(grows, attempt=2, restarts=0, resized=1, now=NOON, deadline=after(3600))
     assert isinstance(again, Retry)
     assert again.resized == 2

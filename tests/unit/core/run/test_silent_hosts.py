@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from lambdas.core.run import deadlines, silent_hosts
-from lambdas.core.run.silent_hosts import AskToLeave, LetThemLeave, PresumeLost, Wait
+from lambdas.core.run.silent_hosts import LetThemLeave, OrderToLeave, PresumeLost, Wait
 from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.builders import after
 from trainyard.values import serialization
 
 LEFT = {"stopped": 1, "why": "peer", "stopped_at": AT, "ready": 2}
 TOKEN = {"sk": "token#0001#train", "token": "t", "stored": AT}
-ASKED = {"asked": serialization.timestamp(after(20))}
+ASKED = {"ordered_to_leave": serialization.timestamp(after(20))}
 SILENT = [
     # name, chief i-a, worker i-b, the attempt's row, seconds after the first left, next step
     ("everybody trains", {}, {}, {}, 60, Wait),
@@ -24,7 +24,7 @@ SILENT = [
         {},
         {},
         11,
-        AskToLeave(("i-b",), "the other hosts have left, but no signal came from i-b"),
+        OrderToLeave(("i-b",), "the other hosts have left, but no signal came from i-b"),
     ),
     (
         "the chief, too, is asked",
@@ -32,7 +32,7 @@ SILENT = [
         LEFT,
         {},
         11,
-        AskToLeave(("i-a",), "the other hosts have left, but no signal came from i-a"),
+        OrderToLeave(("i-a",), "the other hosts have left, but no signal came from i-a"),
     ),
     ("it was asked just now", LEFT, {}, ASKED, 31, LetThemLeave),
     ("it has had the time to take the order", LEFT, {}, ASKED, 33, PresumeLost(("i-b",))),
@@ -137,4 +137,4 @@ def test_who_may_be_in_an_attempt_that_is_over(
     survivor: dict[str, Any], rows: tuple[dict[str, Any], ...], behind: tuple[str, ...]
 ) -> None:
     records = ledger(*rows, hosts={"i-a": host(2), "i-b": host(ready=1) | survivor}, attempt=2)
-    assert silent_hosts.left_behind(records, 2) == behind
+    assert silent_hosts.find_stragglers(records, 2) == behind

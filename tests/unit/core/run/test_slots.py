@@ -110,7 +110,7 @@ def test_how_often_it_looks(minutes: float, seconds: int) -> None:
 
 @pytest.mark.parametrize(("waited", "late"), [(0, False), (59.9, False), (60, True), (600, True)])
 def test_how_long_it_waits(waited: float, late: bool) -> None:
-    assert bool(slots.too_late(job(), NOON, NOON + timedelta(minutes=waited))) == late
+    assert bool(slots.refuse_late(job(), NOON, NOON + timedelta(minutes=waited))) == late
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from lambdas.core.run import outcome, recovery, stopping
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.stopping import AskGang, Deed, EndAttempt, GiveTime, LetItEnd, StopExecution
+from lambdas.core.run.stopping import Action, EndAttempt, GiveTime, LetItEnd, OrderGang, StopExecution
 from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.builders import NOON, after
 from trainyard.protocol.ledger.attempt import Ending
@@ -19,8 +19,8 @@ LATE = after(180)
 WHERE = [
     # name, the run's row, the attempt's row (None: none), time of the order to the gang, now, action
     ("it waits for its place, or for capacity", {"state": "Launch"}, None, None, NOON, StopExecution()),
-    ("its hosts boot", {"state": "AwaitHosts"}, {}, None, NOON, AskGang()),
-    ("it trains", {}, {"started": AT}, None, NOON, AskGang()),
+    ("its hosts boot", {"state": "AwaitHosts"}, {}, None, NOON, OrderGang()),
+    ("it trains", {}, {"started": AT}, None, NOON, OrderGang()),
     ("its hosts save", {}, {"started": AT}, NOON, SAVING, GiveTime()),
     ("its hosts do not answer", {}, {"started": AT}, NOON, LATE, EndAttempt()),
     ("between two attempts", {}, {"ending": "lost"}, None, NOON, StopExecution()),
@@ -64,7 +64,7 @@ def run_of(row: dict[str, Any], attempt: dict[str, Any] | None) -> Any:
     ("row", "attempt", "asked", "now", "deed"), [each[1:] for each in WHERE], ids=[each[0] for each in WHERE]
 )
 def test_what_becomes_of_it(
-    row: dict[str, Any], attempt: dict[str, Any] | None, asked: datetime | None, now: datetime, deed: Deed
+    row: dict[str, Any], attempt: dict[str, Any] | None, asked: datetime | None, now: datetime, deed: Action
 ) -> None:
     assert stopping.decide(run_of(row, attempt), asked, now) == deed
 

@@ -34,7 +34,7 @@ def test_a_pool_counts_once_by_what_it_said_last() -> None:
         now=after(10),
     )
     assert found.refused == {"unsupported": 1, "capacity": 2}
-    assert (found.what, found.since, found.asks, found.until) == (
+    assert (found.what, found.since, found.next_request, found.until) == (
         WaitsFor.CAPACITY,
         NOON,
         after(70),
@@ -51,21 +51,21 @@ def test_it_waits_no_longer_than_the_run_may_last() -> None:
 
 
 def test_for_its_place_it_waits_from_its_beginning() -> None:
-    found = waiting.for_place(
+    found = waiting.for_slot(
         job(limits={"hours": 1, "dollars": 3, "wait_minutes": 5}),
         NOON,
         seconds=30,
         reason="full",
         now=after(60),
     )
-    assert (found.since, found.asks, found.until, found.refused) == (NOON, after(90), after(300), {})
+    assert (found.since, found.next_request, found.until, found.refused) == (NOON, after(90), after(300), {})
 
 
 def test_a_waiting_run_tells_when_it_asks_next() -> None:
     written = Waiting(
         what=WaitsFor.CAPACITY,
         since=NOON,
-        asks=after(60),
+        next_request=after(60),
         seconds=60,
         until=after(150),
         reason="no room",
@@ -73,8 +73,8 @@ def test_a_waiting_run_tells_when_it_asks_next() -> None:
     )
     read = serialization.from_json(Waiting, serialization.to_json(written))
     assert read == written
-    assert read.noun == "capacity"
-    assert [read.asks_after(after(seconds)) for seconds in (0, 60, 61, 500)] == [
+    assert read.awaited == "capacity"
+    assert [read.next_request_after(after(seconds)) for seconds in (0, 60, 61, 500)] == [
         after(60),
         after(60),
         after(120),

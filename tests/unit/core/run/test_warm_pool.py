@@ -132,9 +132,9 @@ def test_which_hosts_go_into_the_pool(
 def test_a_host_has_five_minutes_until_it_is_wiped_and_then_those_of_its_job() -> None:
     first, _ = warm_pool.choose_hosts(over(), BOTH, (), most=8, now=NOON)
     assert (first.until, first.ready, first.since) == (after(300), None, NOON)
-    assert first.wiped(after(20)) == (after(20), after(20 + 1800))
+    assert first.wipe_times(after(20)) == (after(20), after(20 + 1800))
     again = replace(first, ready=after(20), until=after(1820))
-    assert again.wiped(after(40)) == (after(20), after(1820)), "the first word counts"
+    assert again.wipe_times(after(40)) == (after(20), after(1820)), "the first word counts"
 
 
 TWO = job(cluster={"workers": 2})
@@ -235,7 +235,7 @@ def test_what_release_does_with_a_host_in_the_pool_and_one_that_was_just_taken()
         Disposal("i-0", Act.TERMINATE, "the run has ended"),
         Disposal("i-1", Act.POOL, "it waits in the warm pool for the next run"),
     )
-    records = over(i_0={"taken": "before"}, i_1={"taken": "before", "ended": AT})
+    records = over(i_0={"claimed_from": "before"}, i_1={"claimed_from": "before", "ended": AT})
     assert find_missed(records.hosts.values(), ()) == (("i-0", Market.SPOT),), "its tags were never written"
     assert find_missed(records.hosts.values(), {"i-0"}) == ()
 

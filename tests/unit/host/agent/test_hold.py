@@ -12,7 +12,7 @@ from training.host.agent.deadlines import hold
 from training.host.agent.deadlines.lease import Lease
 from training.host.agent.watchdog import Watchdog
 from training.host.errors import HostTrouble
-from training.host.metadata import Identity, Notice
+from training.host.metadata import Identity, InterruptionNotice
 from trainyard.protocol.tags import Tag
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
@@ -111,8 +111,8 @@ def test_the_tag_is_read_as_patrol_reads_it(text: str, until: datetime | None) -
 
 def test_a_hold_makes_a_lease_longer_and_never_shorter() -> None:
     lease = Lease(NOW, "this host has received no order")
-    assert lease.held(None) == lease.held(NOW - timedelta(hours=1)) == lease
-    held = lease.held(NOW + timedelta(hours=2))
+    assert lease.prolong(None) == lease.prolong(NOW - timedelta(hours=1)) == lease
+    held = lease.prolong(NOW + timedelta(hours=2))
     assert not held.is_over(NOW + timedelta(hours=1))
     assert held.is_over(NOW + timedelta(hours=2))
     assert "the hold of this host has ended" in held.reason
@@ -124,7 +124,7 @@ class Tagged:
     def __init__(self, *holds: str | None) -> None:
         self.holds = list(holds)
 
-    def notice(self) -> Notice | None:
+    def interruption_notice(self) -> InterruptionNotice | None:
         return None
 
     def tag(self, name: str) -> str | None:

@@ -2,14 +2,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from training.host.agent.deadlines.drain import Drain, is_held, order_to_leave
 from training.host.agent.deadlines.lease import Lease
-from training.host.agent.deadlines.notice import Drain, is_held, order_to_leave
 from training.host.errors import HostTrouble
-from training.host.metadata import Notice
+from training.host.metadata import InterruptionNotice
 from trainyard.protocol.signals import StopReason
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
-NOTICE = Notice("terminate", NOW + timedelta(seconds=120))
+NOTICE = InterruptionNotice("terminate", NOW + timedelta(seconds=120))
 LATER = NOW + timedelta(hours=1)
 LONG, OVER = Lease(NOW + timedelta(hours=1), "later"), Lease(NOW, "the yard has not released this host")
 
@@ -38,7 +38,7 @@ LONG, OVER = Lease(NOW + timedelta(hours=1), "later"), Lease(NOW, "the yard has 
 )
 def test_why_a_program_leaves_and_how_long_it_has(
     sentence: str,
-    notice: Notice | None,
+    notice: InterruptionNotice | None,
     going_down: bool,
     stop_ordered: bool,
     deadline: datetime,
@@ -63,7 +63,7 @@ def test_why_a_program_leaves_and_how_long_it_has(
 
 @pytest.mark.parametrize(("notice", "program"), [(120, 100), (60, 40), (40, 20), (30, 15), (20, 10), (4, 2)])
 def test_of_a_short_notice_program_and_agent_have_half_each(notice: int, program: int) -> None:
-    short = Notice("terminate", NOW + timedelta(seconds=notice))
+    short = InterruptionNotice("terminate", NOW + timedelta(seconds=notice))
     drain = order_to_leave(
         notice=short, going_down=False, stop_ordered=False, deadline=LATER, lease=LONG, now=NOW
     )
@@ -72,7 +72,7 @@ def test_of_a_short_notice_program_and_agent_have_half_each(notice: int, program
 
 
 def test_a_notice_that_is_late_gives_no_time_but_also_none_that_is_past() -> None:
-    late = Notice("terminate", NOW - timedelta(seconds=30))
+    late = InterruptionNotice("terminate", NOW - timedelta(seconds=30))
     drain = order_to_leave(
         notice=late, going_down=False, stop_ordered=False, deadline=LATER, lease=LONG, now=NOW
     )

@@ -12,9 +12,9 @@ import pytest
 
 from training.host import account
 from training.host.errors import HostTrouble
-from training.host.metadata import Identity, Metadata, Notice
+from training.host.metadata import Identity, InterruptionNotice, Metadata
 from training.host.paths import Paths
-from training.host.pool import kept, waiting, wipe
+from training.host.pool import retained, waiting, wipe
 from training.host.program.packages import hash_of_list
 from trainyard.core.model.job import Job, Pool
 from trainyard.core.model.program import Data, Program, Sharding
@@ -53,7 +53,7 @@ def another_run(paths: Paths, job: Job) -> None:
     for folder in (paths.data, paths.venv, paths.journals):
         if folder.exists():
             folder.rename(paths.root / f"gone-{folder.name}")
-    kept.give(job, paths, account.own())
+    retained.give(job, paths, account.own())
 
 
 def found(folder: Path) -> dict[str, str]:
@@ -118,27 +118,27 @@ BOTH, SECOND, FIRST = {"a.bin": "one", "deep/b.bin": "two"}, {"deep/b.bin": "two
 def test_the_next_run_gets_data_that_no_program_has_touched(
     paths: Paths, program_has: Callable[[Paths], None], stays: dict[str, str]
 ) -> None:
-    kept.note(JOB, None, paths)
+    retained.note(JOB, None, paths)
     program_has(paths)
-    kept.take(paths)
-    assert (paths.kept.stat().st_mode & 0o777) == 0o700, "only root can read it"
+    retained.take(paths)
+    assert (paths.retained.stat().st_mode & 0o777) == 0o700, "only root can read it"
     another_run(paths, replace(JOB, data={"mine": Data(source=SOURCE)}))
     assert found(paths.data / "mine") == stays
     assert (paths.journals / "mine.jsonl").read_text() == f"{LINE}\n"
-    assert not paths.kept.exists(), "data that it does not name are removed"
+    assert not paths.retained.exists(), "data that it does not name are removed"
 
 
 def test_a_run_that_names_other_data_finds_none(paths: Paths) -> None:
-    kept.note(JOB, None, paths)
-    kept.take(paths)
+    retained.note(JOB, None, paths)
+    retained.take(paths)
     another_run(paths, replace(JOB, data={"train": Data(source="s3://bucket/data/other/")}))
     assert not (paths.data / "train").exists()
-    assert not paths.kept.exists()
+    assert not paths.retained.exists()
 
 
 def test_data_that_came_while_a_package_was_built_are_fetched_again(paths: Paths) -> None:
-    kept.note(BUILDS, None, paths)
-    kept.take(paths)
+    retained.note(BUILDS, None, paths)
+    retained.take(paths)
     another_run(paths, BUILDS)
     assert not paths.data.exists()
 
@@ -156,19 +156,19 @@ def test_packages_are_kept_whole_or_not_at_all(
 ) -> None:
     known_by = hash_of_list("numpy==2.1\n")
     assert known_by
-    kept.note(BUILDS, known_by, paths)
+    retained.note(BUILDS, known_by, paths)
     program_has(paths)
     (paths.venv / "lib/extra.py").write_text("brought by the program")
-    kept.take(paths)
+    retained.take(paths)
     another_run(paths, BUILDS)
     assert found(paths.spare / known_by) == stays
 
 
 def test_a_wipe_that_was_broken_off_keeps_what_it_had(paths: Paths) -> None:
-    kept.note(JOB, None, paths)
-    kept.take(paths)
-    paths.noted.unlink()
-    kept.take(paths)
+    retained.note(JOB, None, paths)
+    retained.take(paths)
+    paths.notes.unlink()
+    retained.take(paths)
     another_run(paths, JOB)
     assert found(paths.data / "train") == BOTH
 
@@ -224,7 +224,7 @@ def off(reason: str) -> None:
 class Service(Metadata):
     """Tags that change with each look. `looks` are the values of the pool's and the run's tag."""
 
-    def __init__(self, *looks: tuple[str, str], notice: Notice | None = None) -> None:
+    def __init__(self, *looks: tuple[str, str], notice: InterruptionNotice | None = None) -> None:
         super().__init__()
         self.looks, self.noticed = list(looks), notice
 
@@ -239,7 +239,7 @@ class Service(Metadata):
             self.looks.pop(0)
         return found
 
-    def notice(self) -> Notice | None:
+    def interruption_notice(self) -> InterruptionNotice | None:
         return self.noticed
 
     def identity(self) -> Identity:
@@ -303,7 +303,7 @@ def test_it_says_that_it_is_wiped_until_its_tag_says_until_when_and_then_waits(
 
 
 def test_ec2_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    notice = Notice("terminate", datetime.now(UTC))
+    notice = InterruptionNotice("terminate", datetime.now(UTC))
     with pytest.raises(OffError, match="EC2 takes this host back"):
         wait(Service((f"{until(5)} first", "first"), notice=notice), Bus(), monkeypatch)
 

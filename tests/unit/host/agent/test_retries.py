@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from training.host.agent.conclusion import with_failed_uploads
+from training.host.agent.conclusion import add_failed_uploads
 from training.host.agent.retries import (
     Retries,
     is_passing,
@@ -297,4 +297,4 @@ def test_an_end_with_what_could_not_be_uploaded(
     extras: FailedUpload | None,
     answer: Finished | Stopped | Failed,
 ) -> None:
-    assert with_failed_uploads(ended, 0, failed_upload, extras) == answer, sentence
+    assert add_failed_uploads(ended, 0, failed_upload, extras) == answer, sentence

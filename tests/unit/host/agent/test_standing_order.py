@@ -98,7 +98,7 @@ def test_a_host_leaves_word_that_it_has_the_order_to_leave(s3: S3, paths: Paths)
     s3.order("stop", 3, ME)
     look(standing(s3, paths, "running"))
     assert taken(paths, OrderKind.STOP) == 3
-    assert f"runs/run-1/attempts/3/leaving/AROAHOST:{ME}.json" in s3.objects
+    assert f"runs/run-1/attempts/3/drain-confirmations/AROAHOST:{ME}.json" in s3.objects
 
 
 def test_what_is_no_order_is_named(s3: S3, paths: Paths) -> None:

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from training.host.checkpoints import on_disk
-from training.host.checkpoints.catalogue import Catalogue, Link, Manifest, Stored, Version, following, key_of
+from training.host.checkpoints.catalogue import (
+    Catalogue,
+    Link,
+    Manifest,
+    Stored,
+    Version,
+    add_version,
+    key_of,
+)
 from training.host.checkpoints.fetching import FACTS, damage, sha256
 
 
@@ -31,7 +39,7 @@ def catalogue(*steps: int) -> Catalogue:
     ],
 )
 def test_what_is_kept(sentence: str, known: Catalogue | None, keep: int, kept: list[int]) -> None:
-    assert [it.step for it in following(known, version(50), keep=keep).all] == kept, sentence
+    assert [it.step for it in add_version(known, version(50), keep=keep).all] == kept, sentence
 
 
 def test_latest_json_says_and_is_read_the_same() -> None:

@@ -9,7 +9,7 @@ import pytest
 from training.host.bucket import Bucket
 from training.host.program.ending import Failed
 from training.host.reporting import outbox as sending
-from training.host.reporting.outbox import Outbox, Sender, failed
+from training.host.reporting.outbox import Outbox, Sender, failed_signal
 from trainyard.protocol import signals
 from trainyard.protocol.signals import FailureKind, Sent
 from trainyard.values.serialization import Measure
@@ -70,7 +70,7 @@ def test_an_ending_is_said_on_the_bus_and_left_in_the_bucket(signal: signals.Sig
     said(signal, bus, objects)
     assert bus.taken == [signal.word]
     ((key, left),) = objects.put.items()
-    assert key == "runs/digits-1/attempts/2/words/AROAHOST:i-a.json"
+    assert key == "runs/digits-1/attempts/2/signals/AROAHOST:i-a.json"
     assert (left["signal"], left["run"], left["attempt"], left["step"]) == (signal.word, "digits-1", 2, 7)
 
 
@@ -137,4 +137,4 @@ def test_a_number_that_the_ledger_cannot_hold_costs_a_signal_that_number_only(va
 
 def test_a_failure_carries_the_last_step() -> None:
     ended = Failed(FailureKind.PROGRAM, "ValueError", 1)
-    assert failed(ended, tail="", progress={"step": 10}).step == 10
+    assert failed_signal(ended, tail="", progress={"step": 10}).step == 10

@@ -10,7 +10,7 @@ from training.host.bucket import Bucket
 from training.host.checkpoints.catalogue import Link, Manifest, Stored, Version
 from training.host.checkpoints.evaluator import CheckpointDownload
 from training.host.checkpoints.fetching import Fetched
-from training.host.checkpoints.placing import place
+from training.host.checkpoints.placing import move_into
 from training.host.paths import Paths
 
 SECOND = 1_000_000_000
@@ -37,7 +37,7 @@ def test_times_are_exact_and_the_newest_by_any_clock_is_the_newest(tmp_path: Pat
     target = tmp_path / "checkpoints"
     target.mkdir()
     files = {f"{name}.pt": at for name, at in {"c": 30, "a": 10, "d": 20, "b": 40}.items()}
-    place(fetched(tmp_path / "copy", files, {}), target)
+    move_into(fetched(tmp_path / "copy", files, {}), target)
     paths = list(target.iterdir())
     assert {path.name: path.stat().st_mtime_ns for path in paths} == {
         name: at * SECOND + 7 for name, at in files.items()
@@ -51,7 +51,7 @@ def test_folders_have_their_times_also_those_with_files_and_links_in_them(tmp_pa
     target = tmp_path / "checkpoints"
     target.mkdir()
     copy = fetched(tmp_path / "copy", {"step-1/a": 1}, {"step-1/up": ".."}, ("step-1", "step-1/empty"))
-    place(copy, target)
+    move_into(copy, target)
     assert {name: (target / name).stat().st_mtime for name in ("step-1", "step-1/empty")} == {
         "step-1": 3.0,
         "step-1/empty": 3.0,
@@ -67,7 +67,7 @@ def test_a_link_that_leads_out_becomes_the_file_where_the_other_is_lost(
     target.mkdir()
     if is_there:
         outside.write_text("the data of this host")
-    place(fetched(tmp_path / "copy", {"vocabulary": 1}, {"vocabulary": str(outside)}), target)
+    move_into(fetched(tmp_path / "copy", {"vocabulary": 1}, {"vocabulary": str(outside)}), target)
     path = target / "vocabulary"
     assert path.is_symlink() is is_there
     assert path.read_text() == ("the data of this host" if is_there else "vocabulary")

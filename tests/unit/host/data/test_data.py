@@ -11,7 +11,7 @@ from training.host.data.fetch import DataEntry, make_sure_all_get_some, named_fi
 from training.host.data.integrity import difference
 from training.host.data.journal import Journal
 from training.host.data.sharding import All, Nothing, Share, due, shares
-from training.host.data.transfer import OutputLine, make_sure_they_fit, parsed, progress
+from training.host.data.transfer import OutputLine, make_sure_they_fit, parse_line, progress
 from training.host.errors import HostTrouble
 from training.host.program.packages import error_lines
 from trainyard.core.model.program import Sharding
@@ -197,7 +197,7 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "path", "complaint", "code"), LINES)
 def test_s5cmd_is_understood(line: str, path: Path | None, complaint: str | None, code: str) -> None:
-    said = parsed(line)
+    said = parse_line(line)
     assert (said, said.code) == (OutputLine(path, complaint), code)
 
 

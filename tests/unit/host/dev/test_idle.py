@@ -340,7 +340,7 @@ def test_what_was_computed_between_two_looks(
             for pid, each in computed.items()
         }
 
-    assert processes.computed(look(before), look(after)) == seconds, sentence
+    assert processes.processor_seconds(look(before), look(after)) == seconds, sentence
 
 
 # ------------------------------------------------------------------------------------------------------ all parts

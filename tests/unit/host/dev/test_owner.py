@@ -48,7 +48,7 @@ def test_boto3_and_the_client_find_credentials_region_and_yard(home: Path) -> No
     found = session.get_credentials()
     assert found
     assert (found.access_key, session.region_name) == ("ASIA1", "eu-west-1")
-    assert Options().completed({}, home, home).yard == "lab"
+    assert Options().complete({}, home, home).yard == "lab"
 
 
 def test_what_people_have_set_up_there_stays(home: Path) -> None:
@@ -58,4 +58,4 @@ def test_what_people_have_set_up_there_stays(home: Path) -> None:
     (home / ".config/trainyard/config.toml").write_text('yard = "mine"\n')
     configured(home)
     assert boto3.Session().region_name == "us-west-2"
-    assert Options().completed({}, home, home).yard == "mine"
+    assert Options().complete({}, home, home).yard == "mine"

@@ -22,7 +22,7 @@ def write(path: Path, size: int) -> None:
 def found(root: Path, since: float | None = None) -> dict[str, int]:
     look = Outside(Paths(root), account.own(), time.time() - 60 if since is None else since)
     look.look()
-    return dict(look.found)
+    return dict(look.sizes)
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_files_on_a_network_file_system_are_not_lost(
     )
     look = Outside(Paths(root), account.own(), time.time() - 60, mounts)
     look.look()
-    assert (not look.found) is stays
+    assert (not look.sizes) is stays
 
 
 def test_links_circles_pipes_and_files_that_vanish_end_no_look(root: Path) -> None:

@@ -14,7 +14,7 @@ from training.host.errors import ProgramFault
 from training.host.paths import Paths
 from training.host.periodic import Repeat
 from training.host.program import process
-from training.host.program.environment import SHELL, WHEN_ASKED_TO_LEAVE
+from training.host.program.environment import LEAVE_TRAP, SHELL
 from training.host.program.fetch import find_module, refuse_our_name
 from training.host.program.process import SHELLS_NAME, Program
 from training.host.program.tasks import most_tasks
@@ -258,7 +258,7 @@ def start_shell(tmp_path: Path, *command: str) -> Program:
 
 def command_of(lines: str) -> tuple[str, ...]:
     """Return the command that runs these lines of program.shell."""
-    return (*SHELL, f"{WHEN_ASKED_TO_LEAVE}{lines}", SHELLS_NAME)
+    return (*SHELL, f"{LEAVE_TRAP}{lines}", SHELLS_NAME)
 
 
 SHELLS: list[tuple[str, tuple[str, ...], int]] = [
@@ -297,10 +297,10 @@ def test_what_still_runs_behind_a_program_is_named(tmp_path: Path) -> None:
     program = start_shell(tmp_path, "sh", "-c", "nohup python saves.py & sleep 0.5")
     assert code_of(program) == 0
     mark = f"MARK={tmp_path}"
-    (line,) = program.left_running(account.own(), mark)
+    (line,) = program.find_running(account.own(), mark)
     assert line.endswith("python saves.py")
     program.kill()
-    wait_until(lambda: not program.left_running(account.own(), mark))
+    wait_until(lambda: not program.find_running(account.own(), mark))
 
 
 def test_so_are_processes_that_have_left_its_session(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_so_are_processes_that_have_left_its_session(tmp_path: Path) -> None:
     lines = "setsid python saves.py & setsid sh -c 'python saves.py; true' & setsid -f sleep 600; sleep 0.5"
     program, mark = start_shell(tmp_path, "sh", "-c", lines), f"MARK={tmp_path}"
     assert code_of(program) == 0
-    left = program.left_running(account.own(), mark)
+    left = program.find_running(account.own(), mark)
     assert sorted(line.rpartition("/")[2] for line in left) == [
         "python saves.py",
         "python saves.py",
@@ -316,14 +316,14 @@ def test_so_are_processes_that_have_left_its_session(tmp_path: Path) -> None:
         "sleep 600",
     ]
     program.kill()
-    program.kill_left(account.own(), mark)
-    wait_until(lambda: not program.left_running(account.own(), mark))
+    program.kill_remaining(account.own(), mark)
+    wait_until(lambda: not program.find_running(account.own(), mark))
 
 
 def test_nothing_runs_behind_a_program_that_waits_for_its_own(tmp_path: Path) -> None:
     program = start_shell(tmp_path, "sh", "-c", "sleep 0.1 & wait")
     assert code_of(program) == 0
-    assert program.left_running(account.own(), f"MARK={tmp_path}") == ()
+    assert program.find_running(account.own(), f"MARK={tmp_path}") == ()
 
 
 def test_a_kill_of_the_program_alone_is_told_from_one_of_all_its_processes(tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ def test_a_restarted_agent_finds_them_with_the_program() -> None:
     told = {**os.environ, "WANDB_API_KEY": "a=b\nc", "OTHER": "x"}
     with subprocess.Popen(["sleep", "60"], env=told) as program:
         # the kernel shows a program's variables a moment after the start
-        while not (held := secrets.held_by(program.pid, {"WANDB_API_KEY": "wandb"})):
+        while not (held := secrets.secrets_of(program.pid, {"WANDB_API_KEY": "wandb"})):
             assert program.poll() is None
         program.kill()
     assert held == {"WANDB_API_KEY": "a=b\nc"}
-    assert secrets.held_by(program.pid, {"WANDB_API_KEY": "wandb"}) == {}
+    assert secrets.secrets_of(program.pid, {"WANDB_API_KEY": "wandb"}) == {}

@@ -271,16 +271,16 @@ def test_a_python_process_notes_how_it_ends(code: str, exception: str | None, tm
 
 def test_of_a_shell_the_python_that_ended_last_tells_why() -> None:
     noted = [Exit(11, 10, "ValueError: a"), Exit(13, 12, "OSError: of a child"), Exit(12, 10, None)]
-    assert exits.of_program(noted, keeper=9, pid=10) == Exit(12, 10, None)
-    assert exits.of_program(noted, keeper=10, pid=None) == Exit(12, 10, None)
-    assert exits.of_program(noted, keeper=9, pid=99) is None
+    assert exits.find_exit(noted, keeper=9, pid=10) == Exit(12, 10, None)
+    assert exits.find_exit(noted, keeper=10, pid=None) == Exit(12, 10, None)
+    assert exits.find_exit(noted, keeper=9, pid=99) is None
 
 
 def test_of_a_launcher_the_process_that_failed_tells_why() -> None:
     launcher = Exit(10, 9, "subprocess.CalledProcessError: Command '['python', 'train.py']' returned 1")
     noted = [Exit(11, 10, "ValueError: a"), launcher]
-    assert exits.of_program(noted, keeper=9, pid=10) == noted[0]
-    assert exits.of_program([launcher], keeper=9, pid=10) == launcher
+    assert exits.find_exit(noted, keeper=9, pid=10) == noted[0]
+    assert exits.find_exit([launcher], keeper=9, pid=10) == launcher
 
 
 def test_a_line_that_no_process_of_ours_wrote_is_left_out(tmp_path: Path) -> None:

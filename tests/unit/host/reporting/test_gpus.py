@@ -176,7 +176,7 @@ def test_a_driver_that_never_answers_is_trouble(bin_: Path, monkeypatch: pytest.
     (bin_ / "nvidia-smi").chmod(0o755)
     monkeypatch.setattr(gpus, "ANSWER_SECONDS", 0.2)
     with pytest.raises(HostTrouble, match="does not answer"):
-        gpus.ask_driver()
+        gpus.read_driver()
 
 
 @pytest.mark.parametrize("call", ["GetMetricData", "PutMetricData"])

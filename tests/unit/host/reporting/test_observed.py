@@ -32,7 +32,7 @@ KERAS = r"Epoch (?P<epoch>\d+)|loss: (?P<loss>[\d.]+)"
     ],
 )
 def test_what_a_line_says(sentence: str, pattern: str, line: str, facts: dict[str, Any]) -> None:
-    assert PrintedProgress(pattern).facts(line) == facts, sentence
+    assert PrintedProgress(pattern).metrics(line) == facts, sentence
 
 
 def test_a_pattern_that_re2_does_not_take_is_the_programs_fault() -> None:
@@ -41,7 +41,7 @@ def test_a_pattern_that_re2_does_not_take_is_the_programs_fault() -> None:
 
 
 def test_a_pattern_that_would_stop_others_for_ever_is_over_at_once() -> None:
-    assert PrintedProgress(r"(?P<step>(a+)+)b").facts("a" * 5000) == {}
+    assert PrintedProgress(r"(?P<step>(a+)+)b").metrics("a" * 5000) == {}
 
 
 def test_every_line_is_heard_once_and_whole_and_the_one_under_way_as_it_changes(tmp_path: Path) -> None:

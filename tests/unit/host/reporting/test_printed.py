@@ -146,17 +146,17 @@ def test_what_a_line_of_the_training_says(line: str, says: tuple[float | None, .
     found = read(line)
     assert found
     assert (found.at, found.of, found.epoch, found.epochs, found.loss, found.accuracy) == says
-    assert PrintedLines().facts(line) or (found.at is None and found.epoch is None)
+    assert PrintedLines().metrics(line) or (found.at is None and found.epoch is None)
 
 
 @pytest.mark.parametrize("line", SAYS_NOTHING)
 def test_a_line_without_a_number_of_the_training_says_nothing(line: str) -> None:
-    assert PrintedLines().facts(line) == {}
+    assert PrintedLines().metrics(line) == {}
 
 
 def test_lines_of_the_agents_own_and_the_end_of_a_very_long_line_say_nothing() -> None:
-    assert PrintedLines().facts("[trainyard] step 3 loss 0.5") == {}
-    assert PrintedLines().facts("step 3 " + "x" * 5000 + " loss 0.5") == {}
+    assert PrintedLines().metrics("[trainyard] step 3 loss 0.5") == {}
+    assert PrintedLines().metrics("step 3 " + "x" * 5000 + " loss 0.5") == {}
 
 
 @pytest.mark.parametrize(
@@ -170,13 +170,13 @@ def test_lines_of_the_agents_own_and_the_end_of_a_very_long_line_say_nothing() -
     ],
 )
 def test_how_fast_it_is(line: str, pace: float | None) -> None:
-    assert PrintedLines().facts(line).get("steps_per_second") == pace
+    assert PrintedLines().metrics(line).get("steps_per_second") == pace
 
 
 def seen(*lines: str) -> list[dict[str, Any]]:
     """Return the progress in these lines, one after another."""
     printed = PrintedLines()
-    return [facts for line in lines if (facts := printed.facts(line))]
+    return [facts for line in lines if (facts := printed.metrics(line))]
 
 
 def steps(*lines: str) -> list[int | None]:
@@ -309,5 +309,5 @@ def test_lines_that_say_nothing_cost_nothing() -> None:
     )
     began = time.process_time()
     for _ in range(20_000):
-        printed.facts(line)
+        printed.metrics(line)
     assert (time.process_time() - began) / 20_000 < 20e-6

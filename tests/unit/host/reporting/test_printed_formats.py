@@ -6,7 +6,7 @@ import pytest
 
 from training.host.reporting.lines import Splitter
 from training.host.reporting.printed import PrintedLines
-from training.host.reporting.reading import may_say
+from training.host.reporting.reading import may_have_number
 
 Said = list[tuple[int | None, int | None, int | None, float | None]]
 BLOCKS = "█" * 10
@@ -217,5 +217,5 @@ def test_what_is_read_of_an_output(name: str) -> None:
     for piece in text.split(TICK):
         lines += splitter.take(piece.encode())
         lines += [drawing for drawing in splitter.drawings if drawing not in lines[-1:]]
-    found = [facts for line in lines if may_say(line) and (facts := printed.facts(line))]
+    found = [facts for line in lines if may_have_number(line) and (facts := printed.metrics(line))]
     assert [(one.get("step"), one.get("steps"), one.get("epoch"), one.get("loss")) for one in found] == said

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from training.host.reporting.progress import Progress, facts_in, resumed_in
+from training.host.reporting.progress import Progress, metrics_in, resumed_in
 from trainyard.protocol import signals
 from trainyard.protocol.signals import Resumed, Sent
 
@@ -56,7 +56,7 @@ def test_once_a_minute_it_is_said_that_the_host_lives_whatever_its_program_does(
 def test_only_what_the_ledger_can_hold_is_passed_on(
     sentence: str, said: dict[str, Any], passed_on: dict[str, Any]
 ) -> None:
-    assert facts_in(said) == passed_on, sentence
+    assert metrics_in(said) == passed_on, sentence
 
 
 def test_a_loss_that_became_nan_goes_on_with_the_step_since_when(tmp_path: Path) -> None:

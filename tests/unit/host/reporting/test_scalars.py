@@ -174,7 +174,7 @@ def test_groups_of_the_jobs_pattern_are_metrics(tmp_path: Path) -> None:
     pattern = PrintedProgress(r"step (?P<step>\d+) loss (?P<loss>[\d.]+)|F1 (?P<f1>[\d.]+)")
     progress = Progress(tmp_path / "none", started=0, scalars=Scalars("f1"))
     for line in ("step 4 loss 0.5", "F1 0.25", "step 8 loss 0.25", "F1 0.75"):
-        progress.see(pattern.facts(line), Source.PATTERN)
+        progress.see(pattern.metrics(line), Source.PATTERN)
     assert points(progress.scalars) == [(4, None, 0.25), (8, None, 0.75)]
     assert progress.all["loss"] == 0.25
 

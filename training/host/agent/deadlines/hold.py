@@ -33,12 +33,12 @@ def hold(how_long: str) -> datetime:
 
     Return once the host's tag has the hold. Raises HostTrouble for more than 24 h, for a host that the yard did not
     launch, and if the tag is not written in time."""
-    return _ask(datetime.now(UTC) + span(how_long))
+    return _request_hold(datetime.now(UTC) + span(how_long))
 
 
 def release() -> datetime:
     """End the hold and return when it ended. Lease and patrol apply again."""
-    return _ask(None)
+    return _request_hold(None)
 
 
 def span(how_long: str) -> timedelta:
@@ -67,12 +67,12 @@ def held_until(tags: Mapping[str, str]) -> datetime | None:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def _ask(until: datetime | None) -> datetime:
+def _request_hold(until: datetime | None) -> datetime:
     metadata = Metadata()
     identity = metadata.identity()
-    events = credentials.of_the_host(identity.region).client("events", config=CALLS)
+    events = credentials.host_session(identity.region).client("events", config=CALLS)
     outbox.put(events, entry_of(identity, until, now=datetime.now(UTC)))
-    return _confirmed(metadata, identity, until)
+    return _await_confirmation(metadata, identity, until)
 
 
 def entry_of(identity: Identity, until: datetime | None, *, now: datetime) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def entry_of(identity: Identity, until: datetime | None, *, now: datetime) -> di
     return entry(sent, Sender.of(host, tags))
 
 
-def _confirmed(metadata: Metadata, identity: Identity, until: datetime | None) -> datetime:
+def _await_confirmation(metadata: Metadata, identity: Identity, until: datetime | None) -> datetime:
     """Wait until the host's own tag confirms the request, and return the end of the hold."""
     asked = datetime.now(UTC)
     end = time.monotonic() + PATIENCE_SECONDS

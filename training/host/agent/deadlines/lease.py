@@ -16,7 +16,7 @@ class Lease:
     def is_over(self, now: datetime) -> bool:
         return now >= self.until
 
-    def held(self, until: datetime | None) -> "Lease":
+    def prolong(self, until: datetime | None) -> "Lease":
         """Return the lease with a hold `until` then. A hold makes a lease longer, never shorter."""
         if until is None or until <= self.until:
             return self
@@ -25,7 +25,7 @@ class Lease:
         )
 
 
-def at_launch(tag: str) -> Lease:
+def lease_at_launch(tag: str) -> Lease:
     """Return the lease of the tag Tag.LEASE."""
     return Lease(
         datetime.fromisoformat(tag), "this host has received no order since it was launched or started"
@@ -49,7 +49,7 @@ def while_waiting(now: datetime, *, wait_minutes: float, deadline: datetime | No
     )
 
 
-def when_done(now: datetime) -> Lease:
+def lease_when_done(now: datetime) -> Lease:
     """Return the lease after the last attempt: time for the control plane to make an image and release the host."""
     return Lease(
         now + 4 * LEASE_MARGIN, "the program ended an hour ago and the yard has not released this host"

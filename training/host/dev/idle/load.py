@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from training.host.dev.idle.decision import JudgedBy
-from training.host.processes import Process, computed
+from training.host.processes import Process, processor_seconds
 from training.host.reporting import gpus
 
 SPAN = timedelta(minutes=5)
@@ -29,13 +29,13 @@ class Load:
         used = self._processors(processes, now)
         if judged_by.window >= CPU_WINDOW and used >= judged_by.idle_cpu_percent:
             return True
-        shown = gpus.ask_driver() if shutil.which(gpus.QUERY[0]) else {}
+        shown = gpus.read_driver() if shutil.which(gpus.QUERY[0]) else {}
         return max(shown.get(gpus.UTILIZATION, ()), default=0.0) >= judged_by.idle_percent
 
     def _processors(self, processes: Mapping[int, Process], now: datetime) -> float:
         """Return the processor load of the last five minutes, in percent of one processor."""
         if self._before is not None:
-            self._spans.append((now, computed(self._before, processes)))
+            self._spans.append((now, processor_seconds(self._before, processes)))
         if self._looked is None:
             self._looked = now
         self._before = processes

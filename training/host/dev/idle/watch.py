@@ -57,7 +57,7 @@ def _instant(text: str | None) -> datetime | None:
 def begin(paths: Paths, identity: Identity, server: Server, *, now: datetime) -> None:
     """Start the watch in its own thread."""
     metadata = Metadata()
-    cloudwatch = credentials.of_the_host(identity.region).client("cloudwatch", config=CALLS)
+    cloudwatch = credentials.host_session(identity.region).client("cloudwatch", config=CALLS)
     watch = Watch(cloudwatch, identity.instance, paths, server, lambda: Tags.read(metadata.tag), born=now)
     Repeat("use of this host", lambda _: watch.turn(datetime.now(UTC)), every=EVERY_SECONDS).start()
 

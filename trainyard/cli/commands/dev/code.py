@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainyard.cli.command import command
-from trainyard.cli.commands.dev.ssh import introduced
+from trainyard.cli.commands.dev.ssh import write_ssh_files
 from trainyard.cli.dev_hosts import Name
 from trainyard.cli.options import Options
 
@@ -17,7 +17,7 @@ def code(options: Options, name: Name) -> None:
     from trainyard.cli.output import terminal
     from trainyard.client.dev import ssh as by_ssh
 
-    files = introduced(options, name)
+    files = write_ssh_files(options, name)
     is_new = by_ssh.include(files)
     if options.is_json:
         terminal.answer(

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from trainyard.cli.command import command
-from trainyard.cli.commands.dev.ssh import introduced
-from trainyard.cli.dev_hosts import checked
+from trainyard.cli.commands.dev.ssh import write_ssh_files
+from trainyard.cli.dev_hosts import check_name
 from trainyard.cli.options import Options
 
 Place = Annotated[str, typer.Argument(help="Local path, or NAME:PATH on the dev host.")]
@@ -27,7 +27,7 @@ def cp(options: Options, source: Place, target: Place) -> None:
         raise typer.BadParameter(
             "one path must be on a dev host and the other on this computer, e.g. ./src mine:src"
         )
-    files = introduced(options, checked(names[0]))
+    files = write_ssh_files(options, check_name(names[0]))
     words = [
         f"{files.alias}:{place.partition(':')[2]}" if is_there(place) else place for place in (source, target)
     ]

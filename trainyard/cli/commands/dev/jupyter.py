@@ -39,14 +39,14 @@ def jupyter(options: Options, name: Name, port: Port = JUPYTER, no_browser: NoBr
 
     yard = options.find()
     host = hosts.find(yard, name)
-    ready = shown(
+    ready = make_printer(
         options, host, "the forward; JupyterLab and its kernels keep running", no_browser=no_browser
     )
     with hosts.explain_denials(yard, host):
         jupyters.hold(yard, name, port, ready, terminal.note)
 
 
-def shown(options: Options, host: DevHost, ends: str, *, no_browser: bool) -> Callable[[str], None]:
+def make_printer(options: Options, host: DevHost, ends: str, *, no_browser: bool) -> Callable[[str], None]:
     """Return a function that prints the address of a page, says what Ctrl-C `ends`, and opens the page."""
     import threading
 

@@ -17,7 +17,7 @@ def ls(options: Options) -> None:
     from trainyard.cli.output import terminal
     from trainyard.cli.output.terminal import Column
     from trainyard.client.dev import listing
-    from trainyard.values.quantities import counted
+    from trainyard.values.quantities import format_count
 
     found = listing.list_dev_hosts(options.find())
     if options.is_json:
@@ -51,4 +51,4 @@ def ls(options: Options) -> None:
     terminal.table(columns, rows)
     if not options.quiet:
         month = sum((host.per_month or 0) + host.images_per_month for host in found)
-        terminal.hint(f"{counted(len(found), 'dev host')}, ${month:,.2f} a month in the current state")
+        terminal.hint(f"{format_count(len(found), 'dev host')}, ${month:,.2f} a month in the current state")

@@ -23,6 +23,6 @@ def proxy(options: Options, name: Name) -> None:
     host = hosts.running(yard, name)
     files = by_ssh.Files.of(yard.name, name, Path.home())
     with hosts.explain_denials(yard, host):
-        if not by_ssh.is_known(host, files):  # another instance has replaced the known one
+        if not by_ssh.has_keys(host, files):  # another instance has replaced the known one
             by_ssh.introduce(yard, host, files, proxy_of(options, yard, name), say)
         by_ssh.carry(yard, host, say)

@@ -30,11 +30,11 @@ def ssh(
     """
     from trainyard.client.dev import ssh as by_ssh
 
-    files = introduced(options, name)
+    files = write_ssh_files(options, name)
     raise typer.Exit(by_ssh.run(files, "ssh", [files.alias, *(line or [])]))
 
 
-def introduced(options: Options, name: str) -> Files:
+def write_ssh_files(options: Options, name: str) -> Files:
     """Write the ssh files of the host (config, known hosts, key), and return them."""
     from trainyard.client.dev import hosts
     from trainyard.client.dev import ssh as by_ssh

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from trainyard.cli.command import command
-from trainyard.cli.commands.dev.jupyter import NoBrowser, Port, shown
+from trainyard.cli.commands.dev.jupyter import NoBrowser, Port, make_printer
 from trainyard.cli.dev_hosts import Name
 from trainyard.cli.options import Options
 
@@ -35,6 +35,6 @@ def tensorboard(
 
     yard = options.find()
     host = hosts.find(yard, name)
-    ready = shown(options, host, "TensorBoard", no_browser=no_browser)
+    ready = make_printer(options, host, "TensorBoard", no_browser=no_browser)
     with hosts.explain_denials(yard, host):
         boards.hold(yard, name, logdir, port, ready, terminal.note)

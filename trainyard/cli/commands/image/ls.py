@@ -16,7 +16,7 @@ def ls(options: Options) -> None:
     from trainyard.client.inventory import images
     from trainyard.values.quantities import span
 
-    found = images.of(options.find())
+    found = images.list_images(options.find())
     if options.is_json:
         terminal.answer([asdict(image) for image in found])
         return

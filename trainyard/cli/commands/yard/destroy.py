@@ -42,7 +42,7 @@ def destroy(
     if not yes:
         _confirm(session, yard, names, kinds)
     teardown.delete_stacks(session, yard, lambda what: typer.echo(f"{what} ...", err=True))
-    found = teardown.left(session, yard)
+    found = teardown.find_leftovers(session, yard)
     if chosen := [each for each in found if each.kind in kinds]:
         teardown.remove(session, chosen)
         typer.echo(f"Deleted permanently: {', '.join(each.name for each in chosen)}.", err=True)

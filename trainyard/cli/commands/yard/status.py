@@ -12,7 +12,7 @@ def status(options: Options) -> None:
     from trainyard.cli.output import terminal
     from trainyard.client.inventory import overview
 
-    found = overview.of(options.find())
+    found = overview.read_overview(options.find())
     if options.is_json:
         terminal.answer(found.to_json())
         return

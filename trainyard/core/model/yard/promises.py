@@ -29,7 +29,7 @@ def total(promises: Iterable[Promise]) -> float:
     return sum(each.dollars for each in promises)
 
 
-def in_words(promises: Collection[Promise]) -> str:
+def describe_promises(promises: Collection[Promise]) -> str:
     """Return the sum and the largest promises: `$25.00 to ada ($20.00, digits-1) and bob ($5.00, dev-mine-2)`."""
     if not promises:
         return in_dollars(0.0)

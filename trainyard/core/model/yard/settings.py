@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from trainyard.core.model.yard import data_buckets, policy
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.model.yard.policy import Policy
-from trainyard.values.validation import InputFaults, nearest, shown
+from trainyard.values.validation import InputFaults, nearest, show_value
 
 Reader: TypeAlias = Callable[[str, object], Any]
 """A function that reads a setting from its key and its value in context. It raises ValueError with the key."""
@@ -78,7 +78,7 @@ def _policy(key: str, given: object) -> Policy:
     try:
         given = json.loads(given) if isinstance(given, str) else given
     except ValueError as error:
-        raise ValueError(f"context {key}: {shown(given)} is not JSON: {error}") from error
+        raise ValueError(f"context {key}: {show_value(given)} is not JSON: {error}") from error
     found = policy.read_policy(given, path="policy")
     if isinstance(found, InputFaults):
         raise ValueError(f"context {'; '.join(map(str, found.faults))}")  # noqa: TRY004 - its value is wrong, not its type

@@ -8,7 +8,7 @@ import tensorflow as tf
 from trainyard.runtime import start
 from trainyard.runtime.data import Arrays
 from trainyard.runtime.export import classifier
-from trainyard.runtime.models import used
+from trainyard.runtime.models import for_inference
 
 SIDE, BRIGHTEST = 8, 16.0
 
@@ -42,6 +42,6 @@ loop = runtime.loop(
 )
 trained = loop.train(Arrays(images, labels))
 image = tf.TensorSpec((None, SIDE, SIDE, 1), tf.float32, name="image")
-runtime.save_model(model, classifier(used(model), image), step=trained.step)
+runtime.save_model(model, classifier(for_inference(model), image), step=trained.step)
 runtime.write_metrics({"step": trained.step, "history": trained.history, **trained.history[-1]})
 runtime.finish(trained.step)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from trainyard.runtime import start
 from trainyard.runtime.data import Arrays
 from trainyard.runtime.export import plain
-from trainyard.runtime.models import used
+from trainyard.runtime.models import for_inference
 
 NEAR = 0.25
 
@@ -32,6 +32,6 @@ loop = runtime.loop(
 )
 trained = loop.train(Arrays(points[:, :1], points[:, 1]))
 x = tf.TensorSpec((None, 1), tf.float32, name="x")
-runtime.save_model(model, plain(used(model), x), step=trained.step)
+runtime.save_model(model, plain(for_inference(model), x), step=trained.step)
 runtime.write_metrics({"step": trained.step, "history": trained.history, **trained.history[-1]})
 runtime.finish(trained.step)

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class FileNote:
     """The state of one file or link."""
 
     device: int
@@ -44,7 +44,7 @@ class Noted:
     mode: int
 
     @classmethod
-    def of(cls, status: os.stat_result) -> "Noted":
+    def of(cls, status: os.stat_result) -> "FileNote":
         return cls(status.st_dev, status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode)
 
 
@@ -58,7 +58,7 @@ class Tree:
     """The data's URI, or the hash of the list of packages."""
     folder: str
     """Its path below the program's home."""
-    files: Mapping[str, Noted]
+    files: Mapping[str, FileNote]
     journal: tuple[str, ...] = ()
     """The lines of the data entry's journal (data/journal.py)."""
 
@@ -81,8 +81,8 @@ def note(job: Job, packages: str | None, paths: Paths) -> None:
     if sum(len(tree.files) for tree in trees) > MOST_NOTED:
         trees = []
     text = json.dumps([asdict(tree) for tree in trees])
-    paths.noted.write_text(text)
-    paths.noted.chmod(0o600)
+    paths.notes.write_text(text)
+    paths.notes.chmod(0o600)
 
 
 def _data(entry: DataEntry, paths: Paths) -> Tree:
@@ -91,11 +91,11 @@ def _data(entry: DataEntry, paths: Paths) -> Tree:
     return Tree(DATA, entry.source, f"data/{entry.name}", dict(_look(paths.data / entry.name)), lines)
 
 
-def _look(folder: Path) -> Iterator[tuple[str, Noted]]:
+def _look(folder: Path) -> Iterator[tuple[str, FileNote]]:
     """Yield every file and link below a folder, by its path there."""
     for entry in walk(folder):
         path = Path(entry.path)
-        yield str(path.relative_to(folder)), Noted.of(path.lstat())
+        yield str(path.relative_to(folder)), FileNote.of(path.lstat())
 
 
 # ------------------------------------------------------------------------------------------------- when it is wiped
@@ -104,12 +104,12 @@ def _look(folder: Path) -> Iterator[tuple[str, Noted]]:
 def take(paths: Paths) -> None:
     """Move the unchanged files to a folder that only root can read. Call this while no process of the account runs."""
     try:
-        trees = [_tree(each) for each in json.loads(paths.noted.read_text())]
+        trees = [_tree(each) for each in json.loads(paths.notes.read_text())]
     except FileNotFoundError:
         return
-    paths.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+    paths.retained.mkdir(mode=0o700, parents=True, exist_ok=True)
     for tree in trees:
-        there = paths.kept / tree.name
+        there = paths.retained / tree.name
         shutil.rmtree(there, ignore_errors=True)
         same = _same(paths.home / tree.folder, tree.files)
         if tree.kind == PACKAGES and len(same) < len(tree.files):
@@ -124,20 +124,20 @@ def take(paths: Paths) -> None:
         logger.info("%s: %d of %d files are retained", tree.name, len(same), len(tree.files))
 
 
-def _same(folder: Path, noted: Mapping[str, Noted]) -> list[str]:
+def _same(folder: Path, noted: Mapping[str, FileNote]) -> list[str]:
     """Return the paths that still lead to the noted file, in the noted state."""
     return [name for name, before in noted.items() if _now(folder / name) == before]
 
 
-def _now(path: Path) -> Noted | None:
+def _now(path: Path) -> FileNote | None:
     try:
-        return Noted.of(path.lstat())
+        return FileNote.of(path.lstat())
     except OSError:
         return None
 
 
 def _tree(fields: Mapping[str, Any]) -> Tree:
-    files = {name: Noted(**noted) for name, noted in fields["files"].items()}
+    files = {name: FileNote(**noted) for name, noted in fields["files"].items()}
     return Tree(fields["kind"], fields["source"], fields["folder"], files, tuple(fields["journal"]))
 
 
@@ -148,7 +148,7 @@ def give(job: Job, paths: Paths, account: Account) -> None:
     """Move retained files to the paths where the run fetches to, and remove the rest. The fetch then compares them with
     the bucket, with the run's own credentials."""
     wanted = {entry.source: entry for entry in entries_of(job) if not entry.is_shared_out}
-    for there in sorted(paths.kept.glob("*")) if paths.kept.is_dir() else ():
+    for there in sorted(paths.retained.glob("*")) if paths.retained.is_dir() else ():
         try:
             tree = _tree(json.loads((there / "tree.json").read_text()))
         except (OSError, ValueError, KeyError, TypeError):
@@ -164,7 +164,7 @@ def give(job: Job, paths: Paths, account: Account) -> None:
 
 def forget(paths: Paths) -> None:
     """Remove all retained files."""
-    shutil.rmtree(paths.kept, ignore_errors=True)
+    shutil.rmtree(paths.retained, ignore_errors=True)
 
 
 def _move(files: Path, to: Path, account: Account) -> None:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class KeptHosts(StrEnum):
+class RetainedHosts(StrEnum):
     """Hosts that stay for the next attempt."""
 
     REMAINING = "remaining"  # retire only the lost ones, if any, and launch what is missing

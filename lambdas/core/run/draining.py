@@ -8,9 +8,9 @@ from lambdas.core.run.recovery import Trouble
 from trainyard.protocol import keys
 from trainyard.protocol.signals import StopReason
 from trainyard.protocol.times import PROGRAM_SILENT
-from trainyard.values.quantities import counted, rounded
+from trainyard.values.quantities import format_count, format_roughly
 
-FOR_ANOTHER = (StopReason.PEER, StopReason.KILLED, StopReason.HANGS)
+STOPPED_FOR_OTHERS = (StopReason.PEER, StopReason.KILLED, StopReason.HANGS)
 """Reasons for which a chief leaves without a checkpoint of the whole gang, while other hosts may stay in the
 attempt."""
 
@@ -25,11 +25,11 @@ def gang_has_stopped(records: Records, attempt: int) -> bool:
     members, chief = records.members(attempt), records.chief(attempt)
     stopped = [host for host in members if host.stopped >= attempt]
     silent = [host for host in members if host.lives and host not in stopped and host.ready <= attempt]
-    chief_left = chief is not None and chief in stopped and chief.why not in FOR_ANOTHER
+    chief_left = chief is not None and chief in stopped and chief.why not in STOPPED_FOR_OTHERS
     return bool(stopped) and (not silent or chief_left)
 
 
-def others_must_be_asked(records: Records, attempt: int, instance: str) -> bool:
+def others_need_order(records: Records, attempt: int, instance: str) -> bool:
     """Return True if the other programs end only by an order. Parameter servers and their workers serve until then, and
     their chief trains on without the host. With all-reduce the others notice a lost host unless they hang, too. An
     evaluator neither notices nor is noticed."""
@@ -40,7 +40,7 @@ def others_must_be_asked(records: Records, attempt: int, instance: str) -> bool:
     return host.why == StopReason.HANGS or not is_noticed
 
 
-def at_its_limit(records: Records, attempt: int) -> bool:
+def is_at_limit(records: Records, attempt: int) -> bool:
     """Return True if the gang leaves because the hours or dollars are used up, by order of patrol or by a host's own
     check."""
     row = records.attempts.get(attempt)
@@ -64,13 +64,13 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
     going = tuple(
         host.instance for host in members if host.why == StopReason.INTERRUPTED or host.warned or host.lost
     )
-    error, well, final = "Interrupted", not going and _trained(records, attempt), False
+    error, well, final = "Interrupted", not going and _has_trained(records, attempt), False
     row = records.attempts[attempt]
-    killed = _left(records, attempt, StopReason.KILLED)
-    if _left(records, attempt, StopReason.HANGS):
+    killed = _name_stopped_hosts(records, attempt, StopReason.KILLED)
+    if _name_stopped_hosts(records, attempt, StopReason.HANGS):
         error, well = (
             "ProgramHangs",
-            not going and (_trained(records, attempt) or not _hung(records, attempt - 1)),
+            not going and (_has_trained(records, attempt) or not _hung(records, attempt - 1)),
         )
         final = _hung(records, attempt - 1) and not _has_come_anywhere(records)
         reason = _hangs(records, attempt, going)
@@ -81,14 +81,13 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
         reason = f"the gang has left because hosts were interrupted or lost: {', '.join(going)}; {what}"
     elif row.growing and not killed:
         error, well = "Resized", True
-        sizes = (
-            f"to continue with {counted(len(records.taken(attempt + 1)), 'host')} instead of {len(members)}"
-        )
+        hosts = format_count(len(records.initial_hosts(attempt + 1)), "host")
+        sizes = f"to continue with {hosts} instead of {len(members)}"
         reason = f"the gang has saved and left, {sizes}; {_saved_before_it_left(records, attempt)}"
     elif killed:
         others = ", and the others left for a restart" if len(members) > 1 else ", for a restart"
         reason = f"{KILLED_ON} {killed}{others}; all hosts are running"
-        final = _killed_at_the_same_place(records, attempt)
+        final = _killed_at_same_step(records, attempt)
         if final:
             reason = f"{reason}. It was killed twice in a row without a new step or checkpoint in between"
     else:
@@ -96,7 +95,7 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
     return Trouble(error=error, reason=reason, lost=going, step=step, all_well=well, final=final)
 
 
-def _left(records: Records, attempt: int, why: StopReason) -> str:
+def _name_stopped_hosts(records: Records, attempt: int, why: StopReason) -> str:
     """Return the names of the members that left the attempt for this reason."""
     members = records.members(attempt)
     return ", ".join(host.instance for host in members if host.stopped >= attempt and host.why == why)
@@ -119,13 +118,13 @@ def _hung(records: Records, attempt: int) -> bool:
     return row is not None and row.error == "ProgramHangs"
 
 
-def _killed_at_the_same_place(records: Records, attempt: int) -> bool:
+def _killed_at_same_step(records: Records, attempt: int) -> bool:
     """Return True if the attempt before was killed, too, and this one came no further: the program itself is the
     cause."""
     row, before = records.attempts[attempt], records.attempts.get(attempt - 1)
     if before is None or not (before.reason or "").startswith(KILLED_ON):
         return False
-    reached, reached_before = row.reached, before.reached
+    reached, reached_before = row.last_step, before.last_step
     if reached is None and reached_before is None:
         return row.saved is None or before.saved is not None
     return (reached or 0) <= (reached_before or 0)
@@ -133,7 +132,7 @@ def _killed_at_the_same_place(records: Records, attempt: int) -> bool:
 
 def _has_come_anywhere(records: Records) -> bool:
     """Return True if any attempt reported a step or a checkpoint, or began from one."""
-    return any(row.reached or row.from_step or row.saved for row in records.attempts.values())
+    return any(row.last_step or row.from_step or row.saved for row in records.attempts.values())
 
 
 def _saved_before_it_left(records: Records, attempt: int) -> str:
@@ -151,11 +150,11 @@ def last_save(records: Records, until: datetime | None) -> str:
         return "no checkpoint has been saved"
     at, step = max(saves, key=lambda save: save[0])
     age = max(0.0, (until - at).total_seconds()) if until else None
-    old = "is in the bucket" if age is None else f"was {rounded(age)} old"
+    old = "is in the bucket" if age is None else f"was {format_roughly(age)} old"
     return f"its last save{'' if step is None else f', of step {step:,},'} {old}"
 
 
-def _trained(records: Records, attempt: int) -> bool:
+def _has_trained(records: Records, attempt: int) -> bool:
     """Return True if the attempt advanced beyond its first step."""
     progress, row = records.run.progress or {}, records.attempts[attempt]
     return progress.get("attempt") == attempt and (progress.get("step") or 0) > (row.from_step or 0)

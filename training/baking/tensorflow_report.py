@@ -8,7 +8,7 @@ from training.host.errors import HostTrouble
 
 
 @dataclass(frozen=True, slots=True)
-class TensorFlowFacts:
+class TensorFlowReport:
     """TensorFlow's versions and devices."""
 
     tensorflow: str
@@ -18,12 +18,12 @@ class TensorFlowFacts:
     """TensorFlow's names of the GPUs."""
 
     @staticmethod
-    def from_output(output: str) -> "TensorFlowFacts":
+    def from_output(output: str) -> "TensorFlowReport":
         """Parse the last line of the output. Raises HostTrouble if it has no facts."""
         last = next((line for line in reversed(output.splitlines()) if line.startswith("{")), "{}")
         try:
             facts = json.loads(last)
-            return TensorFlowFacts(facts["tensorflow"], facts["cuda"], tuple(facts["gpus"]))
+            return TensorFlowReport(facts["tensorflow"], facts["cuda"], tuple(facts["gpus"]))
         except (KeyError, ValueError) as error:
             raise HostTrouble(f"TensorFlow did not list its devices: {output[-400:].strip()}") from error
 
@@ -31,7 +31,7 @@ class TensorFlowFacts:
 def main() -> None:
     import tensorflow as tf
 
-    seen = TensorFlowFacts(
+    seen = TensorFlowReport(
         tensorflow=tf.__version__,
         cuda=str(tf.sysconfig.get_build_info().get("cuda_version", "")),
         gpus=tuple(device.name for device in tf.config.list_physical_devices("GPU")),

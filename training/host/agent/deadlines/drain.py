@@ -6,7 +6,7 @@ from typing import Literal
 
 from training.host.agent.deadlines.lease import Lease
 from training.host.errors import HostTrouble
-from training.host.metadata import Notice
+from training.host.metadata import InterruptionNotice
 from trainyard.protocol.signals import StopReason
 
 GRACE = timedelta(seconds=90)
@@ -21,7 +21,7 @@ TERM_BEFORE_KILL = timedelta(seconds=5)
 """Time from SIGTERM to SIGKILL at the end of the grace, if SIGTERM was held back until then."""
 FINISHED: Literal["finished"] = "finished"
 """The reason to leave for all programs except the chief's, when the chief's has finished."""
-IN_WORDS = {
+REASONS = {
     StopReason.INTERRUPTED: "interrupted: this host goes down",
     StopReason.ASKED: "asked: this attempt has ended",
     StopReason.LIMIT: "limit: the run's hours or dollars are used up",
@@ -39,18 +39,18 @@ class Drain:
     trouble: HostTrouble | None = None
 
     @property
-    def in_words(self) -> str:
-        return IN_WORDS.get(self.why, self.why)
+    def described(self) -> str:
+        return REASONS.get(self.why, self.why)
 
     @property
-    def reported(self) -> StopReason:
+    def stop_reason(self) -> StopReason:
         """The reason in the host's signal. A program that leaves because the chief's has finished was asked to."""
         return StopReason.ASKED if self.why == FINISHED else self.why
 
 
 def order_to_leave(
     *,
-    notice: Notice | None,
+    notice: InterruptionNotice | None,
     going_down: bool,
     stop_ordered: bool,
     deadline: datetime,

@@ -12,7 +12,7 @@ from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftSignal:
+class StoredSignal:
     """A signal in the bucket. Its host also sent it as an event."""
 
     at: datetime
@@ -24,18 +24,18 @@ class LeftSignal:
         return isinstance(self.sent.signal, Ending)
 
 
-def endings_of(bucket: str, run: str, attempt: int) -> list[LeftSignal]:
+def endings_of(bucket: str, run: str, attempt: int) -> list[StoredSignal]:
     """Return the ends that hosts of this attempt reported, oldest first."""
-    found = of_attempt(bucket, run, attempt)
+    found = list_signals(bucket, run, attempt)
     return sorted((left for left in found if left.is_ending), key=lambda left: left.at)
 
 
-def of_attempt(bucket: str, run: str, attempt: int) -> Iterator[LeftSignal]:
+def list_signals(bucket: str, run: str, attempt: int) -> Iterator[StoredSignal]:
     """Return the signals that hosts of this attempt left. Invalid files are logged and skipped."""
     for key in s3.list_keys(bucket, keys.copies_of_signals(run, attempt)):
         sent = _read(bucket, key)
         if isinstance(sent, Sent) and sent.at:
-            yield LeftSignal(at=sent.at, sent=sent)
+            yield StoredSignal(at=sent.at, sent=sent)
         else:
             logger.warning(
                 "%s is not a signal of a host: %s", key, "it has no time" if isinstance(sent, Sent) else sent
