@@ -25,7 +25,7 @@ def check_bill(yard: Yard, scenario: Scenario, run: str, summary: Mapping[str, A
     """Return a description if the hours of the summary are not EC2's. After the deletion of rows, return None."""
     if any(fault.what in DELETES for fault in yard.plan.faults):
         return None
-    if scenario.name in ("pool", "rivals"):
+    if scenario.pool_minutes:
         return None  # hosts have several runs: check_pool checks all of them
     seconds, hosts = yard.hours(run)
     billed = float(summary["cost"]["hours"]) * 3600

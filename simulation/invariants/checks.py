@@ -14,6 +14,7 @@ from simulation.aws.dynamodb.values import Item
 from simulation.faults import DENIALS, Kind, PersonFault, RequestFault
 from training.host.checkpoints.catalogue import Version
 from trainyard.protocol import keys
+from trainyard.protocol.trial import study_of
 
 if TYPE_CHECKING:
     from simulation.yard import Yard
@@ -137,7 +138,7 @@ def find_stranger(yard: Yard, key: str) -> str | None:
 
 
 def check_notifications(yard: Yard) -> Iterator[str]:
-    """Yield each run whose end was not notified exactly once.
+    """Yield each run whose end was not notified exactly once, and each trial whose end was.
 
     A function that dies while it sends, or whose answer is lost, may send again.
     """
@@ -157,7 +158,10 @@ def check_notifications(yard: Yard) -> Iterator[str]:
         if row.get("kind") != "train" or "ended" not in row:
             continue
         count = sent[execution.name]
-        if not 1 <= count <= 1 + again:
+        if study_of(execution.name):
+            if count:
+                yield f"the trial {execution.name} has sent a notification of its own"
+        elif not 1 <= count <= 1 + again:
             yield f"{execution.name} has ended, with {count} notifications instead of one"
 
 
