@@ -182,7 +182,7 @@ def _filter(service: str, each: Mapping[str, Any]) -> Filter:
     if not field or not value or how is None:
         raise _invalid(f"a filter needs Type ({', '.join(MATCHES)}), Field and Value")
     if field not in SHARED and field not in FIELDS[service]:
-        raise _invalid(f"{field} is no attribute of {service}")
+        raise _invalid(f"{field} is not an attribute of {service}")
     return str(field), how, str(value)
 
 

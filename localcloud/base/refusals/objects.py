@@ -1,4 +1,4 @@
-"""Requests for S3 objects that S3 refuses by their parameters alone."""
+"""Requests for S3 objects that S3 refuses only because of their parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that Step Functions refuses by their parameters alone."""
+"""Requests that Step Functions refuses only because of their parameters."""
 
 from __future__ import annotations
 

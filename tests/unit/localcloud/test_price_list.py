@@ -92,12 +92,12 @@ def test_a_filter_compares_as_its_type_says(how: str, value: str, found: int) ->
         (
             {"ServiceCode": "AmazonEC2", "Filters": [filtered("OfferingClass=standard")]},
             "InvalidParameterException",
-            "OfferingClass is no attribute of AmazonEC2",
+            "OfferingClass is not an attribute of AmazonEC2",
         ),
         (
             {"ServiceCode": "AmazonS3", "Filters": [filtered("volumeApiName=gp3")]},
             "InvalidParameterException",
-            "volumeApiName is no attribute of AmazonS3",
+            "volumeApiName is not an attribute of AmazonS3",
         ),
         (
             {"ServiceCode": "AmazonEC2", "Filters": [filtered("tenancy=Shared", "LIKE")]},

@@ -289,7 +289,7 @@ def test_a_run_has_a_curve_of_each_measure_beside_the_loss() -> None:
         {"accuracy": {"steps": [1, 2, 3], "values": [0.1, 0.2, 0.3]}},
     )
     assert list(run_page._measures(measures, told)) == [], "nothing is new"
-    assert list(run_page._measures({}, {})) == [], "a program that reports a loss alone"
+    assert list(run_page._measures({}, {})) == [], "a program that reports only a loss"
 
 
 def test_a_page_that_comes_back_is_told_what_it_missed(cloud: canned.Cloud) -> None:
