@@ -33,7 +33,7 @@ from simulation.hosts.faults import (
 from simulation.hosts.flow import Flow, Gone, Sleep, Steps
 from simulation.hosts.gang import Gang, Program
 from simulation.hosts.life import Life
-from simulation.hosts.signatures import dated
+from simulation.hosts.signatures import MOST_OFF, dated
 from simulation.world.world import Planned, World
 from training.host.metadata import Identity
 from trainyard.core.model.job import Job
@@ -248,6 +248,7 @@ class Machine:
                 self._program_ends(replace(ProgramEnds(), lines=(full,)), cause=fault)
             case ClockOff(seconds):
                 self._ahead += timedelta(seconds=seconds)
+                self._never_registers |= abs(self._ahead) > MOST_OFF
             case NeverRegisters():
                 self._never_registers = True
             case RegistersLate(seconds):
@@ -279,8 +280,6 @@ class Machine:
             self._lose_program()
         if seconds is not None:
             self.world.after(seconds, self._join_again, what=f"{self.instance} is reachable again")
-
-    # ---- inside
 
     def _boot(self) -> Steps:
         yield from self.stage("boot")

@@ -217,8 +217,9 @@ def _configured(request: Request) -> Refusal | None:
                 f"Value {runtime} at 'runtime' failed to satisfy constraint: Member must satisfy enum value set: "
                 f"[{SUPPORTED}] or be a valid ARN"
             )
+        support, purpose = "no longer supported", "creating or updating AWS Lambda functions"
         return invalid(
-            f"The runtime parameter of {runtime} is no longer supported for creating or updating AWS Lambda functions. "
+            f"The runtime parameter of {runtime} is {support} for {purpose}. "
             "We recommend you use a supported runtime while creating or updating functions."
         )
     variables = (request.get("Environment") or {}).get("Variables") or {}

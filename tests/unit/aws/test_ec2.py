@@ -155,6 +155,32 @@ def test_the_hosts_are_in_the_pool_that_ec2_took(monkeypatch: pytest.MonkeyPatch
     assert answer == fleet.Launched(("i-1", "i-2"), pool.type, pool)
 
 
+def test_errors_beside_hosts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = {"InstanceIds": ["i-1", "i-2"], "InstanceType": POOLS[0].type, **override(POOLS[0])}
+    full = {"ErrorCode": "InsufficientInstanceCapacity", "ErrorMessage": "full", **override(POOLS[1])}
+    answer = asked_at_once(monkeypatch, Fleets(Instances=[group], Errors=[full]))
+    assert answer == fleet.Launched(("i-1", "i-2"), POOLS[0].type, POOLS[0])
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (
+            "Value (mine) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name",
+            "throttled",
+        ),
+        ("Value (mine) for parameter SubnetId is invalid", "configuration"),
+    ],
+)
+def test_a_profile_of_seconds_ago_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, message: str, kind: str
+) -> None:
+    errors = [{"ErrorCode": "InvalidParameterValue", "ErrorMessage": message}]
+    answer = asked_at_once(monkeypatch, Fleets(Instances=[], Errors=errors))
+    assert not isinstance(answer, fleet.Launched)
+    assert {no.kind for no in answer} == {kind}
+
+
 def test_each_pool_has_its_own_refusal_and_none_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     errors = [
         {"ErrorCode": "MaxSpotInstanceCountExceeded", "ErrorMessage": "full", **override(POOLS[2])},
