@@ -34,10 +34,19 @@ def test_the_cheapest_instance_types_come_first(wanted: Wanted, first: str, miss
     assert "; ".join(chosen.missing) == missing
 
 
-def test_more_memory_than_any_gpu_has_finds_none() -> None:
-    chosen = choose(Wanted((), 1, 500))
-    assert chosen.types == ()
-    assert chosen.missing == ("no EC2 instance type has 1 GPU with 500 GB or more",)
+@pytest.mark.parametrize(
+    ("wanted", "first", "missing"),
+    [
+        (Wanted(("H100",), 16), "p5.48xlarge", "no EC2 instance type has 16 H100"),
+        (Wanted((), 16, 40), "p4d.24xlarge", "no EC2 instance type has 16 GPUs with 40 GB or more"),
+        (Wanted((), 1, 500), "p6-b300.48xlarge", "no EC2 instance type has 1 GPU with 500 GB or more"),
+        (Wanted((), 1, vcpus=9999), "p6-b300.48xlarge", "no EC2 instance type has 1 GPU"),
+    ],
+)
+def test_more_than_any_instance_type_has_finds_the_nearest(wanted: Wanted, first: str, missing: str) -> None:
+    chosen = choose(wanted)
+    assert chosen.types[0] == first
+    assert chosen.missing == (missing,)
 
 
 def test_the_memory_of_every_gpu_of_the_catalog_is_known() -> None:
@@ -74,13 +83,13 @@ def test_a_job_may_name_gpus_instead_of_instance_types(hardware: dict[str, Any],
             "nearest: p5.48xlarge (8 H100 of 80 GB, $55.04 an hour",
         ),
         ({"gpu": "RTX4090"}, "hardware.gpu", "nearest: g6.xlarge (1 L4 of 24 GB"),
-        ({"gpu_memory": 500}, "hardware.gpu_memory", "nearest: none. GPUs are T4, A10G"),
+        ({"gpu_memory": 500}, "hardware.gpu_memory", "nearest: p6-b300.48xlarge (8 B300"),
         (
             {"gpu": "L4", "instance_types": ["g6.xlarge"]},
             "hardware.gpu",
             "cannot be combined with hardware.instance_types",
         ),
-        ({"gpus": 0}, "hardware.gpus", "a whole number from 1 to 8 is allowed"),
+        ({"gpus": 0}, "hardware.gpus", "a whole number from 1 to 64 is allowed"),
         ({"gpu": "a/b"}, "hardware.gpu", "the name of a GPU, as in H100"),
     ],
 )

@@ -170,7 +170,10 @@ def _with_types_of_gpus(hardware: Hardware, written: Written) -> Hardware:
     names = (hardware.gpu,) if hardware.gpu else ()
     chosen = choose(Wanted(names, hardware.gpus or 1, hardware.gpu_memory or 0.0))
     if chosen.missing:
-        problem = f"{'; '.join(chosen.missing)}; nearest: {chosen.first}. GPUs are {', '.join(all_names())}"
+        hosts = " Several hosts together have more (cluster.workers)." if (hardware.gpus or 1) > 8 else ""
+        problem = (
+            f"{'; '.join(chosen.missing)}; nearest: {chosen.first}.{hosts} GPUs are {', '.join(all_names())}"
+        )
         written.fault(path, problem)
     return replace(
         hardware, instance_types=chosen.types or hardware.instance_types, gpus=None, gpu=None, gpu_memory=None

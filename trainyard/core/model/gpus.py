@@ -98,7 +98,7 @@ class Chosen:
     @property
     def first(self) -> str:
         """Describe the cheapest instance type."""
-        return _describe(self.types[0]) if self.types else "none"
+        return _describe(self.types[0])
 
 
 def choose(wanted: Wanted) -> Chosen:
@@ -121,10 +121,18 @@ def choose(wanted: Wanted) -> Chosen:
         [kind for kind in fitting if kind.gpus == wanted.count],
         [kind for kind in larger if kind.gpus == more and (not kinds or kind.gpu in kinds)],
         [kind for kind in larger if kind.gpus == min(each.gpus for each in larger)],
+        _most_gpus(kind for kind in fitting if kind.gpu in kinds),
+        _most_gpus(fitting),
     ):
         if near:
             return Chosen(_cheapest(near), tuple(missing))
-    return Chosen((), tuple(missing))
+    most = max(_memory(kind) for kind in _usable())
+    return Chosen(_cheapest(kind for kind in _usable() if _memory(kind) == most), tuple(missing))
+
+
+def _most_gpus(kinds: Iterable[InstanceType]) -> list[InstanceType]:
+    found = list(kinds)
+    return [kind for kind in found if kind.gpus == max(each.gpus for each in found)]
 
 
 def all_names() -> tuple[str, ...]:

@@ -129,7 +129,7 @@ class Hardware:
     )
     gpus: int | None = key(
         None,
-        Count(least=1, most=8),
+        Count(least=1, most=64),
         "Instead of `instance_types`: the number of GPUs of each host. The cheapest instance types that have them are "
         "chosen; `trainyard check` and the plan name them.",
         usual="`1` if `gpu` or `gpu_memory` is given",
