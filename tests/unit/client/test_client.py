@@ -17,11 +17,20 @@ from tests.unit.client.facts import HOST, MACHINE, NOON, yard_of
 from trainyard.client import Run, Session, Yard
 from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, RunNotStarted, StillRunning
 from trainyard.client.jobs.source import content_of
-from trainyard.client.runs.progress import further, losses_in, progress_in
+from trainyard.client.runs.progress import (
+    Progress,
+    further,
+    losses_in,
+    measures_in,
+    objective_in,
+    progress_in,
+)
 from trainyard.client.runs.records import timeline_in
 from trainyard.protocol.ledger.host import BilledHost
+from trainyard.protocol.objective import Point
 from trainyard.protocol.plan import Market
 from trainyard.protocol.timeline import Entry, Source
+from trainyard.values.serialization import Measure
 
 EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:digits-1"
 
@@ -259,3 +268,36 @@ def test_a_list_that_is_full_asks_for_no_earlier_month() -> None:
     with stub:
         assert len(yard.list(limit=2, since=NOON - timedelta(days=900))) == 2
     assert [each["Limit"] for each in asked] == [2]
+
+
+@pytest.mark.parametrize(
+    ("scalars", "measures"),
+    [
+        ({"f1": [[1, 0.5], [2, math.inf]], "lr": []}, {"f1": ((1, 0.5), (2, math.inf))}),
+        ({"f1": 0.5, "lr": [1, [2], ["3", 4], [5, "6"], [7, 8]]}, {"lr": ((7, 8.0),)}),
+        (0.5, {}),
+        (None, {}),
+    ],
+)
+def test_curves_of_metrics_are_read_from_what_a_program_may_have_replaced(
+    scalars: object, measures: dict[str, Any]
+) -> None:
+    assert measures_in({"scalars": scalars}) == measures
+
+
+@pytest.mark.parametrize(
+    ("objective", "reported", "metrics", "found"),
+    [
+        ({"metric": "f1"}, Point(step=1, value=Measure(0.5)), {}, ("f1", 0.5)),
+        ({"metric": "f1"}, Point(step=1, value=Measure(0.5)), {"f1": 0.75}, ("f1", 0.75)),
+        ({"metric": "f1"}, None, {"f1": "high"}, None),
+        ({"metric": "f1"}, None, {"accuracy": 0.5}, None),
+        ({"metric": "loss"}, Point(step=1, value=Measure(0.5)), {"loss": 0.5}, None),
+        (None, None, {"f1": 0.5}, None),
+    ],
+)
+def test_the_objective_of_a_run_is_its_last_value(
+    objective: object, reported: Point | None, metrics: dict[str, Any], found: tuple[str, float] | None
+) -> None:
+    assert objective_in({"objective": objective}, reported, metrics) == found
+    assert (Progress(step=1, steps=2, objective=found).numbers() == ()) is (found is None)

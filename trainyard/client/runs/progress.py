@@ -116,10 +116,18 @@ def measures_in(metrics: Mapping[str, Any]) -> dict[str, tuple[Loss, ...]]:
         ):
             found[name] = values
     curves = metrics.get("scalars")
-    return found | {
-        name: tuple((int(step), float(value)) for step, value in points)
-        for name, points in (curves.items() if isinstance(curves, Mapping) else ())
-    }
+    for name, points in curves.items() if isinstance(curves, Mapping) else ():
+        if values := tuple(_points_in(points)):
+            found[name] = values
+    return found
+
+
+def _points_in(points: object) -> Iterator[Loss]:
+    """Yield the points of a curve. A program may have written something else under the key."""
+    for point in points if isinstance(points, list) else ():
+        match point:
+            case [int() as step, int() | float() as value]:
+                yield step, float(value)
 
 
 def _number(value: Any) -> float | None:
