@@ -10,7 +10,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from training.host.reporting.scalars import Scalar, Scalars
+from training.host.reporting.scalars import RESERVED, Scalar, Scalars
 from trainyard.protocol.signals import LARGEST, Resumed
 from trainyard.values import floats
 from trainyard.values.serialization import Measure
@@ -75,13 +75,20 @@ class Progress:
                 continue
             if isinstance(report, dict):
                 facts = metrics_in(report)
-                self.reported = facts if facts.keys() & set(NUMBERS) else self.reported | facts
+                has_numbers = facts.keys() & set(NUMBERS)
+                self.reported = facts if has_numbers else self.reported | facts | self._later(report)
                 self.scalars.take(report, facts)
                 self._watch_loss(facts)
                 self.resumed = resumed_in(report) or self.resumed
                 self._fresh = True
                 new.append(facts)
         return new
+
+    def _later(self, report: Mapping[str, Any]) -> dict[str, int]:
+        """Return the present step if the report has only metrics of an earlier one, such as a late evaluation."""
+        step, now = report.get("step"), self.reported.get("step", 0)
+        is_late = report.keys() - RESERVED and is_number(step) and step is not None and step < now
+        return {"step": now} if is_late else {}
 
     def see(self, report: Mapping[str, Any], source: Source = Source.PATTERN) -> dict[str, Any]:
         """Add values from another source, and return the new facts: a number belongs to the last seen step. Return

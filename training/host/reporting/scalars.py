@@ -113,11 +113,10 @@ class Scalars:
 
     @property
     def in_signal(self) -> dict[str, Any]:
-        """The values for a signal, as far as there are any."""
-        points = tuple(self._points[step] for step in sorted(self._points))
-        return ({"scalars": dict(self.latest)} if self.latest else {}) | (
-            {"objective": points} if points else {}
-        )
+        """The values for a signal, if there are any."""
+        latest, points = dict(self.latest), dict(self._points)  # another thread may add values
+        scalars = {"scalars": latest} if latest else {}
+        return scalars | ({"objective": tuple(points[step] for step in sorted(points))} if points else {})
 
     @property
     def in_metrics(self) -> dict[str, Any]:
@@ -144,13 +143,16 @@ class Scalars:
     def _is_allowed(self, name: str) -> bool:
         if name in self.latest or name in self._samples or name == self.objective:
             return True
-        if len(self.left_out) >= MOST_NOTES or name in self.left_out:
-            return False
+        others = {*self.latest, *self._samples} - {self.objective}
         if not re.fullmatch(SCALAR, name, re.ASCII):
-            self.left_out[name] = f"the metric {name!r:.80} is left out: {METRIC.words} is allowed"
-        elif len({*self.latest, *self._samples} - {self.objective}) >= MOST_SCALARS - bool(self.objective):
-            self.left_out[name] = f"the metric {name} is left out: a run has at most {MOST_SCALARS}"
-        return name not in self.left_out
+            why = f"the metric {name!r:.80} is left out: {METRIC.words} is allowed"
+        elif len(others) >= MOST_SCALARS - bool(self.objective):
+            why = f"the metric {name} is left out: a run has at most {MOST_SCALARS}"
+        else:
+            return True
+        if len(self.left_out) < MOST_NOTES:
+            self.left_out.setdefault(name, why)
+        return False
 
 
 def number_in(value: object) -> float | None:

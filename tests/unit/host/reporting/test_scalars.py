@@ -63,6 +63,13 @@ def test_a_report_may_have_any_number_and_the_objective_has_its_steps(tmp_path: 
     assert (read.signal, read.left_out) == (sent, ())
 
 
+def test_a_late_evaluation_does_not_set_the_step_back(tmp_path: Path) -> None:
+    lines = [{"step": 20, "steps": 40, "loss": 0.5}, {"step": 10, "val_f1": 0.75}]
+    progress = reported(tmp_path, *lines, objective="val_f1")
+    assert (progress.all["step"], progress.all["loss"]) == (20, 0.5)
+    assert points(progress.scalars) == [(10, None, 0.75)]
+
+
 @pytest.mark.parametrize("name", ["loss", "accuracy"])
 def test_the_objective_may_be_a_metric_that_every_run_has(tmp_path: Path, name: str) -> None:
     progress = reported(tmp_path, {"step": 1, name: 0.5}, {"step": 2, name: math.nan}, objective=name)
@@ -98,6 +105,13 @@ def test_odd_names_and_too_many_are_reported_once_and_the_objective_always_count
     assert "'val f1' is left out: the name of a metric" in notes[0]
     assert "m31 is left out: a run has at most 32" in notes[1]
     assert scalars.take_notes() == []
+
+
+def test_many_odd_names_leave_the_good_ones_alone(tmp_path: Path) -> None:
+    odd = {f"a metric {n}": 1.0 for n in range(20)}
+    scalars = reported(tmp_path, {"step": 1, **odd}, {"step": 2, "f1": 0.5}).scalars
+    assert dict(scalars.latest) == {"f1": 0.5}
+    assert len(scalars.take_notes()) == 8
 
 
 def test_curves_are_bounded_even_and_keep_both_ends() -> None:
