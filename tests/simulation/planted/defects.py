@@ -149,10 +149,10 @@ DEFECTS: tuple[Defect, ...] = (
         "latest.json names a checkpoint before its manifest is written (D12)",
         "training/host/checkpoints/in_bucket.py",
         """    bucket.write(version.manifest_key, json.dumps(manifest.to_json(folder_of(version))).encode())
-    catalogue = following(catalogue_of(bucket, run), version, keep=keep)
+    catalogue = add_version(catalogue_of(bucket, run), version, keep=keep)
     write_catalogue(bucket, run, catalogue)
 """,
-        """    catalogue = following(catalogue_of(bucket, run), version, keep=keep)
+        """    catalogue = add_version(catalogue_of(bucket, run), version, keep=keep)
     write_catalogue(bucket, run, catalogue)
     bucket.write(version.manifest_key, json.dumps(manifest.to_json(folder_of(version))).encode())
 """,
@@ -200,16 +200,16 @@ DEFECTS: tuple[Defect, ...] = (
         "spot-warning-ignored",
         "signal ignores EC2's interruption warning (D19)",
         "lambdas/steps/signals/events.py",
-        "for each in get_args(AwsNews)}",
-        "for each in get_args(AwsNews) if each is not SpotWarning}",
+        "for each in get_args(AwsEvent)}",
+        "for each in get_args(AwsEvent) if each is not SpotWarning}",
         World("train: host host-1 after progress #2: is interrupted with 120 s of notice", BOOKS),
     ),
     Defect(
         "death-ignored",
         "signal ignores that EC2 has terminated a host",
         "lambdas/steps/signals/events.py",
-        "for each in get_args(AwsNews)}",
-        "for each in get_args(AwsNews) if each is not InstanceState}",
+        "for each in get_args(AwsEvent)}",
+        "for each in get_args(AwsEvent) if each is not InstanceState}",
         World("train: host host-1 after progress #2: dies", SEEN),
     ),
     Defect(
@@ -348,8 +348,8 @@ DEFECTS: tuple[Defect, ...] = (
         "bill-begins-twice",
         "a second write of a host's launch moves the start of its bill",
         ROWS,
-        'kept=frozenset({"launched"})',
-        "kept=frozenset()",
+        'write_once=frozenset({"launched"})',
+        "write_once=frozenset()",
         World("pool", FORWARD),
     ),
     Defect(
