@@ -114,6 +114,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
         cloudformation,
         dynamodb,
         iam,
+        kms,
         pricing,
         s3,
         servicequotas,
@@ -140,6 +141,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     iam.install(root_key.load_key(context.state))
     s3.install(context)
     sts.install()
+    kms.install()
     dynamodb.install(context.settings)
     cloudformation.install()
     functions.install(context)

@@ -34,6 +34,15 @@ TRANSACTIONS = ("TransactWriteItems", "TransactGetItems")
 def install(settings: Settings) -> None:
     name = "app:SERVICE_HANDLERS"
     MINISTACK.extend(name, {"dynamodb": Transactions(MINISTACK.stock(name)["dynamodb"], settings).handle})
+    described = "services.dynamodb:_table_description"
+    stock = MINISTACK.stock(described)
+
+    def describe(name: str) -> Body:
+        table: Body = stock(name)
+        throughput = {"NumberOfDecreasesToday": 0, **table["ProvisionedThroughput"]}
+        return {**table, "ProvisionedThroughput": throughput}
+
+    MINISTACK.replace(described, describe)
 
 
 class Transactions:

@@ -12,6 +12,7 @@ from ministack.core.responses import get_account_id, get_region
 from ministack.services import kms
 
 from localcloud.base.refusals import Refusal, Request, Rule, first
+from localcloud.patches import MINISTACK
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|mrk-[0-9a-f]{32}", re.IGNORECASE)
 USAGES = {
@@ -46,6 +47,13 @@ OPERATIONS = [
     "GetPublicKey",
 ]
 """Operations with a key and no other rule."""
+
+
+def install() -> None:
+    """Name the account in the description of a key."""
+    name = "services.kms:_key_metadata"
+    stock = MINISTACK.stock(name)
+    MINISTACK.replace(name, lambda rec: {"AWSAccountId": get_account_id(), **stock(rec)})
 
 
 def missing(key: str) -> Refusal | None:

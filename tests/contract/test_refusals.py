@@ -47,3 +47,13 @@ def test_a_call_is_refused_as_on_aws(
 ) -> None:
     code, status, words = row.answer(client(row.service), named)
     assert (code, status, REQUEST_ID.sub("#", words.strip())) == as_written(row.expected(named))
+
+
+def test_answers_have_the_members_that_aws_always_returns(
+    client: Callable[[str], Any], named: dict[str, Any]
+) -> None:
+    table = client("dynamodb").describe_table(TableName=named["$TABLE"])["Table"]
+    assert table["ProvisionedThroughput"]["NumberOfDecreasesToday"] == 0
+    assert client("kms").describe_key(KeyId=named["$KEY"])["KeyMetadata"]["AWSAccountId"] == "123456789012"
+    (stack,) = client("cloudformation").describe_stacks(StackName=named["$STACK"])["Stacks"]
+    assert stack["NotificationARNs"] == []
