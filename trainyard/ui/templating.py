@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 import trainyard
 from trainyard.client import YardError
+from trainyard.core.model import ends
 from trainyard.ui.pages.page import Page, Seen
 from trainyard.ui.pages.runs import name_state
 from trainyard.values import floats
@@ -88,7 +89,7 @@ class Templates:
         made.filters |= {
             "counted": format_count, "dollars": dollars, "span": span, "sized": format_bytes,
             "stamp": timestamp, "clock": clock, "standing": name_state,
-            "measured": format_measured, "failure": failure, "shown": show_value,
+            "measured": format_measured, "failure": failure, "shown": show_value, "outcome": ends.word_for,
         }  # fmt: skip
         made.globals |= {
             "yard": self.yard, "place": self.place, "sections": SECTIONS, "version": trainyard.__version__,

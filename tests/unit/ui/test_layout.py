@@ -28,6 +28,8 @@ PATHS = (
     f"/compare?runs={TRAINING},{FAILED}",
     *(f"/runs/{run}" for run in (TRAINING, FAILED, INTERRUPTED)),
 )
+NEXT_FRAME = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
+"""Wait until charts have the new width: they are resized before the next frame."""
 FAULTS = """
 const faults = [], scrolls = (e) => e && (getComputedStyle(e).overflowX !== "visible" || scrolls(e.parentElement));
 if (document.documentElement.scrollWidth > innerWidth) faults.push("the page scrolls sideways");
@@ -39,6 +41,17 @@ for (const e of document.querySelectorAll("main *")) {
   const lines = range.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight);
   if (!e.children.length && !e.closest("svg, .u-legend") && text.length > 7 && lines > text.length / 3)
     faults.push(`${Math.round(lines)} lines for ${text}`);
+}
+const end = (e) => e.getBoundingClientRect().right;
+for (const e of document.querySelectorAll(".bar-label span"))
+  if (e.getBoundingClientRect().top < e.parentElement.getBoundingClientRect().bottom - 1 && end(e) > end(e.parentElement) + 1)
+    faults.push(`cut in the timeline: ${e.textContent}`);
+for (const e of document.querySelectorAll(".figures dl"))
+  if (end(e.lastElementChild) < end(e) - 2) faults.push(`an empty cell after ${e.lastElementChild.textContent}`);
+for (const e of document.querySelectorAll("table.list tr")) {
+  const cells = [...e.cells].filter((cell) => cell.offsetWidth);
+  if (getComputedStyle(e).display === "table-row" && end(cells.at(-1)) < end(e.closest("table")) - 2)
+    faults.push(`a row that ends too early: ${e.textContent.trim()}`);
 }
 return faults;
 """
@@ -87,6 +100,7 @@ def test_nothing_is_cut_or_one_letter_wide(path: str, page: Browser) -> None:
     for width in WIDTHS:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        page.driver.execute_async_script(NEXT_FRAME)
         faults[width] = page.driver.execute_script(FAULTS)
     assert faults == {width: [] for width in WIDTHS}
 

@@ -116,7 +116,7 @@ def test_a_run_that_waits_says_why_and_until_when(cloud: canned.Cloud) -> None:
     assert "4 pools refused (3 no room, 1 quota); it asks again at" in shown
     assert f"no room 13{TIMES}" in shown
     assert f"quota 13{TIMES}" in shown
-    assert "No hosts yet." in shown
+    assert "No hosts." in shown
 
 
 def test_a_run_that_failed_says_its_last_lines(cloud: canned.Cloud) -> None:
@@ -172,7 +172,7 @@ def test_a_run_with_nothing_in_it_yet_is_a_page(cloud: canned.Cloud) -> None:
         key: story.row[key]
         for key in ("pk", "sk", "execution_arn", "created", "month", "state", "kind", "attempt")
     }
-    assert "No attempts yet." in owner(cloud).get(f"/runs/{TRAINING}").text
+    assert "No attempts." in owner(cloud).get(f"/runs/{TRAINING}").text
 
 
 def test_hosts_have_verdicts_and_a_sum(cloud: canned.Cloud) -> None:

@@ -38,11 +38,12 @@ def diff(options: Options, runs: Runs) -> None:
 def _show(found: Comparison) -> None:
     from trainyard.cli.output import curve, terminal
     from trainyard.cli.output.terminal import Column
+    from trainyard.core.model import ends
 
     columns = [Column(""), *(Column(side.run, right=True) for side in found.sides)]
     different = [(key, *map(_value, values)) for key, values in found.differences.items()]
     figures = [
-        (key, *map(_value, values))
+        (key, *map(ends.word_for if key == "outcome" else _value, values))
         for key, values in found.figures.items()
         if any(v is not None for v in values)
     ]

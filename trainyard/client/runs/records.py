@@ -138,7 +138,7 @@ def hosts_in(hosts: Iterable[HostRow], roles: Mapping[str, str], states: Mapping
             on_demand_price=row.on_demand_price or 0.0,
             launched=row.launched,
             ended=row.ended,
-            state=states.get(row.instance, "gone"),
+            state=states.get(row.instance, "terminated"),
             disk_gib=row.disk_gib,
             gib_month=row.gib_month,
             volume_charge=row.volume_charge,

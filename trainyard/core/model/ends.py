@@ -7,6 +7,11 @@ WORDS = {SUCCEEDED: "Finished", "failed": "Failed", "refused": "Refused", "stopp
 """The words for outcomes in texts for users. Rows and the `outcome` of `-o json` keep the outcome itself."""
 
 
+def word_for(outcome: str) -> str:
+    """Return the word for an outcome. Any other text, such as the word for a state, stays."""
+    return WORDS.get(outcome, outcome)
+
+
 def doubt(outcome: str | None, reason: str | None) -> str | None:
     """Return the doubt about a run that succeeded, or None without a doubt."""
     if outcome != SUCCEEDED or not (reason or "").startswith(BUT):

@@ -204,7 +204,7 @@ function onLog({ whole, lines }) {
   if (!lines.length && !log.childElementCount) {
     const empty = document.createElement("p");
     empty.className = "empty";
-    empty.textContent = "Nothing has been printed yet.";
+    empty.textContent = "No output.";
     log.append(empty);
     return;
   }
