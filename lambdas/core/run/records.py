@@ -1,7 +1,6 @@
 """All rows of one run in the ledger (trainyard/protocol/ledger)."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -11,9 +10,10 @@ from trainyard.core.model import gang
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Assignment, Gang, Role
 from trainyard.protocol.ledger import reading
-from trainyard.protocol.ledger.attempt import AttemptRow, Ending, TokenRow, WaitRow
+from trainyard.protocol.ledger.attempt import Ending, TokenRow
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.launch_request import LaunchRequestRow
+from trainyard.protocol.ledger.reading import RunRows
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.plan import Candidate, Market, Plan
 from trainyard.values import serialization
@@ -29,17 +29,10 @@ end of the image answers that token."""
 
 
 @dataclass(frozen=True)
-class Records:
-    """All rows of a run except its timeline."""
+class Records(RunRows):
+    """All rows of a run that Admit has written, except its timeline."""
 
     run: RunRow
-    planned: Mapping[str, Any] | None = None
-    """The row of the plan."""
-    hosts: Mapping[str, HostRow] = field(default_factory=dict)
-    attempts: Mapping[int, AttemptRow] = field(default_factory=dict)
-    launch_requests: tuple[LaunchRequestRow, ...] = ()
-    tokens: Mapping[tuple[int, str], TokenRow] = field(default_factory=dict)
-    waits: Mapping[tuple[int, str], WaitRow] = field(default_factory=dict)
 
     @cached_property
     def plan(self) -> Plan | None:
@@ -226,15 +219,7 @@ def from_rows(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
     found = reading.read_all(run, rows)
     if found.run is None:
         return None
-    return Records(
-        found.run,
-        found.planned,
-        found.hosts,
-        found.attempts,
-        found.launch_requests,
-        found.tokens,
-        found.waits,
-    )
+    return Records(**vars(found))
 
 
 def _is_of(host: HostRow, candidate: Candidate) -> bool:
