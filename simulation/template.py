@@ -20,7 +20,7 @@ AGENT_POLICY = ":aws:policy/AmazonSSMManagedInstanceCore"
 
 
 @dataclass(frozen=True)
-class Role:
+class IamRole:
     arn: str
     name: str
     trust: Mapping[str, Any]
@@ -78,7 +78,7 @@ class YardTemplate:
     failure_queues: Mapping[str, str]
     """Function names with the queue for events that failed for good."""
     permissions: tuple[Permission, ...]
-    roles: Mapping[str, Role]
+    roles: Mapping[str, IamRole]
     resource_policies: Mapping[str, Mapping[str, Any]]
     """Policies by the ARN of the bucket, topic or queue."""
     machines: Mapping[str, Machine]
@@ -217,12 +217,12 @@ class _Reader:
             if "OnFailure" in config.get("DestinationConfig", {})
         }
 
-    def _role(self, role: Resource) -> Role:
+    def _role(self, role: Resource) -> IamRole:
         for managed in role.properties.get("ManagedPolicyArns", []):
             if not managed.endswith(AGENT_POLICY):
                 raise ValueError(f"{role.name} has the policy {managed}, which the simulator does not model")
         own = [each["PolicyDocument"] for each in role.properties.get("Policies", [])]
-        return Role(
+        return IamRole(
             role.arn,
             role.name,
             role.properties["AssumeRolePolicyDocument"],

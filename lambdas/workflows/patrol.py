@@ -14,7 +14,7 @@ from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.dynamodb.rows import held_row, no_held_row
 from lambdas.aws.ec2 import instances
-from lambdas.core.capacity import cost, prices
+from lambdas.core.capacity import prices
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.notifications import budget as budget_texts
 from lambdas.core.notifications import day as day_texts
@@ -31,6 +31,7 @@ from lambdas.steps.patrol import missed_events
 from lambdas.steps.patrol.act import ActionResults, act
 from lambdas.steps.patrol.observe import Observation, PatrolSettings, observe, price_of
 from trainyard.core.model import names
+from trainyard.core.model.yard.billing import disk_hour
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.run import RunRow
@@ -226,7 +227,7 @@ def _kind_of(warning: str) -> str:
 
 def _hourly(price: float, disk_gib: int | None, regions: Prices) -> float:
     """Return the cost of a host and its disk in dollars an hour, as on the bill of its run."""
-    return price + cost.disk(disk_gib or 0, regions.gib_month(Storage.DISK))
+    return price + disk_hour(disk_gib or 0, regions.gib_month(Storage.DISK))
 
 
 def _count(

@@ -82,11 +82,10 @@ class SessionTimes:
 
 @dataclass(frozen=True)
 class Spot:
-    """Spot prices, and the placement scores of zones."""
+    """Spot prices."""
 
     share_of_on_demand: dict[str, float]
     prices: dict[str, float]
-    placement_scores: dict[str, int]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.core.capacity import cost, initialization
+from lambdas.core.capacity import initialization
 from lambdas.core.capacity.exclusion import (
     PlanInputs,
     Pool,
@@ -27,6 +27,7 @@ from trainyard.core.model.errors import Refused
 from trainyard.core.model.hardware import Hardware, Preference
 from trainyard.core.model.instance_types import instance_type, quota
 from trainyard.core.model.job import Job
+from trainyard.core.model.yard.billing import disk_hour
 from trainyard.protocol.plan import Candidate, Excluded, Market, Plan
 from trainyard.protocol.storage import Storage
 from trainyard.values.lazy import dataclass
@@ -191,7 +192,7 @@ def _disks(job: Job, inputs: PlanInputs) -> str:
     gib = job.hardware.disk_gib
     if gib is None:
         return ""
-    hourly = job.gang * cost.disk(gib, inputs.prices.gib_month(Storage.DISK))
+    hourly = job.gang * disk_hour(gib, inputs.prices.gib_month(Storage.DISK))
     return f" and ${hourly:.3f} for {job.gang} disk{'' if job.gang == 1 else 's'} of {gib} GiB"
 
 

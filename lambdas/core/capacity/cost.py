@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from trainyard.core.model.yard.billing import billed_hours, disk_hour, host_dollars
+from trainyard.core.model.yard.billing import billed_hours, host_dollars
 from trainyard.protocol.ledger.host import BilledHost
 from trainyard.values.lazy import dataclass
 
@@ -53,11 +53,6 @@ def hours_of(host: BilledHost, *, now: datetime) -> float:
 def dollars_of(host: BilledHost, *, now: datetime) -> float:
     """Return the dollars of one host."""
     return _cents(_dollars(host, now, host.price))
-
-
-def disk(gib: int, gib_month: float) -> float:
-    """Return the dollars an hour of a disk of that size, which is billed by the second."""
-    return disk_hour(gib, gib_month)
 
 
 def deadline(

@@ -1,8 +1,8 @@
 """The most that a run may cost according to its job, which the yard promises to it. Pure."""
 
-from lambdas.core.capacity import cost
 from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.job import Job
+from trainyard.core.model.yard.billing import disk_hour
 from trainyard.protocol.storage import Storage
 
 USUAL_GIB = 200
@@ -19,5 +19,5 @@ def most_dollars(job: Job, prices: Prices, *, hours: float | None = None) -> flo
     if not listed or len(listed) < len(known):
         return job.limits.dollars
     instances = min(job.gang * max(listed), hardware.max_dollars_per_hour or float("inf"))
-    disks = job.gang * cost.disk(hardware.disk_gib or USUAL_GIB, prices.gib_month(Storage.DISK))
+    disks = job.gang * disk_hour(hardware.disk_gib or USUAL_GIB, prices.gib_month(Storage.DISK))
     return min(job.limits.dollars, round((instances + disks) * (hours or job.limits.hours), 4))

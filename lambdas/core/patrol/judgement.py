@@ -9,10 +9,10 @@ from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from lambdas.core.capacity import cost
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.patrol.usage import KERNELS, TERMINALS, Window
 from lambdas.core.patrol.verdict import Archive, Earlier, Keep, NeedsMetrics, Stop, Terminate, Verdict, Warn
+from trainyard.core.model.yard.billing import disk_hour
 from trainyard.core.model.yard.policy import IdleSpot, Policy
 from trainyard.protocol.plan import Market
 from trainyard.protocol.storage import Storage
@@ -129,7 +129,7 @@ def prices(host: ObservedHost) -> str:
     below = f"Archived: at most {archived} a month. Terminated: nothing, and its disk is deleted{caveat}"
     if host.state == "stopped":
         return f"It costs {stopped} while stopped. {below}"
-    hourly = host.price + cost.disk(gib or 0, gib_month(Storage.DISK))
+    hourly = host.price + disk_hour(gib or 0, gib_month(Storage.DISK))
     return f"It costs {dollars(hourly)} an hour. Stopped: {stopped}. {below}"
 
 

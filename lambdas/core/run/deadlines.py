@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from lambdas.core.capacity import cost
 from lambdas.core.run.draining import last_save
 from lambdas.core.run.records import Records
+from trainyard.core.model.yard.billing import disk_hour
 
 HEARTBEAT = timedelta(seconds=150)
 """How long a gang in training may be silent. The chief's agent sends a signal each minute, whatever its program does:
@@ -31,7 +32,7 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
         raise ValueError(f"run {records.run.run} has no job, so nothing limits it")
     row = records.attempts.get(attempt)
     members = (*records.members(attempt), *records.joining()) if row else ()
-    hourly = sum(host.price + cost.disk(host.disk_gib, host.gib_month) for host in members)
+    hourly = sum(host.price + disk_hour(host.disk_gib, host.gib_month) for host in members)
     spent = cost.bill(records.hosts.values(), now=now).dollars
     return cost.deadline(
         begun=records.run.created,

@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 
-from lambdas.core.capacity import cost
 from lambdas.core.patrol import budget, hold
 from lambdas.core.patrol.judgement import ObservedHost, end_of_lease
 from lambdas.core.run import slots
 from lambdas.core.run.slots import YardLimits, promise_of
 from trainyard.core.model import submitter
+from trainyard.core.model.yard.billing import disk_hour
 from trainyard.protocol.ledger.claim import Claim, ClaimKind
 from trainyard.protocol.ledger.yard import Money
 from trainyard.protocol.storage import Storage
@@ -89,7 +89,7 @@ def _longest_hold(host: ObservedHost, most: timedelta) -> datetime:
 def _claim(host: ObservedHost, held: datetime | None) -> Claim:
     ends = end_of_lease(host.lease, host.launched)
     until = max(ends, held or ends)
-    hourly = host.price + cost.disk(host.disk_gib or 0, host.prices.gib_month(Storage.DISK))
+    hourly = host.price + disk_hour(host.disk_gib or 0, host.prices.gib_month(Storage.DISK))
     return Claim(
         run=host.run or host.instance,
         hosts=1,

@@ -9,13 +9,13 @@ treats the host as an orphan, with or without a row.
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from lambdas.core.capacity import cost
 from lambdas.core.capacity.plan import fit_job
 from lambdas.core.patrol import hold
 from lambdas.core.run.records import Records
 from trainyard.core.model.gang import missing
 from trainyard.core.model.job import Job
 from trainyard.core.model.yard import policy, warm
+from trainyard.core.model.yard.billing import disk_hour
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.ledger.host import HostRow
@@ -77,7 +77,7 @@ class WarmHost:
     def dollars(self, at: datetime) -> float:
         """Return the dollars that the host has cost in the pool."""
         hours = max(0.0, (at - self.since).total_seconds()) / 3600
-        return round(hours * (self.price + cost.disk(self.disk_gib, self.gib_month)), 5)
+        return round(hours * (self.price + disk_hour(self.disk_gib, self.gib_month)), 5)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def most_dollars(plan: Plan, job: Job) -> float | None:
     """Return what hosts of the plan's first candidate may cost in the pool; None if the job retains none."""
     if not (job.pool.keep and plan.candidates):
         return None
-    hourly = plan.candidates[0].price + cost.disk(plan.disk_gib, plan.gib_month)
+    hourly = plan.candidates[0].price + disk_hour(plan.disk_gib, plan.gib_month)
     return round(job.pool.keep * hourly * job.pool.minutes / 60, 5)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lambdas.core.capacity import initialization
-from lambdas.core.capacity.cost import disk
 from simulation.aws.ec2.model import BY_SPOT, Instance
+from trainyard.core.model.yard.billing import disk_hour
 
 FREE_SECONDS = 3600.0
 """A spot host that EC2 reclaims within its first hour is free."""
@@ -43,7 +43,7 @@ def bill(instances: Iterable[Instance], now: datetime, *, gib_month: float) -> B
             whole.dollars += hours * interval.price
             whole.hours_by_market[market] = whole.hours_by_market.get(market, 0.0) + hours
         lived = ((instance.ended or now) - instance.created).total_seconds() / 3600
-        whole.disk_dollars += lived * disk(instance.disk_gib, gib_month)
+        whole.disk_dollars += lived * disk_hour(instance.disk_gib, gib_month)
         whole.initialization_dollars += initialization.dollars(
             instance.snapshot_gib, instance.initialization_rate, gib_month
         )

@@ -213,17 +213,3 @@ def test_spot_prices_are_per_zone_and_current(yard: Yard) -> None:
         **asked, Filters=[{"Name": "availability-zone", "Values": ["us-east-1b"]}]
     )["SpotPriceHistory"]
     assert {row["AvailabilityZone"] for row in one} == {"us-east-1b"}
-
-
-def test_placement_scores_speak_of_zone_ids_and_of_room(yard: Yard) -> None:
-    asked = {"InstanceTypes": ["g5.xlarge"], "TargetCapacity": 2, "SingleAvailabilityZone": True}
-    yard.refuse("g5.xlarge/us-east-1a/spot")
-    zones = {z["ZoneId"]: z["ZoneName"] for z in yard.ec2.describe_availability_zones()["AvailabilityZones"]}
-    scores = {
-        zones[row["AvailabilityZoneId"]]: row["Score"]
-        for row in yard.ec2.get_spot_placement_scores(RegionNames=["us-east-1"], **asked)[
-            "SpotPlacementScores"
-        ]
-    }
-    assert scores["us-east-1a"] == 1
-    assert scores["us-east-1b"] > 5

@@ -5,11 +5,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lambdas.core.capacity.cost import bill, disk, dollars_of
+from lambdas.core.capacity.cost import bill, dollars_of
 from lambdas.core.run.conclusion.steps import resumed_at, walk
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
 from trainyard.core.model.job import Job
+from trainyard.core.model.yard.billing import disk_hour
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.attempt import AttemptRow, Ending
 from trainyard.protocol.ledger.host import HostRow
@@ -300,7 +301,7 @@ def _pool(ended: EndedRun, hosts: Iterable[HostRow]) -> WarmPool:
     job = ended.job
     kept = [host for host in hosts if host.pooled]
     hours = job.pool.minutes / 60 if job else 0.0
-    hourly = sum(host.price + disk(host.disk_gib, host.gib_month) for host in kept)
+    hourly = sum(host.price + disk_hour(host.disk_gib, host.gib_month) for host in kept)
     return {
         "retained": [host.instance for host in kept],
         "minutes": job.pool.minutes if job and kept else None,

@@ -1,20 +1,18 @@
-"""Spot requests, prices and placement scores in the API."""
+"""Spot requests and prices in the API."""
 
 from __future__ import annotations
 
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
-from moto.ec2.models import ec2_backends
 
-from localcloud.services.ec2.actions.base import Actions, Ec2, matches, matching_rows, page
-from localcloud.services.ec2.capacity.allocation import Pool
+from localcloud.services.ec2.actions.base import Actions, matches, matching_rows, page
 from localcloud.services.ec2.capacity.pools import offered_in
 from localcloud.services.ec2.instances.lifecycle import BY_USER
 from localcloud.services.ec2.store.records import PRODUCT, SpotRequest, backend, here, now
 
 
 class SpotActions(Actions):
-    """DescribeSpotInstanceRequests, price history and placement scores."""
+    """DescribeSpotInstanceRequests and price history."""
 
     def request_spot_instances(self) -> ActionResult:
         raise EC2ClientError(
@@ -77,30 +75,6 @@ class SpotActions(Actions):
             "spot-price": "SpotPrice",
         }
         return page(self, "SpotPriceHistory", matching_rows(rows, named, wanted))
-
-    def get_spot_placement_scores(self) -> ActionResult:
-        self.error_on_dryrun()
-        settings, types = self.ec2.settings, self._get_param("InstanceTypes", [])
-        regions = self._get_param("RegionNames", []) or [self.region]
-        rows = [
-            {"Region": region, "AvailabilityZoneId": zone.zone_id, "Score": score(self.ec2, zone.name, types)}
-            for region in regions
-            for zone in ec2_backends[self.current_account][region].describe_availability_zones()
-            if zone.name in settings.zones
-        ]
-        if str(self._get_param("SingleAvailabilityZone")).lower() != "true":
-            best = {
-                row["Region"]: max(r["Score"] for r in rows if r["Region"] == row["Region"]) for row in rows
-            }
-            rows = [{"Region": region, "Score": highest} for region, highest in best.items()]
-        return ActionResult({"SpotPlacementScores": sorted(rows, key=lambda row: -row["Score"])})
-
-
-def score(ec2: Ec2, zone: str, instance_types: list[str]) -> int:
-    """Return the placement score in the settings, from 1 to 10, or 1 if all pools of the types refuse."""
-    if instance_types and all(ec2.capacity.free(Pool(kind, zone, "spot")) < 1 for kind in instance_types):
-        return 1
-    return ec2.settings.spot.placement_scores.get(zone, 9)
 
 
 def _require_request(request_id: str) -> SpotRequest:

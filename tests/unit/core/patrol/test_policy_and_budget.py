@@ -10,6 +10,7 @@ from lambdas.core.patrol import budget
 from lambdas.core.patrol.budget import Billed
 from tests.unit.core.builders import NOON, after
 from trainyard.core.model.yard import policy
+from trainyard.core.model.yard.billing import disk_hour
 from trainyard.core.model.yard.policy import IdleSpot, Policy
 from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.ledger.yard import Money
@@ -156,7 +157,7 @@ def test_the_month_counts_what_runs_are_billed() -> None:
             Billed(
                 host.launched,
                 host.ended if host.ended and host.ended <= now else None,
-                host.price + cost.disk(host.disk_gib, host.gib_month),
+                host.price + disk_hour(host.disk_gib, host.gib_month),
                 host.volume_charge,
                 host.launched,
             )
