@@ -1,5 +1,6 @@
 """A training run in the ledger, the bucket and EC2."""
 
+import base64
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -8,7 +9,6 @@ from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from lambdas import environment
 from lambdas.aws import clients
@@ -18,13 +18,23 @@ from lambdas.aws.dynamodb.write import Write
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalSettings
 from lambdas.workflows.train.train import TrainSettings
+from simulation.aws.dynamodb import DynamoDb
+from simulation.aws.endpoint.api import Caller
+from simulation.aws.endpoint.gateway import Gateway, Service
+from simulation.aws.endpoint.transport import Transport
+from simulation.aws.iam import Iam
+from simulation.aws.s3 import S3
+from simulation.aws.stepfunctions import TOKEN, StepFunctions
 from tests.support.records import AT, JOB, host
 from tests.unit.core.builders import NOON
+from tests.unit.simulation import ec2_yard
 from trainyard.protocol.ledger.lookup import Owner
 from trainyard.values import serialization
 
-IMAGE = "ami-12c6146b"
-"""An image that moto has from the start."""
+ROOT = Caller("root", "root")
+TRANSPORT = Transport()
+ANSWERED_TOKEN = TOKEN + base64.b64encode(b"#0").decode()
+"""A task token whose task has ended."""
 HOST = {
     "attempt": 1,
     "type": "g6.xlarge",
@@ -40,12 +50,25 @@ class Place:
     """The run digits-1 in its first attempt on two hosts, the chief first, with ledger and bucket."""
 
     def __init__(self) -> None:
-        table, ec2 = boto3.resource("dynamodb").Table("ledger"), boto3.client("ec2")
-        for row in table.scan()["Items"]:
-            table.delete_item(Key={"pk": row["pk"], "sk": row["sk"]})
-        boto3.resource("s3").Bucket("bucket").objects.delete()
-        made = ec2.run_instances(ImageId=IMAGE, MinCount=2, MaxCount=2, InstanceType="t3.micro")["Instances"]
-        self.chief, self.worker = self.hosts = sorted(each["InstanceId"] for each in made)
+        cloud = ec2_yard.Yard()
+        self.s3, dynamodb = S3(cloud.world), DynamoDb(cloud.world)
+        self.s3.create_bucket("bucket")
+        dynamodb.create_table("ledger")
+        services: dict[str, Service] = {
+            "ec2": cloud.ec2,
+            "s3": self.s3,
+            "dynamodb": dynamodb,
+            "stepfunctions": StepFunctions(cloud.world, lambda *_: None, lambda *_: None),
+        }
+        gateway = Gateway(cloud.world, services, Iam({}))
+        TRANSPORT.serve(
+            lambda service, operation, request, _: gateway.answer(ROOT, service, operation, request),
+            lambda *_: None,
+            cloud.world.sleep,
+            seed=1,
+        )
+        self.chief, self.worker = self.hosts = sorted(cloud.launch(2))
+        cloud.on(60)
         self.ledger = Ledger("ledger")
         job = {**JOB, "cluster": {"strategy": "multi_worker", "workers": 2}}
         run = {
@@ -65,7 +88,7 @@ class Place:
             "reported": 7,
         }
         self.row("attempt#0001", attempt)
-        self.row("token#0001#train", {"token": "t", "stored": AT})
+        self.row("token#0001#train", {"token": ANSWERED_TOKEN, "stored": AT})
         for name in self.hosts:
             self.row(f"host#{name}", host())
             self.ledger.write(look_up_row("instance", name, Owner(run="digits-1", attempt=1), NOON))
@@ -79,37 +102,26 @@ class Place:
         self.put(f"runs/digits-1/attempts/1/signals/AROA:{instance}.json", said)
 
     def put(self, key: str, document: Mapping[str, Any]) -> None:
-        boto3.client("s3").put_object(Bucket="bucket", Key=key, Body=json.dumps(document).encode())
+        self.s3.write("bucket", key, json.dumps(document).encode())
 
     def object(self, key: str) -> Any:
-        return json.loads(boto3.client("s3").get_object(Bucket="bucket", Key=key)["Body"].read())
+        return json.loads(self.s3.body("bucket", key) or b"")
 
     def remove(self, key: str) -> None:
         boto3.client("s3").delete_object(Bucket="bucket", Key=key)
 
 
 @pytest.fixture(scope="module")
-def account() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch, mock_aws():
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setattr(boto3, "DEFAULT_SESSION", None)
-        clients.client.cache_clear()
-        boto3.client("s3").create_bucket(Bucket="bucket")
-        boto3.client("dynamodb").create_table(
-            TableName="ledger",
-            BillingMode="PAY_PER_REQUEST",
-            KeySchema=[
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
-        )
-        yield
+def models() -> Iterator[None]:
+    """Let the simulator's models answer botocore."""
     clients.client.cache_clear()
+    TRANSPORT.install()
+    yield
+    TRANSPORT.remove()
 
 
 @pytest.fixture
-def place(account: None, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(models: None, monkeypatch: pytest.MonkeyPatch) -> Place:
     given = {"yard": "trainyard", "table_name": "ledger", "bucket_name": "bucket"}
     more: dict[Any, dict[str, str]] = {
         SignalSettings: {"stop_document": "trainyard-stop"},

@@ -1,14 +1,15 @@
 """Requests for dev hosts: their rows, their executions, and executions that are started by hand."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import boto3
 import pytest
+from moto import mock_aws
 
 from lambdas import environment
-from lambdas.aws import ssm
+from lambdas.aws import clients, ssm
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import dev_imaging_row
 from lambdas.environment import YardSettings
@@ -19,10 +20,11 @@ from lambdas.workflows.dev_host import admit as dev_host_admit
 from lambdas.workflows.dev_host.admit import DevHostAdmitSettings
 from lambdas.workflows.snapshot import admit as snapshot_admit
 from tests.support.recorded import CONTEXT
-from tests.unit.workflows.conftest import IMAGE
 from trainyard.core.model.job import Job
 from trainyard.values import serialization
 
+IMAGE = "ami-12c6146b"
+"""An image that moto has from the start."""
 LIMITS = {"monthly_dollars": 1000.0, "most_dollars_per_run": 500.0, "most_hosts": 2, "most_hold_hours": 24.0}
 STARTED = "2026-11-20T12:00:00.000Z"
 RUN, SNAPSHOT = "dev-mine-20261120T120000-abc123", "dev-mine-20261120T130000-abc123"
@@ -71,6 +73,26 @@ class Yard:
             TagSpecifications=[{"ResourceType": "instance", "Tags": marks}],
         )
         return str(made["Instances"][0]["InstanceId"])
+
+
+@pytest.fixture(scope="module")
+def account() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setattr(boto3, "DEFAULT_SESSION", None)
+        clients.client.cache_clear()
+        boto3.client("s3").create_bucket(Bucket="bucket")
+        boto3.client("dynamodb").create_table(
+            TableName="ledger",
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "sk", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
+        )
+        yield
+    clients.client.cache_clear()
 
 
 @pytest.fixture
