@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import AS_WRITTEN, Draft
-from trainyard.client.importing.foreign import Foreign, Keys
+from trainyard.client.importing.foreign import ITEM, LIST, MAPPING, NUMBER, Foreign, Keys
 from trainyard.core.model.gpus import Wanted
 
 LAUNCHER = "AWS Batch"
@@ -68,6 +68,32 @@ def unwrap(foreign: Foreign) -> Foreign:
     return Foreign(found[0], below)
 
 
+CONTAINERS = (
+    "containerProperties",
+    "nodeProperties.nodeRangeProperties.*.container",
+    "ecsProperties.taskProperties.*.containers.*",
+)
+"""The paths of containers in a definition."""
+LISTS = ("environment", "secrets", "resourceRequirements")
+SHAPES = {
+    **dict.fromkeys(("containerProperties", "nodeProperties", "ecsProperties"), MAPPING),
+    **dict.fromkeys(("parameters", "timeout", "retryStrategy"), MAPPING),
+    **dict.fromkeys(("nodeProperties.nodeRangeProperties", "ecsProperties.taskProperties"), LIST),
+    **dict.fromkeys(("nodeProperties.nodeRangeProperties.*", "ecsProperties.taskProperties.*"), ITEM),
+    "ecsProperties.taskProperties.*.containers": LIST,
+    **dict.fromkeys(CONTAINERS, ITEM),
+    **{f"{at}.command": LIST for at in CONTAINERS},
+    **{f"{at}.{key}": LIST for at in CONTAINERS for key in LISTS},
+    **{f"{at}.{key}.*": ITEM for at in CONTAINERS for key in LISTS},
+    **{f"{at}.vcpus": NUMBER for at in CONTAINERS},
+    **{f"{at}.resourceRequirements.*.value": NUMBER for at in CONTAINERS},
+    **dict.fromkeys(
+        ("timeout.attemptDurationSeconds", "retryStrategy.attempts", "nodeProperties.numNodes"), NUMBER
+    ),
+}
+"""The forms of a definition's values."""
+
+
 def recognizes(foreign: Foreign) -> Keys | None:
     """Return the path of the first key of a job definition, or None."""
     own = ("jobDefinitionName", "containerProperties", "nodeProperties", "ecsProperties", "eksProperties")
@@ -76,6 +102,7 @@ def recognizes(foreign: Foreign) -> Keys | None:
 
 def convert(foreign: Foreign, stem: str) -> Draft:
     """Convert a job definition. Raise NotImportable for a definition without a command, or for EKS."""
+    foreign.leave_misshapen(SHAPES)
     draft = Draft(foreign, LAUNCHER)
     draft.name(foreign.take("jobDefinitionName"), stem)
     container = _container(draft)

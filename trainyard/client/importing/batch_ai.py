@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import ENDS_EARLY, Draft
-from trainyard.client.importing.foreign import Foreign, Keys
+from trainyard.client.importing.foreign import ITEM, LIST, MAPPING, NUMBER, TEXT, Foreign, Keys
 
 LAUNCHER = "Azure Batch AI"
 TOOLKITS = (
@@ -40,6 +40,21 @@ IGNORED = {
 }
 VARIABLE = re.compile(r"\$\{?AZ_BATCHAI_(\w+?)\}?(?![\w])")
 
+LISTS = ("inputDirectories", "outputDirectories", "environmentVariables", "secrets")
+SHAPES = {
+    f"{at}{key}": shape
+    for at in ("", "properties.")
+    for key, shape in {
+        **dict.fromkeys(("constraints", *TOOLKITS), MAPPING),
+        **dict.fromkeys(LISTS, LIST),
+        **{f"{name}.*": ITEM for name in LISTS},
+        "nodeCount": NUMBER,
+        **{f"{kit}.{key}": TEXT for kit in TOOLKITS for key in ("pythonScriptFilePath", "commandLine")},
+        **{f"{kit}.{key}": NUMBER for kit in TOOLKITS for key in ("parameterServerCount", "workerCount")},
+    }.items()
+}
+"""The forms of a job's values."""
+
 
 def recognizes(foreign: Foreign) -> Keys | None:
     """Return the path of the toolkit's settings in a job of Batch AI, or None."""
@@ -49,6 +64,7 @@ def recognizes(foreign: Foreign) -> Keys | None:
 
 def convert(foreign: Foreign, stem: str) -> Draft:
     """Convert a job. Raise NotImportable for a toolkit without a script or command."""
+    foreign.leave_misshapen(SHAPES)
     draft = Draft(foreign, LAUNCHER)
     at = ("properties",) if foreign.look("properties") else ()
     foreign.take("$schema")
@@ -56,7 +72,9 @@ def convert(foreign: Foreign, stem: str) -> Draft:
     folders = {
         str(each.get("id")): str(each.get("path")) for each in foreign.look(*at, "inputDirectories") or []
     }
-    kit = next(name for name in TOOLKITS if foreign.look(*at, name) is not None)
+    kit = next((name for name in TOOLKITS if foreign.look(*at, name) is not None), "")
+    if not kit:
+        raise NotImportable("the job has no settings of a toolkit", "add tensorFlowSettings")
     script, words = _program(draft, (*at, kit))
     source = _source(draft, script, folders, at)
     script = script.rpartition("/")[2] if source else script

@@ -247,7 +247,9 @@ class Draft:
         """Limit the run's duration."""
         if hours > MOST_HOURS:
             self.origin.note(*path, reason=f"a run lasts at most {MOST_HOURS:g} hours")
-        if hours > 0:
+        if hours <= 0:
+            self.origin.note(*path, reason=f"it is not a duration; limits.hours is {LIMITS.hours:g}")
+        else:
             self.put(_number(min(hours, MOST_HOURS)), "limits", "hours")
 
     def disk(self, gib: float, *path: str | int) -> None:

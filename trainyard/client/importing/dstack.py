@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import ENDS_EARLY, HOST_LINES, Draft, is_file
-from trainyard.client.importing.foreign import Foreign, Keys, Note
+from trainyard.client.importing.foreign import LIST, MAPPING, NUMBER, TEXT, Foreign, Keys, Note, Shape
 from trainyard.command_line import command_line
 from trainyard.core.model.gpus import Wanted
 
@@ -47,6 +47,15 @@ IGNORED = {
     "schedule": "EventBridge Scheduler can upload a job file to s3://BUCKET/jobs/by/YOU/ at a time",
 }
 
+SHAPES = {
+    **dict.fromkeys(("name", "working_dir", "commands.*"), TEXT),
+    **dict.fromkeys(("commands", "files", "instance_types"), LIST),
+    **dict.fromkeys(("nodes", "max_price"), NUMBER),
+    "resources": MAPPING,
+    "env": Shape((dict, list), "a list or a mapping"),
+}
+"""The forms of a task's values."""
+
 
 def recognizes(foreign: Foreign) -> Keys | None:
     """Return the path of the `type` of a dstack configuration, or None."""
@@ -64,6 +73,7 @@ def convert(foreign: Foreign, stem: str) -> Draft:
         raise NotImportable(
             f"the file describes a {kind} of dstack's, and a job file describes a task", instead
         )
+    foreign.leave_misshapen(SHAPES)
     draft = Draft(foreign, LAUNCHER)
     draft.name(foreign.take("name"), stem.removesuffix(".dstack"))
     commands = foreign.take("commands") or []
@@ -191,7 +201,7 @@ def _hours(duration: Any) -> float:
 def _range(value: Any) -> tuple[float, float | None]:
     """Return the bounds of a range (`24GB..80GB`, `8..`, `4`) in GB or as counts. The upper bound may be None."""
     if isinstance(value, Mapping):
-        return float(value.get("min") or value.get("count") or 0), None
+        return _range(value.get("min") or value.get("count"))[0], None
     low, dots, high = str(value or "").partition("..")
     sizes = [re.match(r"\s*(\d+(?:\.\d+)?)\s*(T|M)?", each, re.IGNORECASE) for each in (low, high)]
     numbers = [

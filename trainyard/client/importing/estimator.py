@@ -10,7 +10,17 @@ from typing import Any
 
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import Draft
-from trainyard.client.importing.foreign import Foreign, Keys, literal
+from trainyard.client.importing.foreign import (
+    ITEM,
+    LIST,
+    MAPPING,
+    NUMBER,
+    TEXT,
+    Foreign,
+    Keys,
+    Shape,
+    literal,
+)
 from trainyard.client.importing.sagemaker import LAUNCHER, add_arguments, add_channel, add_hosts, add_program
 from trainyard.values.quantities import format_count
 
@@ -59,6 +69,20 @@ KEYWORDS = {
     "dependencies": "put further folders into program.source",
 }
 
+SHAPES = {
+    **dict.fromkeys(
+        ("hyperparameters", "environment", "compute", "source_code", "stopping_condition"), MAPPING
+    ),
+    **dict.fromkeys(("entry_point", "source_dir", "base_job_name", "source_code.*"), TEXT),
+    **dict.fromkeys(("instance_count", "volume_size", "max_run", "max_wait", "max_retry_attempts"), NUMBER),
+    **dict.fromkeys(("compute.instance_count", "compute.volume_size_in_gb", "stopping_condition.*"), NUMBER),
+    **dict.fromkeys(
+        ("inputs", "input_data_config"), Shape((str, dict, list), "an address, a mapping or a list")
+    ),
+    "tags": LIST,
+    "tags.*": ITEM,
+}
+"""The forms of an estimator's keywords."""
 
 OLD_NAMES = {"image_name": "image_uri", "train_instance_count": "instance_count"}
 """Keywords of version 1 of the SDK. Its other old keywords began with `train_`."""
@@ -77,7 +101,7 @@ def read_estimator(text: str, name: str) -> Foreign | None:
         ) from error
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     made = [call for call in calls if _call_name(call).endswith(ESTIMATORS) and call.keywords]
-    constants = dict(_constants(tree))
+    constants = dict(_assigned(tree))
     if len(made) > 1:
         where = ", ".join(str(call.lineno) for call in made)
         raise NotImportable(
@@ -95,7 +119,7 @@ def read_estimator(text: str, name: str) -> Foreign | None:
 
 def _add_call(
     call: ast.Call,
-    constants: Mapping[str, Any],
+    constants: Mapping[str, ast.expr],
     values: dict[str, Any],
     lines: dict[Keys, int],
 ) -> None:
@@ -118,22 +142,21 @@ def _call_name(call: ast.Call) -> str:
     return ""
 
 
-def _constants(tree: ast.Module) -> Iterator[tuple[str, Any]]:
-    """Yield the names of the file's literals, with their values."""
+def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Yield each name that the file assigns an expression to, with the expression."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            try:
-                yield node.targets[0].id, literal(node.value)
-            except (ValueError, TypeError):
-                continue
+            yield node.targets[0].id, node.value
 
 
-def _value(node: ast.expr, constants: Mapping[str, Any]) -> Any:
+def _value(node: ast.expr, constants: Mapping[str, ast.expr]) -> Any:
     """Return the value of an expression, the keywords of a call, or `?EXPRESSION` if only a run of the file has the
     value."""
     match node:
         case ast.Name(id=name) if name in constants:
-            return constants[name]
+            others = {other: each for other, each in constants.items() if other != name}
+            value = _value(constants[name], others)
+            return UNKNOWN + name if isinstance(value, str) and value.startswith(UNKNOWN) else value
         case ast.Dict():
             keys = [_value(key, constants) if key else UNKNOWN for key in node.keys]
             return {str(key): _value(each, constants) for key, each in zip(keys, node.values, strict=True)}
@@ -157,8 +180,8 @@ def _value(node: ast.expr, constants: Mapping[str, Any]) -> Any:
         return UNKNOWN + ast.unparse(node)
 
 
-def _keywords(call: ast.Call, constants: Mapping[str, Any]) -> tuple[dict[str, Any], dict[Keys, int]]:
-    named = [(_name(each.arg), each.value) for each in call.keywords if each.arg]
+def _keywords(call: ast.Call, constants: Mapping[str, ast.expr]) -> tuple[dict[str, Any], dict[Keys, int]]:
+    named = [(_name(name), each) for name, each in _arguments(call, constants)]
     values = {name: _value(each, constants) for name, each in named}
     return values, {path: line for name, each in named for path, line in _lines((name,), each)}
 
@@ -174,6 +197,22 @@ def _lines(path: Keys, node: ast.expr) -> Iterator[tuple[Keys, int]]:
         case ast.List(elts=items) | ast.Tuple(elts=items):
             for number, item in enumerate(items):
                 yield from _lines((*path, number), item)
+
+
+def _arguments(call: ast.Call, constants: Mapping[str, ast.expr]) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the keywords of a call, also those of `**NAME` if the file assigns NAME a mapping."""
+    for each in call.keywords:
+        value = each.value
+        if each.arg is None and isinstance(value, ast.Name):
+            value = constants.get(value.id, value)
+        if each.arg is not None:
+            yield each.arg, value
+        elif isinstance(value, ast.Dict):
+            for key, item in zip(value.keys, value.values, strict=True):
+                if isinstance(key, ast.Constant):
+                    yield str(key.value), item
+        else:
+            yield f"**{ast.unparse(each.value)}", each.value
 
 
 def _name(keyword: str) -> str:
@@ -193,6 +232,7 @@ def convert_call(foreign: Foreign, stem: str) -> Draft:
     """Convert an estimator's keywords, as far as they are literal. Raise NotImportable without an entry point."""
     draft = Draft(foreign, LAUNCHER)
     _leave_unknown(foreign)
+    foreign.leave_misshapen(SHAPES)
     foreign.take("estimator")
     draft.name(foreign.take("base_job_name"), foreign.take("job_name"), stem)
     code = ("source_code",) if foreign.look("source_code") else ()

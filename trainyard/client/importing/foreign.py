@@ -4,7 +4,7 @@ has read."""
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, repeat
 from pathlib import Path
@@ -16,6 +16,7 @@ from trainyard.client.errors import NotImportable
 from trainyard.values.quantities import format_count
 
 MOST_BYTES = 1 << 20
+MOST_VALUES = 100_000
 TEMPLATE = re.compile(r"\{%.*?%\}|(?<!\$)\{\{.*?\}\}", re.DOTALL)
 """Templates of Jinja and Go, but not dstack's `${{ secrets.NAME }}`."""
 
@@ -35,6 +36,29 @@ class Note:
     def __str__(self) -> str:
         where = f"line {self.line}, " if self.line else ""
         return f"{where}{self.item}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The form of a value: its types, and their name for users."""
+
+    types: tuple[type, ...]
+    expected: str
+    instead: Any = None
+    """The value that stands for a misshapen item of a list."""
+
+    def fitting(self, value: Any) -> Any:
+        """Return the value, a number for a text of digits, a text for a number, or `instead`."""
+        if isinstance(value, self.types) and not (isinstance(value, bool) and bool not in self.types):
+            return str(value) if self is TEXT else value
+        if self is NUMBER and isinstance(value, str) and re.fullmatch(r"\s*\d+(\.\d+)?\s*", value):
+            return int(value) if value.strip().isdigit() else float(value)
+        return self.instead
+
+
+MAPPING, LIST = Shape((dict,), "a mapping"), Shape((list,), "a list")
+NUMBER, TEXT = Shape((int, float), "a number"), Shape((str, int, float), "a text")
+ITEM = Shape((dict,), "a mapping", {})
 
 
 @dataclass
@@ -75,6 +99,33 @@ class Foreign:
     def first(self, *names: str) -> Keys | None:
         """Return the path of the first of these keys that the file has, or None."""
         return next(((name,) for name in names if self.look(name) is not None), None)
+
+    def leave_misshapen(self, shapes: Mapping[str, "Shape"]) -> None:
+        """Report and remove each value of another shape. `*` in a path is every key, or every item."""
+        for pattern, shape in shapes.items():
+            for holder, path in [*self._held(pattern.split("."))]:
+                value = holder[path[-1]]
+                fits = shape.fitting(value)
+                if fits is shape.instead and value is not None:
+                    self.note(
+                        *path, reason=f"expected {shape.expected}, and found {str(value)[:40]!r}; left out"
+                    )
+                holder[path[-1]] = fits
+
+    def _held(self, pattern: Sequence[str], path: Keys = ()) -> Iterator[tuple[Any, Keys]]:
+        """Yield each value at the pattern: the mapping or list that holds it, and its path."""
+        first, *rest = pattern
+        holder = self.look(*path) if path else self.values
+        keys: Iterable[str | int] = ()
+        if isinstance(holder, dict):
+            keys = holder if first == "*" else {first} & holder.keys()
+        elif isinstance(holder, list) and first == "*":
+            keys = range(len(holder))
+        for each in [*keys]:
+            if rest:
+                yield from self._held(rest, (*path, each))
+            else:
+                yield holder, (*path, each)
 
     def mapping(self, *path: str | int) -> Mapping[str, Any]:
         """Return the mapping at `path` without marking it as read. Return an empty mapping if the file has none
@@ -127,10 +178,11 @@ def show_path(path: Keys) -> str:
 def content_of(path: Path) -> str:
     """Return the text of the file. Raise OSError, or NotImportable for a file that is binary, too large or a
     template."""
-    data = path.read_bytes()
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise NotImportable(
-            f"{path} has {len(data)} bytes, and a job's file at most {MOST_BYTES}", "name the job's file"
+            f"{path} has more than {MOST_BYTES} bytes, the most of a job's file", "name the job's file"
         )
     try:
         text = data.decode("utf-8-sig")
@@ -163,8 +215,18 @@ def read_yaml(text: str, name: str) -> Foreign:
                 "write the value in its place",
             ) from error
         raise NotImportable(f"{name} is not YAML: {problem}{where}", "correct it") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise NotImportable(f"{name} is nested too deeply", "name the job's file") from error
+    except (yaml.YAMLError, ValueError) as error:
         raise NotImportable(f"{name} is not YAML: {error}", "correct it") from error
+    if not found:
+        raise NotImportable(f"{name} is empty", "name the job's file")
+    for node, _ in found:
+        if _size(node, {}) > MOST_VALUES:
+            raise NotImportable(
+                f"{name} has more than {MOST_VALUES} values, after its aliases are replaced",
+                "name the job's file",
+            )
     header = found[0][1] if len(found) == 2 else None
     if isinstance(header, dict) and header.keys() == {"name"}:  # the name of a pipeline with one task
         (_, (node, value)) = found
@@ -177,7 +239,7 @@ def read_yaml(text: str, name: str) -> Foreign:
             f"{name} has {format_count(len(found), 'document')} (lines {where}), and a job file describes one job",
             "write each document into a file of its own, and import each",
         )
-    return Foreign(_plain(value), dict(_lines((), node)))
+    return Foreign(_plain(value), dict(_lines((), node)), [*_repeated((), node)])
 
 
 def read_json(text: str, name: str) -> Foreign:
@@ -190,7 +252,36 @@ def read_json(text: str, name: str) -> Foreign:
         node = yaml.compose(text.replace("\t", " "), Loader=yaml.SafeLoader)
     except yaml.YAMLError:  # JSON that YAML 1.1 cannot read: keep the values without their lines
         return Foreign(values)
-    return Foreign(values, dict(_lines((), node)) if node else {})
+    return Foreign(values, dict(_lines((), node)), [*_repeated((), node)]) if node else Foreign(values)
+
+
+def _size(node: yaml.Node, known: dict[int, float]) -> float:
+    """Return the number of values of a node after its aliases are replaced. A node that contains itself is infinite."""
+    if id(node) not in known:
+        known[id(node)] = float("inf")
+        match node:
+            case yaml.MappingNode():
+                known[id(node)] = 1 + sum(_size(value, known) for _, value in node.value)
+            case yaml.SequenceNode():
+                known[id(node)] = 1 + sum(_size(value, known) for value in node.value)
+            case _:
+                known[id(node)] = 1
+    return known[id(node)]
+
+
+def _repeated(path: Keys, node: yaml.Node) -> Iterator[Note]:
+    """Yield a note for each value that a later value of the same key replaces."""
+    match node:
+        case yaml.MappingNode():
+            last = {key.value: key for key, _ in node.value}
+            for key, value in node.value:
+                if key is not last[key.value] and key.value != "<<":
+                    reason = f"line {last[key.value].start_mark.line + 1} has the same key, and replaces it"
+                    yield Note(key.start_mark.line + 1, show_path((*path, key.value)), reason)
+                yield from _repeated((*path, key.value), value)
+        case yaml.SequenceNode():
+            for number, value in enumerate(node.value):
+                yield from _repeated((*path, number), value)
 
 
 def _plain(value: Any) -> Any:

@@ -43,7 +43,7 @@ def import_file(path: Path) -> Draft:
         if call is None:
             raise NotImportable(f"{path} makes no estimator of SageMaker's", f"name {KNOWN}")
         convert = sagemaker.convert if sagemaker.recognizes(call) else estimator.convert_call
-        draft = convert(call, path.stem)
+        draft = _converted(convert, call, path.stem)
     else:
         draft = _document(path, text)
     draft.finish()
@@ -64,7 +64,18 @@ def _document(path: Path, text: str) -> Draft:
     if not marks:
         keys = ", ".join(_where(foreign, (key,)) for key in list(foreign.values)[:8])
         raise NotImportable(f"{path} is of no known kind; it has the keys {keys}", f"name {KNOWN}")
-    return marks[0][0].convert(batch.unwrap(foreign), path.stem)
+    return _converted(marks[0][0].convert, batch.unwrap(foreign), path.stem)
+
+
+def _converted(convert: Callable[[Foreign, str], Draft], foreign: Foreign, stem: str) -> Draft:
+    """Convert the file. A refusal names the values that were left out before."""
+    try:
+        return convert(foreign, stem)
+    except NotImportable as refused:
+        if not foreign.notes:
+            raise
+        noted = "; ".join(str(note) for note in foreign.notes[:3])
+        raise NotImportable(f"{refused.what} ({noted})", refused.next_step) from refused
 
 
 def _where(foreign: Foreign, path: Keys) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import Draft
-from trainyard.client.importing.foreign import Foreign, Keys
+from trainyard.client.importing.foreign import ITEM, LIST, MAPPING, NUMBER, TEXT, Foreign, Keys
 from trainyard.client.importing.secrets import is_secretive
 
 LAUNCHER = "SageMaker"
@@ -32,6 +32,23 @@ REQUEST = {
     "RemoteDebugConfig": "the command `shell` opens a shell on a host",
 }
 
+SHAPES = {
+    **dict.fromkeys(("AlgorithmSpecification", "HyperParameters", "Environment", "ResourceConfig"), MAPPING),
+    **dict.fromkeys(("StoppingCondition", "RetryStrategy"), MAPPING),
+    **dict.fromkeys(("TrainingJobName", "ResourceConfig.InstanceType"), TEXT),
+    **dict.fromkeys(("InputDataConfig", "Tags", "ResourceConfig.InstanceGroups"), LIST),
+    **dict.fromkeys(("AlgorithmSpecification.ContainerEntrypoint",), LIST),
+    **dict.fromkeys(("AlgorithmSpecification.ContainerArguments",), LIST),
+    **dict.fromkeys(("InputDataConfig.*", "Tags.*", "ResourceConfig.InstanceGroups.*"), ITEM),
+    **dict.fromkeys(("InputDataConfig.*.DataSource", "InputDataConfig.*.DataSource.S3DataSource"), ITEM),
+    **dict.fromkeys(
+        ("InputDataConfig.*.ChannelName", "InputDataConfig.*.DataSource.S3DataSource.S3Uri"), TEXT
+    ),
+    **dict.fromkeys(("ResourceConfig.InstanceCount", "ResourceConfig.VolumeSizeInGB"), NUMBER),
+    **dict.fromkeys(("StoppingCondition.*", "RetryStrategy.*"), NUMBER),
+}
+"""The forms of a request's values."""
+
 
 def recognizes(foreign: Foreign) -> Keys | None:
     """Return the path of the first key of a CreateTrainingJob request, or None."""
@@ -40,6 +57,7 @@ def recognizes(foreign: Foreign) -> Keys | None:
 
 def convert(foreign: Foreign, stem: str) -> Draft:
     """Convert a CreateTrainingJob request. Raise NotImportable if its program is inside a container image."""
+    foreign.leave_misshapen(SHAPES)
     draft = Draft(foreign, LAUNCHER)
     draft.name(foreign.take("TrainingJobName"), stem)
     _request_program(draft)
@@ -126,7 +144,7 @@ def _request_channels(draft: Draft) -> None:
         path = ("InputDataConfig", number)
         source = channel.get("DataSource", {})
         if uri := source.get("S3DataSource", {}).get("S3Uri"):
-            add_channel(draft, channel.get("ChannelName", "training"), uri, *path)
+            add_channel(draft, channel.get("ChannelName") or "training", uri, *path)
             if source["S3DataSource"].get("S3DataDistributionType") == "ShardedByS3Key":
                 draft.origin.note(
                     *path, reason="each host had its share of the files: write `sharding: file`"

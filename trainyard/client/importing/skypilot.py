@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import AS_WRITTEN, HOST_LINES, Draft, is_file, times
-from trainyard.client.importing.foreign import Foreign, Keys
+from trainyard.client.importing.foreign import LIST, MAPPING, NUMBER, TEXT, Foreign, Keys
 from trainyard.core.model.gpus import Wanted
 
 LAUNCHER = "SkyPilot"
@@ -22,6 +22,14 @@ VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 SERVING = ("service", "pool")
 LOCATION_KEYS = ("cloud", "region", "zone", "infra")
 
+SHAPES = {
+    **dict.fromkeys(("run", "setup", "name", "resources.instance_type"), TEXT),
+    **dict.fromkeys(("envs", "secrets", "file_mounts", "volumes", "resources"), MAPPING),
+    **dict.fromkeys(("num_nodes", "resources.max_hourly_cost"), NUMBER),
+    **dict.fromkeys(("resources.any_of", "resources.ordered", "resources.candidates"), LIST),
+}
+"""The forms of a task's values."""
+
 
 def recognizes(foreign: Foreign) -> Keys | None:
     """Return the path of a task's `run` or `setup`, or None. Tasks of dstack have neither."""
@@ -36,6 +44,7 @@ def convert(foreign: Foreign, stem: str) -> Draft:
                 f"the file describes a {key}, which answers requests",
                 "import a task; Trainyard runs training only",
             )
+    foreign.leave_misshapen(SHAPES)
     draft = Draft(foreign, LAUNCHER)
     draft.name(foreign.take("name"), stem)
     _program(draft)
@@ -120,6 +129,9 @@ def _mount(draft: Draft, target: str, mount: Any, path: tuple[str, ...]) -> None
         )
         return
     sources = source if isinstance(source, list) else [source]
+    if not any(sources):
+        draft.origin.note(*path, reason="the mount has no source")
+        return
     if len(sources) > 1:
         draft.origin.note(*path, reason=f"several sources in one folder; only {sources[0]} is taken")
     if is_file(str(sources[0])):

@@ -243,7 +243,7 @@ def _gpus(draft: Draft, nodes: int) -> None:
         )
         *named, last = text.removeprefix("gres/").removeprefix("gpu").lstrip(":").split(":")
         number = _count(last) if last else 1
-        if last and not number:
+        if last and not last.isdigit():
             named, number = [last], 1
         kind = named[-1] if named else kind
         per_host = max(1, number // nodes) if name == "gpus" else number
