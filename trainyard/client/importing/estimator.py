@@ -200,7 +200,7 @@ def _lines(path: Keys, node: ast.expr) -> Iterator[tuple[Keys, int]]:
 
 
 def _arguments(call: ast.Call, constants: Mapping[str, ast.expr]) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the keywords of a call, also those of `**NAME` if the file assigns NAME a mapping."""
+    """Yield the keywords of a call, and the items of NAME for `**NAME` if the file assigns NAME a mapping."""
     for each in call.keywords:
         value = each.value
         if each.arg is None and isinstance(value, ast.Name):

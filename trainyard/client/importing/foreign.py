@@ -21,7 +21,7 @@ TEMPLATE = re.compile(r"\{%.*?%\}|(?<!\$)\{\{.*?\}\}", re.DOTALL)
 """Templates of Jinja and Go, but not dstack's `${{ secrets.NAME }}`."""
 
 Keys = tuple[str | int, ...]
-TEXT = ""
+BLOCK = ""
 """The last part of a path in `Foreign.lines` that names the first line below `KEY: |`."""
 
 
@@ -150,7 +150,7 @@ class Foreign:
 
     def text_lines(self, path: Keys) -> Iterator[int | None]:
         """Yield the line number of each line of a text. A text that is not a block (`KEY: |`) has one line."""
-        return count(self.lines[*path, TEXT]) if (*path, TEXT) in self.lines else repeat(self.line(path))
+        return count(self.lines[*path, BLOCK]) if (*path, BLOCK) in self.lines else repeat(self.line(path))
 
     def unread(self) -> Iterator[Keys]:
         """Yield the paths of the outermost values that no importer has read."""
@@ -299,7 +299,7 @@ def _plain(value: Any) -> Any:
 def _lines(path: Keys, node: yaml.Node) -> Iterator[tuple[Keys, int]]:
     match node:
         case yaml.ScalarNode(style="|"):
-            yield (*path, TEXT), node.start_mark.line + 2
+            yield (*path, BLOCK), node.start_mark.line + 2
         case yaml.MappingNode():
             for key, value in node.value:
                 yield (*path, key.value), key.start_mark.line + 1
