@@ -42,6 +42,17 @@ def _violations(shape: Any, value: Any, path: str) -> Iterator[str]:
         case "list" if isinstance(value, list):
             yield from (_describe_violation(shape, value, path, each) for each in _broken(shape, value))
             yield from _of_items(shape, value, path)
+        case "map" if isinstance(value, Mapping):
+            for what, part, parts in (
+                ("Map keys", shape.key, value.keys()),
+                ("Map value", shape.value, value.values()),
+            ):
+                if any(_broken(part, each) for each in parts):
+                    bounds = [bound for bound, _ in _bounds(part)]
+                    bounds += [] if what == "Map keys" else ["Member must not be null"]
+                    yield _describe_violation(
+                        shape, value, path, f"{what} must satisfy constraint: [{', '.join(bounds)}]"
+                    )
         case _ if shape.type_name in (*SCALARS, "blob"):
             yield from (_describe_violation(shape, value, path, each) for each in _broken(shape, value))
 

@@ -124,6 +124,15 @@ def _bus(request: Request) -> Refusal | None:
     return None if _has_bus(name) else _no_bus(name)
 
 
+def _remove_permission(request: Request) -> Refusal | None:
+    if (wrong := _bus(request)) or request.get("RemoveAllPermissions"):
+        return wrong
+    policy = eventbridge._event_bus_policies.get(request.get("EventBusName", "default")) or {}
+    if request.get("StatementId") in [each.get("Sid") for each in policy.get("Statement", ())]:
+        return None
+    return Refusal("ResourceNotFoundException", "Statement with the provided id does not exist.")
+
+
 def _tagged(request: Request) -> Refusal | None:
     kind, _, name = str(request.get("ResourceARN", "")).rpartition(":")[2].partition("/")
     bus, _, rule = name.rpartition("/")
@@ -234,8 +243,26 @@ def _attach(request: Request) -> Refusal | None:
     return Refusal("NoSuchEntity", f"Policy {arn} does not exist or is not attachable.", 404)
 
 
+def _describe_malformed(body: str) -> str:
+    if not body.lstrip().startswith("{"):
+        return "YAML not well-formed."
+    try:
+        json.loads(body)
+    except json.JSONDecodeError as error:
+        return f"JSON not well-formed. (line {error.lineno}, column {error.colno + 1})"
+    return "JSON not well-formed."
+
+
+def _change_set(request: Request) -> Refusal | None:
+    if request.get("StackName") or str(request.get("ChangeSetName", "")).startswith("arn:"):
+        return None
+    return Refusal("ValidationError", "StackName is a required parameter.")
+
+
 def _get_template(request: Request) -> Refusal | None:
     name = request.get("StackName")
+    if not name and not request.get("ChangeSetName"):
+        return Refusal("ValidationError", "StackName is required if ChangeSetName is not specified.")
     known = {each for key, stack in cloudformation._stacks.items() for each in (key, stack.get("StackId"))}
     if name is None or name in known:
         return None
@@ -249,9 +276,7 @@ def _template(request: Request) -> Refusal | None:
     try:
         message = templates.fault(engine._parse_template(body))
     except (ValueError, YAMLError):
-        message = (
-            f"Template format error: {'JSON' if body.lstrip().startswith('{') else 'YAML'} not well-formed."
-        )
+        message = f"Template format error: {_describe_malformed(body)}"
     return Refusal("ValidationError", message) if message else None
 
 
@@ -260,13 +285,15 @@ CHECKS: Mapping[str, Callable[[str, Request], Refusal | None]] = {
         {
             **dict.fromkeys(("CreateStack", "CreateChangeSet", "UpdateStack", "ValidateTemplate"), _template),
             "GetTemplate": _get_template,
+            **dict.fromkeys(("DescribeChangeSet", "ExecuteChangeSet", "DeleteChangeSet"), _change_set),
         }
     ),
     "events": _by_name(
         {
             "DeleteRule": _delete_rule,
             "PutTargets": _put_targets,
-            **dict.fromkeys(("PutPermission", "RemovePermission", "PutRule"), _bus),
+            **dict.fromkeys(("PutPermission", "PutRule"), _bus),
+            "RemovePermission": _remove_permission,
             **dict.fromkeys(("TagResource", "UntagResource", "ListTagsForResource"), _tagged),
         }
     ),

@@ -109,6 +109,37 @@ def _put_encryption(request: Request) -> Refusal | None:
     return None
 
 
+def _tags(request: Request) -> Refusal | None:
+    keys = [str(tag["Key"]) for tag in (request.get("Tagging") or {}).get("TagSet") or ()]
+    wrong = None
+    if len(keys) != len(set(keys)):
+        wrong = "Cannot provide multiple Tags with the same key"
+    elif any(key.startswith("aws:") for key in keys):
+        wrong = "System tags cannot be added/updated by requester"
+    return Refusal("InvalidTag", wrong) if wrong else None
+
+
+def _create_bucket(request: Request) -> Refusal | None:
+    given = request.get("ObjectOwnership")
+    if given in (None, "BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"):
+        return None
+    return invalid_argument(f"Invalid x-amz-object-ownership header: {given}")
+
+
+def _notification(request: Request) -> Refusal | None:
+    chosen = request.get("NotificationConfiguration") or {}
+    lists = [each for each in chosen.values() if isinstance(each, list)]
+    rules = [
+        rule["Name"]
+        for each in lists
+        for target in each
+        for rule in ((target.get("Filter") or {}).get("Key") or {}).get("FilterRules") or ()
+    ]
+    if all(str(name).lower() in ("prefix", "suffix") for name in rules):
+        return None
+    return invalid_argument("filter rule name must be either prefix or suffix")
+
+
 _OWN: Mapping[str, Any] = {
     "PutObject": _write_key,
     "GetObject": _read,
@@ -119,6 +150,9 @@ _OWN: Mapping[str, Any] = {
     "DeleteBucket": _delete_bucket,
     "PutBucketVersioning": _put_versioning,
     "PutBucketPolicy": _put_policy,
+    "PutBucketTagging": _tags,
+    "CreateBucket": _create_bucket,
+    "PutBucketNotificationConfiguration": _notification,
     "PutBucketEncryption": _put_encryption,
 }
 

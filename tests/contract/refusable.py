@@ -38,6 +38,7 @@ def named_by(client: Client) -> dict[str, Any]:
         "$LARGE": json.dumps({"text": "x" * 262_144}),
         "$X4097": "x" * 4097,
         "$X1025": "x" * 1025,
+        "$X3097": "x" * 3097,
         "$TEMPLATE": TEMPLATE,
         "$NOW": int(time.time() * 1000),
         "$BEFORE": int(time.time() * 1000) - 60_000,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from localcloud.base.refusals import Refusal, Request, Rule
 
 NAME = re.compile(r"[^\x00-\x20\x7f-\x9f<>{}\[\]?*\"#%\\^|~`$&,;:/]{1,80}")
-MOST_RESULTS = 1000
+MOST_RESULTS, LONGEST_TOKEN = 1000, 3096
 ARNS = ("stateMachineArn", "executionArn", "activityArn", "mapRunArn")
 OPERATIONS = [
     "DescribeStateMachine",
@@ -46,6 +46,15 @@ def _results(request: Request) -> Refusal | None:
     return Refusal("ValidationException", f"1 validation error detected: {where}: {bound}")
 
 
+def _list_executions(request: Request) -> Refusal | None:
+    token = str(request.get("nextToken", ""))
+    if (wrong := _arn(request)) or len(token) <= LONGEST_TOKEN:
+        return wrong
+    bound = f"Member must have length less than or equal to {LONGEST_TOKEN}"
+    where = f"Value '{token}' at 'nextToken' failed to satisfy constraint"
+    return Refusal("ValidationException", f"1 validation error detected: {where}: {bound}")
+
+
 def _name(request: Request) -> Refusal | None:
     name = request.get("name")
     if name is None or NAME.fullmatch(str(name)):
@@ -77,6 +86,7 @@ def _update(request: Request) -> Refusal | None:
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(OPERATIONS, _arn),
     "ListStateMachines": _results,
+    "ListExecutions": _list_executions,
     "StartExecution": _start,
     "CreateStateMachine": _create,
     "CreateActivity": _name,

@@ -197,6 +197,11 @@ def _alias(target: Target, request: Request) -> Refusal | None:
     return not_found(f"Cannot find alias arn: {target.arn}:{name}")
 
 
+def _create_alias(target: Target, request: Request) -> Refusal | None:
+    version = request.get("FunctionVersion")
+    return _existing(Target(target.name, str(version) if version else None), request)
+
+
 def _create(request: Request) -> Refusal | None:
     name = str(request.get("FunctionName", ""))
     if len(name) > LONGEST_NAME and ":" not in name:
@@ -301,6 +306,7 @@ RULES: Mapping[str, Rule] = {
     "ListFunctionEventInvokeConfigs": _for(_list_retries),
     "PublishVersion": _for(_publish),
     "GetAlias": _for(_alias),
+    "CreateAlias": _for(_create_alias),
     "CreateFunction": _create,
     "UpdateFunctionCode": _for(_update_code),
     "UpdateFunctionConfiguration": _for(_update_configuration),

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from localcloud.base.states_language import time_of
 from localcloud.patches import MINISTACK
 
 TYPES = {"Task", "Pass", "Choice", "Wait", "Succeed", "Fail", "Parallel", "Map"}
 PATH_FIELDS = {"InputPath", "OutputPath", "ResultPath", "ResultSelector", "Parameters", "TimeoutSecondsPath"}
 EXPRESSION_FIELDS = {"Arguments", "Output", "Assign"}
+INTEGRATION = re.compile(r"arn:[^:]+:states:::(?P<service>[a-z-]+):(?P<action>\w+)([.:].*)?")
+ACTIONS = {
+    "dynamodb": ("getItem", "putItem", "updateItem", "deleteItem"),
+    "events": ("putEvents",),
+    "lambda": ("invoke",),
+    "sns": ("publish",),
+    "sqs": ("sendMessage",),
+    "states": ("startExecution",),
+}
+"""All actions of the optimized integrations that a yard could use."""
 States = Mapping[str, Mapping[str, Any]]
 
 
@@ -78,6 +90,12 @@ def _state_faults(
         yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [Resource] at {where}"
     elif kind == "Task" and not str(state["Resource"]).startswith("arn:"):
         yield f"SCHEMA_VALIDATION_FAILED: Value is not a valid resource ARN at {where}/Resource"
+    elif kind == "Task" and not _is_known(str(state["Resource"])):
+        known = "The value is not a valid resource ARN, or the resource is not available in this region."
+        what = f"The resource provided {state['Resource']} is not recognized. {known}"
+        yield f"SCHEMA_VALIDATION_FAILED: {what} at {where}/Resource"
+    if kind == "Wait" and _is_no_time(state.get("Timestamp")):
+        yield f"SCHEMA_VALIDATION_FAILED: String does not match RFC3339 timestamp at {where}/Timestamp"
     if kind == "Choice" and not state.get("Choices"):
         yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [Choices] at {where}"
     if kind == "Parallel" and not state.get("Branches"):
@@ -93,6 +111,17 @@ def _state_faults(
     for inner in ("ItemProcessor", "Iterator"):
         if inner in state:
             yield from _machine_faults(state[inner], f"{where}/{inner}", own)
+
+
+def _is_known(resource: str) -> bool:
+    """Return False for an action that an optimized integration lacks."""
+    found = INTEGRATION.fullmatch(resource)
+    return found is None or found["action"] in ACTIONS.get(found["service"], (found["action"],))
+
+
+def _is_no_time(value: Any) -> bool:
+    """Return True for a text that is neither a time nor a JSONata expression."""
+    return isinstance(value, str) and not value.startswith("{%") and time_of(value) is None
 
 
 def targets(state: Mapping[str, Any]) -> list[str]:
