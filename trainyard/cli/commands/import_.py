@@ -32,9 +32,9 @@ def import_(
 ) -> None:
     """Convert a job of another launcher into a job file.
 
-    Reads a SkyPilot task, a dstack task, a SageMaker CreateTrainingJob request or estimator call, a Slurm batch script,
-    an AWS Batch job definition, and an Azure Batch AI job. Each item without a counterpart becomes a comment in the job
-    file. Sends nothing.
+    Reads a SkyPilot task, a dstack task, a SageMaker CreateTrainingJob request or estimator call (in a Python file or a
+    notebook), a Slurm batch script, an AWS Batch job definition, and an Azure Batch AI job. Each item without a
+    counterpart becomes a comment in the job file. Sends nothing.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.importing import kinds

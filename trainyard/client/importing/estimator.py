@@ -317,7 +317,10 @@ def _distribution(draft: Draft) -> None:
 
 
 def _inputs(draft: Draft, given: Any) -> None:
-    channels = {"training": given} if isinstance(given, str) else given or {}
+    is_one = isinstance(given, str) or (
+        isinstance(given, dict) and (_uri(given) or "file_system_id" in given)
+    )
+    channels = {"training": given} if is_one else given or {}
     if isinstance(channels, list):
         channels = {str(each.get("channel_name", "training")): each.get("data_source") for each in channels}
     for name, value in channels.items():

@@ -190,7 +190,7 @@ def content_of(path: Path) -> str:
         raise NotImportable(
             f"{path} is not UTF-8 text (byte {error.start + 1})", "name the job's file"
         ) from error
-    if path.suffix != ".py" and (found := TEMPLATE.search(text)):
+    if path.suffix not in (".py", ".ipynb") and (found := TEMPLATE.search(text)):
         line = text.count("\n", 0, found.start()) + 1
         raise NotImportable(
             f"{path} is a template: line {line} holds {found[0][:40]!r}",

@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trainyard.client.errors import JobRefused, NotImportable
-from trainyard.client.importing import batch, batch_ai, dstack, estimator, sagemaker, skypilot, slurm
+from trainyard.client.importing import (
+    batch,
+    batch_ai,
+    dstack,
+    estimator,
+    notebook,
+    sagemaker,
+    skypilot,
+    slurm,
+)
 from trainyard.client.importing.draft import Draft
 from trainyard.client.importing.foreign import Foreign, Keys, content_of, read_json, read_yaml, show_path
 from trainyard.client.jobs.source import read
@@ -38,8 +47,9 @@ def import_file(path: Path) -> Draft:
     text = content_of(path)
     if slurm.recognizes_text(text):
         draft = slurm.convert(slurm.read_script(text), path.stem)
-    elif path.suffix == ".py":
-        call = estimator.read_estimator(text, path.name)
+    elif path.suffix in (".py", ".ipynb"):
+        read = notebook.read_estimator if path.suffix == ".ipynb" else estimator.read_estimator
+        call = read(text, path.name)
         if call is None:
             raise NotImportable(f"{path} makes no estimator of SageMaker's", f"name {KNOWN}")
         convert = sagemaker.convert if sagemaker.recognizes(call) else estimator.convert_call

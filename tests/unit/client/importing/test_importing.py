@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.client.importing.samples import FILES, draft_of
+from tests.unit.client.importing.samples import ESTIMATOR, FILES, draft_of
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.kinds import faults_of, import_file, write
 
@@ -189,3 +189,31 @@ def test_an_existing_job_file_is_kept_unless_forced(tmp_path: Path) -> None:
     assert target.read_text() == "mine"
     write("new", target, force=True)
     assert target.read_text() == "new"
+
+
+def test_an_estimators_call_in_a_notebook(tmp_path: Path) -> None:
+    code = [["!pip install sagemaker\n", "%matplotlib inline"], ESTIMATOR.splitlines(keepends=True)]
+    cells = [{"cell_type": "markdown", "source": ["# Train\n"]}]
+    cells += [{"cell_type": "code", "source": each} for each in (*code, ["%%bash\n", "cat <<END"])]
+    text = json.dumps({"cells": cells, "nbformat": 4}, indent=1)
+    draft = draft_of(tmp_path, "train.ipynb", text)
+    assert draft.job["cluster"]["parameter_servers"] == 2
+    [line] = [note.line for note in draft.notes if note.item == "hyperparameters.seed"]
+    assert line
+    assert "seed()" in text.splitlines()[line - 1]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "data", "notes"),
+    [
+        ("TrainingInput('s3://sets/a/')", {"training": "s3://sets/a/"}, 1),
+        ("TrainingInput(s3_data='s3://sets/a/')", {"training": "s3://sets/a/"}, 1),
+        ("FileSystemInput(file_system_id='fs-1', directory_path='/x')", None, 1),
+    ],
+)
+def test_the_input_of_an_estimator_may_be_one_channel(
+    tmp_path: Path, inputs: str, data: dict[str, str] | None, notes: int
+) -> None:
+    draft = draft_of(tmp_path, "a.py", f"e = TensorFlow(entry_point='a.py')\ne.fit({inputs})\n")
+    assert draft.job.get("data") == data
+    assert [note.line for note in draft.notes if note.item.startswith("inputs")] == [2] * notes
