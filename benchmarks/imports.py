@@ -6,7 +6,7 @@ from pathlib import Path
 
 from localcloud.machine.python import functions_platform
 from stacks.constructs import packages
-from stacks.constructs.packages import ROOT
+from stacks.constructs.packages import ROOT, layers
 
 PROCESSES = 20
 PROGRAM = "import time; begun = time.process_time(); import {module}; print(time.process_time() - begun)"
@@ -15,14 +15,14 @@ PROGRAM = "import time; begun = time.process_time(); import {module}; print(time
 
 def ratios() -> dict[str, float]:
     """Return the import time of each handler as a multiple of boto3's."""
-    return _ratios(_handlers(compiled=False), [packages.layer_folder()])
+    return _ratios(_handlers(compiled=False), [layers.layer_folder()])
 
 
 def compiled_ratios() -> dict[str, float]:
     """Return the import time of each handler with the compiled layer, and of the core that draws trials, as a multiple
     of boto3's. The layer is for this machine's platform."""
-    layers = [packages.layer_folder(), packages.compiled_layer_folder(functions_platform())]
-    return _ratios(["boto3, lambdas.core.study.sampling", *_handlers(compiled=True)], layers)
+    both = [layers.layer_folder(), layers.compiled_layer_folder(functions_platform())]
+    return _ratios(["boto3, lambdas.core.study.sampling", *_handlers(compiled=True)], both)
 
 
 def _handlers(*, compiled: bool) -> list[str]:
@@ -37,10 +37,10 @@ def _handlers(*, compiled: bool) -> list[str]:
     )
 
 
-def _ratios(modules: list[str], layers: list[Path]) -> dict[str, float]:
+def _ratios(modules: list[str], of_layers: list[Path]) -> dict[str, float]:
     """Return the import times of modules as multiples of boto3's. Each is the minimum of interleaved processes, because
     other load can only add time."""
-    folders = [packages.functions_folder(), *(layer / "python" for layer in layers)]
+    folders = [packages.functions_folder(), *(layer / "python" for layer in of_layers)]
     seconds: dict[str, list[float]] = {name: [] for name in ("boto3", *modules)}
     for round_ in range(1 + PROCESSES):
         for name in seconds:

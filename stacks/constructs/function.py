@@ -15,6 +15,7 @@ from lambdas.needs import Needs
 from stacks.constructs import packages
 from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.names import arn_in
+from stacks.constructs.packages import layers
 from stacks.constructs.permissions.kms import key_of
 from stacks.settings import YardSettings
 from trainyard.core.model.yard.settings import DAYS
@@ -27,7 +28,7 @@ ACCEPTED = {
     "CKV_AWS_173": "Names and ARNs, which are no secret for viewers of the function; AWS's key encrypts them.",
 }
 LOG_ACCEPTED = {"CKV_AWS_158": "AWS's own key, unless the yard has one (kms_key)."}
-RUNTIME = lambda_.Runtime(f"python{packages.PYTHON}", lambda_.RuntimeFamily.PYTHON)
+RUNTIME = lambda_.Runtime(f"python{layers.PYTHON}", lambda_.RuntimeFamily.PYTHON)
 
 
 class Dependencies(lambda_.LayerVersion):
@@ -37,7 +38,7 @@ class Dependencies(lambda_.LayerVersion):
         super().__init__(
             scope,
             name,
-            code=_code(packages.layer_folder()),
+            code=_code(layers.layer_folder()),
             description="Packages of requirements/lambda.txt",
             compatible_runtimes=[RUNTIME],
             compatible_architectures=[lambda_.Architecture.ARM_64, lambda_.Architecture.X86_64],
@@ -48,11 +49,11 @@ class CompiledDependencies(lambda_.LayerVersion):
     """The packages of requirements/study.txt, compiled for the platform of this deployment's functions."""
 
     def __init__(self, scope: Construct, name: str) -> None:
-        platform = packages.functions_platform()
+        platform = layers.functions_platform()
         super().__init__(
             scope,
             name,
-            code=_code(packages.compiled_layer_folder(platform)),
+            code=_code(layers.compiled_layer_folder(platform)),
             description=f"Packages of requirements/study.txt for {platform}",
             compatible_runtimes=[RUNTIME],
             compatible_architectures=[lambda_.Architecture.ARM_64],

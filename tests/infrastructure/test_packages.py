@@ -15,6 +15,7 @@ import pytest
 
 from localcloud.machine.python import functions_platform
 from stacks.constructs import packages
+from stacks.constructs.packages import layers
 from tests.infrastructure.assembly import Assembly
 
 
@@ -46,10 +47,10 @@ def test_uv_and_pip_make_the_same_layer(tmp_path: Path, monkeypatch: pytest.Monk
     for name, used, mask, compiles in (("uv", uv, 0o022, "1"), ("pip", "", 0o077, "0")):
         monkeypatch.setattr(packages, "BUILD", tmp_path / name)
         monkeypatch.setenv("UV_COMPILE_BYTECODE", compiles)
-        command = packages.installer(used)
-        monkeypatch.setattr(packages, "installer", lambda command=command: command)
+        command = layers.installer(used)
+        monkeypatch.setattr(layers, "installer", lambda command=command: command)
         os.umask(mask)
-        made.append(packages.layer_folder())
+        made.append(layers.layer_folder())
         monkeypatch.undo()
     by_uv, by_pip = made
     assert names_in(by_uv) == names_in(by_pip)
@@ -58,10 +59,10 @@ def test_uv_and_pip_make_the_same_layer(tmp_path: Path, monkeypatch: pytest.Monk
     assert (by_uv / "python" / "boto3" / "__init__.py").is_file()
 
 
-@pytest.mark.parametrize("platform", [packages.PLATFORM_OF_LAMBDA, functions_platform()])
+@pytest.mark.parametrize("platform", [layers.PLATFORM_OF_LAMBDA, functions_platform()])
 def test_the_compiled_layer_is_for_one_platform_and_without_what_a_study_never_imports(platform: str) -> None:
     python, _, machine = platform.partition("-")
-    layer = packages.compiled_layer_folder(platform) / "python"
+    layer = layers.compiled_layer_folder(platform) / "python"
     modules = [name for name in names_in(layer) if name.endswith(".so") and "numpy/" in name]
     assert modules
     assert {name.partition(".")[2] for name in modules} == {f"cpython-{python[2:]}-{machine}-linux-gnu.so"}
@@ -72,20 +73,20 @@ def test_the_compiled_layer_is_for_one_platform_and_without_what_a_study_never_i
 def test_the_platform_is_lambdas_unless_the_environment_names_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delenv(packages.PLATFORM_VARIABLE, raising=False)
-    assert packages.functions_platform() == "cp313-aarch64"
-    monkeypatch.setenv(packages.PLATFORM_VARIABLE, "cp311-x86_64")
-    assert packages.functions_platform() == "cp311-x86_64"
+    monkeypatch.delenv(layers.PLATFORM_VARIABLE, raising=False)
+    assert layers.functions_platform() == "cp313-aarch64"
+    monkeypatch.setenv(layers.PLATFORM_VARIABLE, "cp311-x86_64")
+    assert layers.functions_platform() == "cp311-x86_64"
 
 
 def in_a_copy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copy the sources of a layer."""
-    source, root = Path(packages.__file__), packages.ROOT
+    source, root = Path(layers.__file__), packages.ROOT
     names = ("requirements/lambda.txt", "requirements/locks/lambda.txt", str(source.relative_to(root)))
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, folder / name)
-    monkeypatch.setattr(packages, "__file__", str(folder / names[-1]))
+    monkeypatch.setattr(layers, "__file__", str(folder / names[-1]))
     monkeypatch.setattr(packages, "ROOT", folder)
     monkeypatch.setattr(packages, "BUILD", folder / "build")
 
@@ -97,7 +98,7 @@ def test_a_list_that_somebody_has_changed_is_installed_as_it_says_and_that_is_sa
     changed = tmp_path / "requirements/lambda.txt"
     changed.write_text(changed.read_text().replace("PyYAML==6.0.3", "PyYAML==6.0.2"))
     with pytest.warns(UserWarning, match=r"pyyaml==6.0.2.*`make lock`"):
-        layer = packages.layer_folder()
+        layer = layers.layer_folder()
     assert "6.0.2" in next(iter((layer / "python").glob("[Pp]y[Yy][Aa][Mm][Ll]-*.dist-info"))).name
 
 
@@ -108,7 +109,7 @@ def test_what_is_not_the_file_that_the_lock_has_is_not_installed(
     lock = tmp_path / "requirements" / "locks" / "lambda.txt"
     lock.write_text(re.sub(r"sha256:[0-9a-f]{8}", "sha256:00000000", lock.read_text()))
     with pytest.raises(subprocess.CalledProcessError):
-        packages.layer_folder()
+        layers.layer_folder()
     assert not (tmp_path / "build" / "layer").exists()
 
 
@@ -133,7 +134,7 @@ def test_every_upload_is_called_by_its_content(yard: Assembly) -> None:
         for asset in json.loads(listed.read_text())["files"].values()
         if asset["source"]["packaging"] == "zip"
     ]
-    made = (packages.functions_folder(), packages.layer_folder(), packages.software_folder())
+    made = (packages.functions_folder(), layers.layer_folder(), packages.software_folder())
     asked = {hashlib.sha256(packages.asset_hash(folder).encode()).hexdigest() for folder in made}
     assert set(uploads) == {f"asset.{each}" for each in asked}
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.unit.host.reporting.test_events import event, simple, tensor, write
+from tests.support.event_files import event, simple, tensor, write
 from training.host.bucket import Bucket
 from training.host.disk import readable_files
 from training.host.reporting.events import EventFiles
