@@ -44,12 +44,12 @@ def check_pool(yard: Yard, scenario: Scenario) -> Iterator[tuple[Invariant, str]
     for row in rows if scenario.pool_minutes else ():
         if too_long := _too_long_in_pool(row, scenario.pool_minutes or 0, now):
             yield Invariant.TRUE_LEDGER, too_long
-    if not any("taken" in row or "pooled" in row for row in rows):
+    if not any("claimed_from" in row or "pooled" in row for row in rows):
         return
     if any(fault.what in DELETES for fault in yard.plan.faults):
         return
     billed = sum(
-        _seconds(row, "launched", "ended", now) + _seconds(row, "pooled", "cooled", now) for row in rows
+        _seconds(row, "launched", "ended", now) + _seconds(row, "pooled", "expired", now) for row in rows
     )
     seconds = bill(list(yard.ec2.ever.values()), now, gib_month=0.0).hours * 3600
     if not _are_equal(billed, seconds, len(rows)):
@@ -75,7 +75,7 @@ def _too_long_in_pool(row: Mapping[str, Any], minutes: float, now: datetime) -> 
     if "pooled" not in row:
         return None
     pooled = datetime.fromisoformat(row["pooled"])
-    cooled = datetime.fromisoformat(row["cooled"]) if "cooled" in row else now
-    if cooled - pooled <= timedelta(minutes=minutes) + WIPE_TIME:
+    expired = datetime.fromisoformat(row["expired"]) if "expired" in row else now
+    if expired - pooled <= timedelta(minutes=minutes) + WIPE_TIME:
         return None
-    return f"{row['sk']} was in the warm pool for {cooled - pooled}, but its job keeps hosts for {minutes:g} minutes"
+    return f"{row['sk']} was in the warm pool for {expired - pooled}, but its job keeps hosts for {minutes:g} minutes"
