@@ -1,7 +1,8 @@
-"""Events only for resources that an update changes. Unchanged resources keep their status and time."""
+"""Events of stacks and resources in AWS's order. Unchanged resources keep their status and time, without events."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ministack.services import cloudformation
@@ -9,12 +10,18 @@ from ministack.services import cloudformation
 from localcloud.patches import MINISTACK
 
 ADD = "services.cloudformation.stacks:_add_event"
+ELSEWHERE = ("services.cloudformation.changesets:_add_event", "services.cloudformation.handlers:_add_event")
+STACK = "AWS::CloudFormation::Stack"
+STARTS = ("REVIEW_IN_PROGRESS", "CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
+STARTED, INITIATED = "User Initiated", "Resource creation Initiated"
+REPLACED = "Requested update requires the creation of a new physical resource; hence creating one."
+Add = Callable[..., None]
 UPDATE = "services.cloudformation.stacks:_update_resource"
 
 
 def install() -> None:
     """Remove ministack's events of unchanged resources."""
-    stock_add, stock_update = MINISTACK.stock(ADD), MINISTACK.stock(UPDATE)
+    stock_add, stock_update = complete_events(MINISTACK.stock(ADD)), MINISTACK.stock(UPDATE)
     untouched: dict[tuple[str, str], dict[str, Any]] = {}
 
     def update(
@@ -39,4 +46,44 @@ def install() -> None:
         record.update({key: before[key] for key in ("ResourceStatus", "Timestamp") if key in before})
 
     MINISTACK.replace(UPDATE, update)
-    MINISTACK.replace(ADD, add)
+    for name in (ADD, *ELSEWHERE):
+        MINISTACK.replace(name, add)
+
+
+def complete_events(add: Add) -> Add:
+    """Return a function that also adds the events and reasons that ministack lacks."""
+
+    def completed(
+        stack_id: str,
+        stack: str,
+        logical_id: str,
+        kind: str,
+        status: str,
+        reason: str = "",
+        *more: Any,
+        **named: Any,
+    ) -> None:
+        events = cloudformation._stack_events.get(stack_id) or []
+        last = next((each for each in reversed(events) if each["LogicalResourceId"] == logical_id), {})
+        if kind == STACK and logical_id == stack:
+            reason = reason or (STARTED if status in STARTS else "")
+            if status == "UPDATE_COMPLETE":
+                add(
+                    stack_id,
+                    stack,
+                    logical_id,
+                    kind,
+                    "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS",
+                    "",
+                    *more,
+                    **named,
+                )
+        elif reason == REPLACED and last.get("ResourceStatus") == status and not last["ResourceStatusReason"]:
+            events.remove(last)
+        elif status == "CREATE_COMPLETE" and last.get("ResourceStatus") == "CREATE_IN_PROGRESS":
+            add(stack_id, stack, logical_id, kind, "CREATE_IN_PROGRESS", INITIATED, *more, **named)
+        elif status == "UPDATE_COMPLETE" and last.get("ResourceStatusReason") == REPLACED:
+            add(stack_id, stack, logical_id, kind, "UPDATE_IN_PROGRESS", INITIATED, *more, **named)
+        add(stack_id, stack, logical_id, kind, status, reason, *more, **named)
+
+    return completed
