@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ministack.services import cloudformation
@@ -64,7 +64,9 @@ def complete_events(add: Add) -> Add:
         **named: Any,
     ) -> None:
         events = cloudformation._stack_events.get(stack_id) or []
-        last = next((each for each in reversed(events) if each["LogicalResourceId"] == logical_id), {})
+        last: Mapping[str, Any] = next(
+            (each for each in reversed(events) if each["LogicalResourceId"] == logical_id), {}
+        )
         if kind == STACK and logical_id == stack:
             reason = reason or (STARTED if status in STARTS else "")
             if status == "UPDATE_COMPLETE":
