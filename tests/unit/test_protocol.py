@@ -81,12 +81,12 @@ def test_the_builders_script_reads_the_tag_of_the_lease() -> None:
     assert f"/tags/instance/{Tag.LEASE}" in (ROOT / "stacks/workflows/bake/builder.sh").read_text()
 
 
+GIVEN = {"folder": keys.PROGRAMS, "user": "ANY"}
+"""The arguments of functions for keys. Every other argument is ANY."""
 KEYS = {
-    name: function(
-        *("ANY:ANY" if each == "user" else "ANY" for each in inspect.signature(function).parameters)
-    )
+    name: function(*(GIVEN.get(each, "ANY") for each in inspect.signature(function).parameters))
     for name, function in inspect.getmembers(keys, inspect.isfunction)
-}
+} | {"credentials": keys.credentials("ANY:ANY")}
 
 
 @pytest.mark.parametrize("name", KEYS)

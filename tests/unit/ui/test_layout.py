@@ -44,7 +44,8 @@ for (const e of document.querySelectorAll("main *")) {
 }
 const end = (e) => e.getBoundingClientRect().right;
 for (const e of document.querySelectorAll(".bar-label span"))
-  if (e.getBoundingClientRect().top < e.parentElement.getBoundingClientRect().bottom - 1 && end(e) > end(e.parentElement) + 1)
+  if (e.getBoundingClientRect().top < e.parentElement.getBoundingClientRect().bottom - 1
+      && end(e) > end(e.parentElement) + 1)
     faults.push(`cut in the timeline: ${e.textContent}`);
 for (const e of document.querySelectorAll(".figures dl"))
   if (end(e.lastElementChild) < end(e) - 2) faults.push(`an empty cell after ${e.lastElementChild.textContent}`);

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator, ValidationError, validators
 
 from tests.support import bad_input, quick
 from tests.support.job_files import BAD, EVALUATED, SERVERS, SHIPPED, SMALLEST
 from tests.support.recipes import WHOLE, WRONG
+from tests.support.schemas import Validator, accepts
 from tests.unit.core.builders import BUCKET
 from tests.unit.core.jobfile.reference import INPUTS_PAGE, PAGE, ROOT, inputs, page, schemas, table
 from trainyard.core.jobfile import check, document, recipe
@@ -22,19 +22,6 @@ from trainyard.values.mappings import Record
 
 JOB, RECIPE = (json.loads(text) for text in schemas().values())
 RECIPES = sorted((ROOT / "examples" / "images").glob("*.yaml"))
-
-
-def as_ecma(_: Any, pattern: str, value: object, __: Any) -> Iterator[ValidationError]:
-    """Match a pattern as ECMAScript does: the last `$` does not match before a final line feed, unlike Python's."""
-    if isinstance(value, str) and not re.search(pattern.removesuffix("$") + r"\Z", value):
-        yield ValidationError(f"{value!r} does not match {pattern}")
-
-
-Validator = validators.extend(Draft202012Validator, {"pattern": as_ecma})  # type: ignore[no-untyped-call]
-
-
-def accepts(schema: dict[str, Any], given: object) -> bool:
-    return bool(Validator(schema).is_valid(given))
 
 
 def faults(given: Any) -> list[str]:
