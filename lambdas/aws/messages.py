@@ -16,7 +16,7 @@ def publish(topic: str, notification: Notification) -> None:
     try:
         client("sns").publish(TopicArn=topic, Subject=plain[:MOST_SUBJECT], Message=notification.text)
     except ClientError as error:
-        raise Infrastructure(f"SNS did not take the notification {plain!r}: {error}") from error
+        raise Infrastructure(f"SNS did not accept the notification {plain!r}: {error}") from error
 
 
 def invoke(function: str, payload: bytes) -> None:

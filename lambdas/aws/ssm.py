@@ -54,7 +54,7 @@ def send(
         except ClientError as error:
             if error.response["Error"]["Code"] == "InvalidInstanceId":
                 raise StartFailed(
-                    f"Systems Manager does not know one of {', '.join(ids)}, so {document} was sent to none: "
+                    f"Systems Manager has no registration of one of {', '.join(ids)}, so {document} was sent to none: "
                     f"{error.response['Error'].get('Message', '')}"
                 ) from error
             raise

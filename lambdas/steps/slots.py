@@ -102,7 +102,7 @@ def _decide(
     late = slots.refuse_late(job, created, now)
     if limits.waits and not late:
         seconds, minutes = slots.pause(job), job.limits.wait_minutes
-        looks = f"it looks for a place every {seconds} seconds, for {minutes:g} minutes (limits.wait_minutes)"
+        looks = f"it requests a slot every {seconds} seconds, for {minutes:g} minutes (limits.wait_minutes)"
         return Waits(reason=f"{full}; {looks}", seconds=seconds)
     so = late if limits.waits else "the yard lets no run wait (when_full)"
     return Refused(YardFull.__name__, f"{full}; {so}. {slots.advice(limits)}")

@@ -88,7 +88,7 @@ def enter(ledger: Ledger, run: str, attempt: int, wait: str, task_token: str, no
 def describe_end(host: str) -> str | None:
     """Return EC2's reason if the host ends or has ended; None if it runs."""
     found = [each for each in instances.find_by_id([host]) if each.gone]
-    return f"EC2 says {host} is {found[0].state_and_why}" if found else None
+    return f"EC2 reports {host} is {found[0].state_and_why}" if found else None
 
 
 def raise_if_over(entered: Entered, host: str) -> None:

@@ -54,7 +54,7 @@ class Alarms:
             yard_metric(self._yard, Metric.RUNS_FAILED),
             "A run, bake, snapshot, or launch failed, and neither its user nor missing capacity was the cause: a "
             "permission, the yard's set-up, a host, or AWS. Lines with RunsFailed in the logs of the functions "
-            "*-conclude name the run; `trainyard why RUN` says what to do. What users do wrong rings no alarm.",
+            "*-conclude name the run; `trainyard why RUN` says what to do. Errors of users raise no alarm.",
         )
         self.on(
             "signal-forged",

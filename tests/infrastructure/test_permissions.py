@@ -295,8 +295,8 @@ def test_hosts_speak_for_themselves_measure_and_read_their_credentials(yard: Ass
         ("events:PutEvents", ""),
         ("s3:GetObject", "credentials/${aws:userid}*"),
         ("s3:ListBucket", ""),
-        ("s3:PutObject", "runs/*/attempts/*/final-reports/${aws:userid}*"),
         ("s3:PutObject", "runs/*/attempts/*/drain-confirmations/${aws:userid}*"),
+        ("s3:PutObject", "runs/*/attempts/*/final-reports/${aws:userid}*"),
         ("s3:PutObject", "runs/*/attempts/*/signals/${aws:userid}*"),
         ("s3:PutObject", "runs/*/attempts/*/working/${aws:userid}*"),
     ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def check_name(name: str) -> str:
     """Return the name. Raises BadParameter if a dev host cannot have it."""
     if not re.fullmatch(dev.NAME, name):
-        raise typer.BadParameter(f"a dev host has {dev.A_NAME}, not {name!r}")
+        raise typer.BadParameter(f"the name of a dev host is {dev.A_NAME}, not {name!r}")
     return name
 
 

@@ -207,7 +207,7 @@ class RunAmbiguous(YardError):
     exit_code = ExitCode.NOT_FOUND
 
     def __init__(self, what: str, candidates: tuple[str, ...]) -> None:
-        means = "it may be each of " + ", ".join(candidates)
+        means = "it may be any of " + ", ".join(candidates)
         super().__init__(what, means, "type more of the id")
         self.candidates = candidates
 
@@ -314,7 +314,7 @@ def from_aws(error: Exception) -> YardError | None:
         return NoAnswer(
             f"the connection broke: {str(error).rstrip('.')}",
             "not everything was sent or fetched",
-            "try again; what has arrived is not sent or fetched again",
+            "try again; files that have arrived are not transferred again",
         )
     return None
 

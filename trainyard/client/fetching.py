@@ -207,9 +207,9 @@ def _unusable(folder: Path, names: Collection[str]) -> Iterator[tuple[str, str]]
         if ".." in parts or name.startswith("/"):
             yield name, "its name leads out of the folder"
         elif "" in parts or "." in parts or "\0" in name:
-            yield name, "its name is no path of a file"
+            yield name, "its name is not a valid path of a file"
         elif any(len(os.fsencode(part)) > MOST_NAME_BYTES for part in parts):
-            yield name, f"its name is longer than the {MOST_NAME_BYTES} bytes that a file's may have"
+            yield name, f"its name is longer than the {MOST_NAME_BYTES} bytes, the longest name of a file"
         elif name in (RECORD, *map(str, PurePosixPath(RECORD).parents)) or name.startswith(f"{RECORD}/"):
             yield name, "its name is reserved for the record of the download"
         elif name in folders:

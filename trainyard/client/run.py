@@ -91,7 +91,7 @@ class Run(RunFiles):
                     continue
                 raise RunNotStarted(
                     f"{self.id} has not begun within {seconds:.0f} s",
-                    "the function submit has not received the upload, or has failed",
+                    "the function submit did not receive the upload, or failed",
                     f"aws logs tail /{self.yard.name.lower()}/functions/submit",
                 ) from error
             return self

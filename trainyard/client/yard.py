@@ -97,7 +97,7 @@ class Yard(Deployment):
         admitted = self.bucket.json(keys.job(run))
         if admitted is None:
             raise RunNotFound(
-                f"there is no job of {run}", "it was refused, or is not there", command_line("ls")
+                f"there is no job of {run}", "it was refused, or does not exist", command_line("ls")
             )
         asked, written = changes(set, name, labels, run if resume else None), source.as_file(admitted)
         if not resume:

@@ -241,7 +241,7 @@ class Several(Kind[tuple[Value, ...]]):
         for index, item in enumerate(items):
             problem = self.each.problem(item)
             if problem is None and self.distinct and item in items[:index]:
-                problem = f"{show_value(item)} stands in the list twice"
+                problem = f"{show_value(item)} is in the list twice"
             if problem is None:
                 sound.append(self.each.convert(item))
             else:

@@ -86,9 +86,7 @@ class DevHostRequest:
         "Hold the host for this long, used or not, even beyond `hours`.",
         usual="it is judged by its use",
     )
-    wait_minutes: float = key(
-        30.0, Number(most=1440, unit="minutes"), "How long a search for capacity continues."
-    )
+    wait_minutes: float = key(30.0, Number(most=1440, unit="minutes"), "The longest search for capacity.")
 
     @property
     def source(self) -> NamedBy:

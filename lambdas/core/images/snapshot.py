@@ -41,8 +41,8 @@ class SnapshotRequest:
         "The family of the image.",
         usual="the job's name",
     )
-    quiesce: Quiesce = key(Quiesce.PAUSE, Choice(Quiesce), "How the host is brought to rest.")
-    then: Then = key(Then.KEEP, Choice(Then), "What happens to the host once its image is available.")
+    quiesce: Quiesce = key(Quiesce.PAUSE, Choice(Quiesce), "The way to pause the host.")
+    then: Then = key(Then.KEEP, Choice(Then), "The state of the host once its image is available.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ def problems(hosts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     often = sorted(hosts, key=lambda problem: (-len(hosts[problem]), problem))
     lines = [f"{_some(hosts[problem])}: {problem}" for problem in often[:MOST_PROBLEMS]]
     more = len(often) - MOST_PROBLEMS
-    return (*lines, f"and {more} other things are wrong with tags of hosts") if more > 0 else tuple(lines)
+    return (*lines, f"and {more} more faults in tags of hosts") if more > 0 else tuple(lines)
 
 
 def figures(

@@ -177,7 +177,7 @@ def _hopeless(trouble: Trouble) -> str | None:
     if trouble.is_passing or trouble.error in UNEXPLAINED_TIMEOUTS:
         return None
     return (
-        "Trainyard does not know this error; another attempt could repeat it and cost money, so the run ends here. "
+        "This error is unknown to Trainyard; another attempt could repeat it and cost money, so the run ends here. "
         "The log of the state's function says more."
     )
 

@@ -89,9 +89,11 @@ def reason_of(lost: tuple[str, ...], *, took_orders: bool = False) -> str:
     said = (
         f"has not left within {minutes:g} minutes of the order: it hangs"
         if took_orders
-        else "neither sends signals nor takes orders: it hangs or is cut off"
+        else "neither sends signals nor confirms orders: it hangs or is disconnected"
     )
-    return f"the others have left the attempt, and {', '.join(lost)} {said}, though EC2 calls it running"
+    return (
+        f"the others have left the attempt, and {', '.join(lost)} {said}, although EC2 reports it as running"
+    )
 
 
 def reason_of_all(silent: tuple[str, ...], silence: timedelta) -> str:
@@ -99,10 +101,11 @@ def reason_of_all(silent: tuple[str, ...], silence: timedelta) -> str:
     chief."""
     said = f"sent a signal for {silence.total_seconds():g} s"
     if not silent:
-        return f"all hosts have left the attempt, and none has {said} since, though EC2 calls them running"
+        return f"all hosts have left the attempt, and none has {said} since, although EC2 reports them as running"
     if len(silent) == 1:
-        return f"{silent[0]} has not {said}: it hangs or is cut off, though EC2 calls it running"
-    return f"none of the hosts {', '.join(silent)} has {said}: they hang or are cut off, though EC2 calls them running"
+        return f"{silent[0]} has not {said}: it hangs or is disconnected, although EC2 reports it as running"
+    hosts = ", ".join(silent)
+    return f"none of the hosts {hosts} has {said}: they hang or are disconnected, although EC2 reports them as running"
 
 
 def find_silent(records: Records, attempt: int) -> tuple[str, ...]:

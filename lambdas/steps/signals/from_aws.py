@@ -103,7 +103,7 @@ def _handle_state_change(context: SignalContext, change: InstanceState, at: date
         return f"{instance} is {state}"
     member = _find_member(context, instance)
     if member is None:
-        reason = f"EC2 says {instance} is {state}"
+        reason = f"EC2 reports {instance} is {state}"
         ended = None if state in ("stopping", "stopped") else at  # a stopped host must still be terminated
         lost = joining.lose(context, instance, reason, now, ended=ended)
         lost = lost or warm_hosts.leave(context, instance, reason, at)
@@ -134,11 +134,11 @@ def _explain_loss(records: Records, instance: str, state: str) -> tuple[str, str
     start."""
     host = records.hosts[instance]
     if host.warned:
-        return "Interrupted", f"EC2 says {instance} is {state}"
+        return "Interrupted", f"EC2 reports {instance} is {state}"
     for found in () if host.ready else instances.find_by_id([instance]):
         if why := attempts.explain_failed_start(host, found):
             return "Misconfigured", why
-    return "HostLost", f"EC2 says {instance} is {state}"
+    return "HostLost", f"EC2 reports {instance} is {state}"
 
 
 def _end_lone_host(member: SignalContext, records: Records, error: str, reason: str, now: datetime) -> str:

@@ -40,7 +40,7 @@ def handler(given: AttemptInput) -> HostReached:
     found = instances.find_by_id([host])
     if found and found[0].gone:
         state = found[0].state_and_why
-        raise HostLost(f"EC2 says {host} is {state}, before it could be reached")
+        raise HostLost(f"EC2 reports {host} is {state}, before it could be reached")
     if not found or host not in ssm.find_online([host]):  # EC2 shows a new host some seconds late
         raise NotRegistered(
             f"{host} is not registered in Systems Manager yet: it boots, hangs, or has no route to it"

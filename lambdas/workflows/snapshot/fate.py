@@ -81,7 +81,7 @@ def _stop(ledger: Ledger, run: str, imaging: Imaging) -> Stopped:
         )
         _stop_host(imaging.instance)
     elif state != "stopping":
-        raise HostLost(f"EC2 says {imaging.instance} is {state}, before it was imaged")
+        raise HostLost(f"EC2 reports {imaging.instance} is {state}, before it was imaged")
     raise StillStopping(f"{imaging.instance} was ordered to stop and is still {state}; EC2 gives the reason")
 
 

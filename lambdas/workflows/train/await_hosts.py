@@ -211,7 +211,7 @@ def _find_gone(records: Records, attempt: int) -> tuple[Instance, ...]:
 
 
 def _reasons(gone: Collection[Instance]) -> dict[str, str]:
-    return {host.id: f"EC2 says {host.state_and_why}" for host in gone}
+    return {host.id: f"EC2 reports {host.state_and_why}" for host in gone}
 
 
 def _explain_failed_start(records: Records, gone: Collection[Instance]) -> Trouble | None:

@@ -198,8 +198,8 @@ TWO = {
 @pytest.mark.parametrize(
     ("asked", "what", "means"),
     [
-        ({"role": "wroker"}, "wroker is no role", "roles are chief, worker, ps, evaluator"),
-        ({"role": "wroker", "follow": True}, "wroker is no role", "roles are chief"),
+        ({"role": "wroker"}, "wroker is not a role", "roles are chief, worker, ps, evaluator"),
+        ({"role": "wroker", "follow": True}, "wroker is not a role", "roles are chief"),
         ({"role": "worker:7"}, "attempt 1 has no log of worker:7", "there are chief-0, worker-0"),
         ({"role": "ps", "tail": 3}, "attempt 1 has no log of ps", "there are chief-0"),
         ({"attempt": 4}, "attempt 4 does not exist", "attempts with a log: 1"),

@@ -42,10 +42,9 @@ for (const e of document.querySelectorAll("main *")) {
   if (!e.children.length && !e.closest("svg, .u-legend") && text.length > 7 && lines > text.length / 3)
     faults.push(`${Math.round(lines)} lines for ${text}`);
 }
-const end = (e) => e.getBoundingClientRect().right;
+const end = (e) => e.getBoundingClientRect().right, edges = (e) => e.getBoundingClientRect();
 for (const e of document.querySelectorAll(".bar-label span"))
-  if (e.getBoundingClientRect().top < e.parentElement.getBoundingClientRect().bottom - 1
-      && end(e) > end(e.parentElement) + 1)
+  if (edges(e).top < edges(e.parentElement).bottom - 1 && end(e) > end(e.parentElement) + 1)
     faults.push(`cut in the timeline: ${e.textContent}`);
 for (const e of document.querySelectorAll(".figures dl"))
   if (end(e.lastElementChild) < end(e) - 2) faults.push(`an empty cell after ${e.lastElementChild.textContent}`);

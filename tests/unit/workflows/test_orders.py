@@ -31,7 +31,7 @@ class SystemsManager:
         if self.trouble:
             raise ServiceUnavailable("ssm does not do SendCommand now", "ThrottlingException")
         if not set(ids) <= self.knows:
-            raise StartFailed("Systems Manager does not know one of them")
+            raise StartFailed("Systems Manager has no registration of one of them")
         self.told += ids
         return ("c-1",)
 

@@ -36,8 +36,8 @@ def test_hosts_that_hang_together_are_all_replaced(place: Place) -> None:
     trouble = found()
     assert (trouble.error, trouble.lost, trouble.step) == ("HostLost", (), 7)
     assert trouble.reason == (
-        f"none of the hosts {place.chief}, {place.worker} has sent a signal for 150 s: they hang or are cut off, "
-        "though EC2 calls them running"
+        f"none of the hosts {place.chief}, {place.worker} has sent a signal for 150 s: they hang or are disconnected, "
+        "although EC2 reports them as running"
     )
     assert place.ledger.require("digits-1").attempts[1].ending == "lost"
 
@@ -127,7 +127,7 @@ def test_a_host_that_is_gone_is_named(place: Place) -> None:
     boto3.client("ec2").terminate_instances(InstanceIds=[place.chief])
     trouble = found()
     assert (trouble.error, trouble.lost) == ("HostLost", (place.chief,))
-    assert "EC2 says" in trouble.reason
+    assert "EC2 reports" in trouble.reason
 
 
 def test_what_another_run_is_said_to_have_left_is_not_heard(place: Place) -> None:

@@ -203,7 +203,7 @@ def put(cloudwatch: Any, data: list[dict[str, Any]], *, what: str) -> None:
 def _trouble(error: ClientError | BotoCoreError, call: str, what: str = "the GPU metrics") -> HostTrouble:
     if isinstance(error, ClientError) and error.response["Error"]["Code"] in ACCESS:
         return AccessDenied(f"cloudwatch:{call}", "*")
-    return HostTrouble(f"CloudWatch did not take {call} for {what}: {error}")
+    return HostTrouble(f"CloudWatch did not accept {call} for {what}: {error}")
 
 
 def _is_number(word: str) -> bool:

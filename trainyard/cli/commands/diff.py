@@ -25,7 +25,7 @@ def diff(options: Options, runs: Runs) -> None:
     from trainyard.client.comparison import Comparison, side_of
 
     if len(runs) < 2:
-        raise typer.BadParameter("name two runs or more")
+        raise typer.BadParameter("name at least two runs")
     yard = options.find()
     found = Comparison.of([side_of(known.find(yard, each)) for each in runs])
     if options.is_json:

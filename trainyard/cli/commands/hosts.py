@@ -74,7 +74,7 @@ def hosts(
         if cool and not any(host.warm for host in found):
             terminal.hint("The warm pool is empty.")
         elif cool:
-            terminal.hint("No run takes the warm hosts any more; patrol ends them within two minutes.")
+            terminal.hint("No run claims the warm hosts any more; patrol ends them within two minutes.")
 
 
 def _row(host: YardHost, now: datetime) -> tuple[str, ...]:

@@ -87,8 +87,8 @@ def introduce(yard: Deployment, host: DevHost, files: Files, proxy: Sequence[str
     who, keys = WHO.search(said), KEY.findall(said)
     if who is None:
         raise SessionRefused(
-            f"{host.name} does not take a key",
-            f"exit code {code}; {said.strip()[-200:] or 'it says no more'}",
+            f"{host.name} did not accept the key",
+            f"exit code {code}; {said.strip()[-200:] or 'it printed no reason'}",
             command_line("dev", "shell", host.name),
         )
     if not keys:
@@ -105,7 +105,9 @@ def installation(yard: Deployment, host: DevHost) -> str:
     """Return the command that installs an sshd for the host. AWS's images are Ubuntu, and their account for sessions
     may use sudo. A host of the local cloud uses the programs of this computer."""
     if urlsplit(yard.session.client("ssm").meta.endpoint_url).hostname in LOCAL:
-        return f"on this computer, {installing.openssh('server')}; then, on a new host, this again"
+        return (
+            f"on this computer, {installing.openssh('server')}; then, on a new host, run this command again"
+        )
     return command_line("dev", "shell", host.name, "--", "sudo", "apt-get", "install", "-y", "openssh-server")
 
 

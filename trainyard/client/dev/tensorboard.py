@@ -94,5 +94,5 @@ async def _run_both(
     raise TensorBoardEnded(
         f"TensorBoard on {host} has ended",
         said.decode(errors="replace").strip().rpartition("\n")[2] or "it said nothing",
-        f"this again, or {command_line('dev', 'shell', 'NAME')} and look",
+        f"run this command again, or inspect the host: {command_line('dev', 'shell', 'NAME')}",
     )

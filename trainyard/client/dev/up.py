@@ -115,7 +115,7 @@ def _ready(yard: Deployment, instance: str, tell: Tell) -> DevHost:
             state = found.state if found else "gone"
             raise HostNotConnected(
                 f"{instance} is {state}",
-                "it did not stay up",
+                "it has stopped again",
                 f"{command_line('hosts')}; {hosts.up_line('NAME')}",
             )
         if found.state == "running" and _answers(yard, found):
@@ -127,7 +127,7 @@ def _ready(yard: Deployment, instance: str, tell: Tell) -> DevHost:
     raise HostNotConnected(
         f"{instance} runs, and its SSM agent has not answered for {MOST_SECONDS / 60:.0f} minutes",
         "it hangs, or has no way to Systems Manager",
-        f"what it printed: aws ec2 get-console-output --instance-id {instance}",
+        f"show its console output: aws ec2 get-console-output --instance-id {instance}",
     )
 
 

@@ -17,13 +17,13 @@ CONTAINER = {
     "image": "hosts start from an image of the yard, baked from a recipe",
     "memory": "hardware.instance_types decides the memory of a host",
     "jobRoleArn": "programs have the run's role",
-    "executionRoleArn": "hosts have a role of the yard's",
+    "executionRoleArn": "hosts have a role of the yard",
     "logConfiguration": "the run's log holds what the program prints",
     "privileged": "programs run without containers",
     "readonlyRootFilesystem": "programs run without containers",
-    "user": "programs run as an account of their own",
+    "user": "programs run under their own account",
     "ulimits": "programs may open 65,536 files",
-    "networkConfiguration": "the yard has subnets of its own",
+    "networkConfiguration": "the yard has its own subnets",
     "fargatePlatformConfiguration": "hosts are EC2 instances",
     "runtimePlatform": "hosts are x86_64",
     "ephemeralStorage": "write hardware.disk_gib",
@@ -37,11 +37,11 @@ CONTAINER = {
     "enableExecuteCommand": "the command `shell` opens a shell on a host",
 }
 TOP = {
-    "type": "every run has hosts of its own",
+    "type": "every run has its own hosts",
     "propagateTags": "tags of a run are on all of its resources",
     "schedulingPriority": "runs wait in the order of their submission",
     "platformCapabilities": "hosts are EC2 instances",
-    "consumableResourceProperties": "a yard knows no such resources",
+    "consumableResourceProperties": "a yard has no such resources",
     "jobDefinitionArn": "the definition stays in AWS Batch",
     "revision": "the definition stays in AWS Batch",
     "status": "the definition stays in AWS Batch",
@@ -118,7 +118,7 @@ def convert(foreign: Foreign, stem: str) -> Draft:
         draft.hours(seconds / 3600, "timeout")
     if attempts := foreign.take("retryStrategy", "attempts"):
         draft.put(min(20, attempts - 1), "limits", "restarts")
-    foreign.leave("retryStrategy", reason="a program's own error ends a run; interruptions never do")
+    foreign.leave("retryStrategy", reason="an error of the program itself ends a run; interruptions never do")
     if isinstance(tags := foreign.take("tags"), dict):
         draft.labels(tags, "tags")
     for name, reason in CONTAINER.items():
@@ -135,7 +135,7 @@ def _container(draft: Draft) -> tuple[str | int, ...]:
     foreign = draft.origin
     if foreign.look("eksProperties"):
         raise NotImportable(
-            "the definition is one of EKS's pods", "import the container's command into a job file by hand"
+            "the definition describes pods of EKS", "import the container's command into a job file by hand"
         )
     if foreign.look("nodeProperties"):
         draft.hosts(foreign.take("nodeProperties", "numNodes"), "nodeProperties", "numNodes")

@@ -106,7 +106,7 @@ def _program(draft: Draft, kit: tuple[str, ...]) -> tuple[str, str]:
             f"{kit[-1]} names neither a script nor a command line", "add pythonScriptFilePath"
         )
     words = foreign.take(*kit, "masterCommandLineArgs") or foreign.take(*kit, "commandLineArgs") or ""
-    foreign.leave(*kit, "pythonInterpreterPath", reason="the yard's image has a Python of its own")
+    foreign.leave(*kit, "pythonInterpreterPath", reason="the yard's image has its own Python")
     return str(script), str(words)
 
 
@@ -220,7 +220,7 @@ def _hosts(draft: Draft, at: tuple[str, ...], kit: str) -> None:
             *at,
             "nodeCount",
             reason=f"Batch AI puts all roles onto {nodes} hosts; here each worker ({workers}) and each "
-            f"parameter server ({servers}) has a host of its own",
+            f"parameter server ({servers}) has its own host",
         )
     else:
         draft.hosts(workers or nodes, *at, "nodeCount")

@@ -31,7 +31,7 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 ENDS_EARLY = "the lines end at the first command that fails (bash -eo pipefail); `|| true` lets one fail"
 AS_WRITTEN = "set +e +o pipefail"
 """The first shell line for a launcher that does not stop at a failed command."""
-HAVE_CREDENTIALS = "hosts have credentials and a region of their own; the variable is left out"
+HAVE_CREDENTIALS = "hosts have their own credentials and region; the variable is left out"
 HOST_LINES = """"$(tr , '\\n' <<<"$HOSTS")\""""
 """The addresses of all hosts for bash, one a line."""
 HAS_VALUE_ELSEWHERE = re.compile(r"\$\{?\w+\}?|\$\(.*\)|<[^<>]+>|\s*")

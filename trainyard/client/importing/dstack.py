@@ -27,7 +27,7 @@ RUN_ARGUMENTS = re.compile(r"\$\{\{\s*run\.args\s*\}\}")
 SECRET = re.compile(r"\$\{\{\s*secrets\.(\w+)\s*\}\}")
 UNITS = {"": 1.0, "s": 1 / 3600, "m": 1 / 60, "h": 1.0, "d": 24.0, "w": 168.0}
 IGNORED = {
-    "ports": "no port of a host is open to others; TensorBoard and shells have commands of their own",
+    "ports": "no port of a host is open to others; TensorBoard and shells have their own commands",
     "regions": "a yard is in one region",
     "availability_zones": "write hardware.zones",
     "backends": "a yard is in AWS",
@@ -37,8 +37,8 @@ IGNORED = {
     "utilization_policy": "patrol watches every host (policy)",
     "stop_duration": "a program has 120 s to save after SIGTERM",
     "privileged": "programs run without containers",
-    "user": "programs run as an account of their own",
-    "home_dir": "programs run in a folder of their own",
+    "user": "programs run under their own account",
+    "home_dir": "programs run in their own folder",
     "registry_auth": "hosts start from an image of the yard and pull no container image",
     "volumes": "hosts mount no volumes; data come from S3, results go there by themselves",
     "priority": "runs wait in the order of their submission",
@@ -71,7 +71,7 @@ def convert(foreign: Foreign, stem: str) -> Draft:
             else "import a configuration of `type: task`"
         )
         raise NotImportable(
-            f"the file describes a {kind} of dstack's, and a job file describes a task", instead
+            f"the file describes a {kind} of dstack, and a job file describes a task", instead
         )
     foreign.leave_misshapen(SHAPES)
     draft = Draft(foreign, LAUNCHER)

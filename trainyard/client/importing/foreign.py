@@ -237,7 +237,7 @@ def read_yaml(text: str, name: str) -> Foreign:
         where = ", ".join(str(node.start_mark.line + 1) for node, _ in found)
         raise NotImportable(
             f"{name} has {format_count(len(found), 'document')} (lines {where}), and a job file describes one job",
-            "write each document into a file of its own, and import each",
+            "write each document into its own file, and import each",
         )
     return Foreign(_plain(value), dict(_lines((), node)), [*_repeated((), node)])
 

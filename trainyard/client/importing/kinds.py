@@ -51,7 +51,7 @@ def import_file(path: Path) -> Draft:
         read = notebook.read_estimator if path.suffix == ".ipynb" else estimator.read_estimator
         call = read(text, path.name)
         if call is None:
-            raise NotImportable(f"{path} makes no estimator of SageMaker's", f"name {KNOWN}")
+            raise NotImportable(f"{path} creates no SageMaker estimator", f"name {KNOWN}")
         convert = sagemaker.convert if sagemaker.recognizes(call) else estimator.convert_call
         draft = _converted(convert, call, path.stem)
     else:
@@ -73,11 +73,11 @@ def _document(path: Path, text: str) -> Draft:
         )
     if not marks:
         keys = ", ".join(_where(foreign, (key,)) for key in list(foreign.values)[:8])
-        raise NotImportable(f"{path} is of no known kind; it has the keys {keys}", f"name {KNOWN}")
-    return _converted(marks[0][0].convert, batch.unwrap(foreign), path.stem)
+        raise NotImportable(f"{path} is of an unknown kind; it has the keys {keys}", f"name {KNOWN}")
+    return _convert(marks[0][0].convert, batch.unwrap(foreign), path.stem)
 
 
-def _converted(convert: Callable[[Foreign, str], Draft], foreign: Foreign, stem: str) -> Draft:
+def _convert(convert: Callable[[Foreign, str], Draft], foreign: Foreign, stem: str) -> Draft:
     """Convert the file. A refusal names the values that were left out before."""
     try:
         return convert(foreign, stem)

@@ -15,10 +15,10 @@ from trainyard.client.importing.secrets import is_secretive
 
 LAUNCHER = "SageMaker"
 REQUEST = {
-    "RoleArn": "hosts have a role of the yard's",
+    "RoleArn": "hosts have a role of the yard",
     "OutputDataConfig": "results are kept in the yard's bucket",
     "CheckpointConfig": "the folder of checkpoints is kept and restored by itself",
-    "VpcConfig": "the yard has subnets of its own",
+    "VpcConfig": "the yard has its own subnets",
     "EnableNetworkIsolation": "hosts reach the network",
     "EnableInterContainerTrafficEncryption": "hosts of a gang share a security group; their traffic is not encrypted",
     "DebugHookConfig": "no debugger collects tensors; TensorBoard's events are kept",
@@ -27,7 +27,7 @@ REQUEST = {
     "ProfilerRuleConfigurations": "patrol watches every GPU; TensorBoard's profiles are kept",
     "TensorBoardOutputConfig": "TensorBoard's events are kept",
     "ExperimentConfig": "`labels` can name an experiment",
-    "SessionChainingConfig": "hosts have a role of the yard's",
+    "SessionChainingConfig": "hosts have a role of the yard",
     "InfraCheckConfig": "each host checks its GPUs before the program starts",
     "RemoteDebugConfig": "the command `shell` opens a shell on a host",
 }

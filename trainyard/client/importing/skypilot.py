@@ -237,7 +237,7 @@ def _other_resources(draft: Draft) -> None:
     match recovery:
         case {"max_restarts_on_errors": _}:
             foreign.note(
-                at, "job_recovery", reason="an error of the program's own ends a run; interruptions never do"
+                at, "job_recovery", reason="an error of the program itself ends a run; interruptions never do"
             )
     for place in LOCATION_KEYS:
         foreign.leave(at, place, reason=_PLACE)
@@ -251,7 +251,7 @@ def _other_resources(draft: Draft) -> None:
     foreign.leave(
         at,
         "ports",
-        reason="no port of a host is open to others; TensorBoard and shells have commands of their own",
+        reason="no port of a host is open to others; TensorBoard and shells have their own commands",
     )
     foreign.leave(at, "memory", reason="hardware.instance_types decides the memory of a host")
     foreign.leave(at, "autostop", reason="patrol ends idle hosts; a run's hosts end with it")

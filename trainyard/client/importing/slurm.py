@@ -34,7 +34,7 @@ SHORT = {
 REASONS = {
     "partition": "a yard has no partitions",
     "account": "the yard's AWS account pays; `labels` can name a project",
-    "qos": "a yard has no qualities of service",
+    "qos": "a yard has no QOS levels",
     "output": "the run's log holds what the program prints",
     "error": "the run's log holds what the program prints",
     "open-mode": "the run's log holds what the program prints",
@@ -56,8 +56,8 @@ REASONS = {
     "no-requeue": "write limits.restarts: 0 to end the run at its first interruption",
     "signal": "a program gets SIGTERM, and 120 s to save",
     "export": "programs get program.environment only",
-    "chdir": "programs run in a folder of their own, which holds program.source",
-    "licenses": "a yard knows no licenses",
+    "chdir": "programs run in their own folder, which holds program.source",
+    "licenses": "a yard has no licenses",
     "gpu-bind": "the program sees all GPUs of its host",
     "hint": "hosts are not shared",
     "distribution": "one process starts on each host",
@@ -308,7 +308,7 @@ def _translate_lines(line: str, number: int, foreign: Foreign, options: Containe
     if OTHER.match(line):
         _report(foreign, number, text, "an option of another scheduler; the job file has no counterpart")
     elif SITE.match(line):
-        reason = "software of the cluster; the yard's image has CUDA and TensorFlow of its own"
+        reason = "software of the cluster; the yard's image has its own CUDA and TensorFlow"
         _report(foreign, number, text, reason)
         return f": # {text}"
     elif ENVIRONMENT.match(line):

@@ -130,7 +130,7 @@ def _mark(yard: Deployment, instance: str, tags: list[dict[str, str]]) -> None:
         raise Denied(
             f"the hold ends more than {yard.most_hold_hours:g} hours after the start of {instance}, which is the "
             "longest hold of the yard for users (most_hold_hours)",
-            "the hold of the host is as it was",
+            "the hold of the host has not changed",
             f"hold it for less, or let an operator type the same: {command_line('hold', instance, 'TIME')}",
         ) from denied
 

@@ -83,5 +83,5 @@ def remove(yard: Yard, ids: Sequence[str]) -> str:
     raise ImagesRetained(
         done.cause or done.status,
         "hosts may need these images, and each costs what its disk holds",
-        f"{command_line('image', 'ls')} lists them; name those that nothing uses",
+        f"{command_line('image', 'ls')} lists them; name only images that are not in use",
     )

@@ -50,9 +50,7 @@ def job_of(file: Path, content: bytes, changes: Mapping[str, Any]) -> NotebookJo
     inside = _inside(file, str(source))
     faults = list(_faults(read, _parameters(changes)))
     if inside is None:
-        faults.append(
-            Fault(SOURCE, f"{source} is no folder (seen from the notebook's) that {file.name} lies in")
-        )
+        faults.append(Fault(SOURCE, f"{source} is not a folder above {file.name}"))
     if faults:
         return InputFaults(file.name, tuple(faults))
     program: dict[str, Any] = {"source": source, "command": [*RUNNER, inside], "args": {}}

@@ -221,7 +221,7 @@ def _check(file: File, found: os.stat_result) -> None:
 def _changed_error(file: File, how: str) -> FileChanged:
     return FileChanged(
         f"{shown_path(str(file.source))} {how} while it was read",
-        "so it cannot be said what would run, and no run was started",
+        "the run would have an unknown content, so none was started",
         "run the command again once no other program writes there",
     )
 

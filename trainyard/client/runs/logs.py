@@ -240,7 +240,10 @@ class Chosen:
         with_logs = [number for number, hosts in sent.items() if hosts]
         known = f"attempts with a log: {', '.join(map(str, with_logs))}"
         if self.is_mistyped:
-            return f"{self.role} is no role", f"roles are {', '.join(ROLES)}, and one host is like worker:1"
+            return (
+                f"{self.role} is not a role",
+                f"roles are {', '.join(ROLES)}, and one host is like worker:1",
+            )
         if not with_logs:
             return "no log was sent", "none of its programs has printed a line yet, or none has started"
         if self.attempt and self.attempt not in with_logs:

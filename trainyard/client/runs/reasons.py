@@ -27,8 +27,8 @@ ADVICE = {
     "JobRefused": "correct the job file, and check it first: {check JOB}",
     "RecipeRefused": "correct the recipe, and bake it again: {image bake RECIPE}",
     "BakeUnderWay": "wait for the other bake ({image bake} follows it), then bake again",
-    "SnapshotRefused": "{hosts} lists the hosts that there are",
-    "RollbackRefused": "{image ls} lists the images that there are",
+    "SnapshotRefused": "{hosts} lists the hosts",
+    "RollbackRefused": "{image ls} lists the images",
     "AccessDenied": "deploy the yard again; a permission of its roles is missing",
 }
 """The advice by the error's name (trainyard/core/model/errors.py). Words in braces are a command line."""

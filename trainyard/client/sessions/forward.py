@@ -92,7 +92,9 @@ def check(link: Link) -> None:
     asked = link.request
     if asked is None or asked.properties.get("type") != LOCAL_FORWARDING:
         raise SessionRefused(
-            f"{link.opened.target} forwards no port", "its agent answered otherwise", "bake a newer image"
+            f"{link.opened.target} did not forward the port",
+            "its agent sent an unexpected answer",
+            "bake a newer image",
         )
     if not is_newer(asked.agent_version, MULTIPLEXED_AFTER):
         raise SessionRefused(

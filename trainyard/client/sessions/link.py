@@ -98,7 +98,7 @@ class Link:
             self.request = asked = handshake.request(payload)
         except MessageError as error:
             raise SessionRefused(
-                "the host's agent does not speak as expected", str(error), "aws ssm start-session"
+                "the host's agent sent an unexpected message", str(error), "aws ssm start-session"
             ) from error
         processed = {
             name: handshake.SUCCEEDED if name == SESSION_TYPE else handshake.UNSUPPORTED
@@ -110,8 +110,8 @@ class Link:
         )
         if ENCRYPTION in asked.actions:
             raise SessionRefused(
-                "the account encrypts its sessions by a key of KMS",
-                "which this client does not",
+                "the account encrypts its sessions with a KMS key",
+                "this client does not support that",
                 f"aws ssm start-session --target {self.opened.target} (with AWS's Session Manager plugin)",
             )
 
@@ -203,7 +203,7 @@ class Link:
             if error.response.status_code in (401, 403):
                 action = told[1] if told else "ssmmessages:OpenDataChannel"
                 advice = grants.advice(action, on[1] if on else "")
-                return Denied(f"{action} was denied", text or "AWS says no more", advice)
+                return Denied(f"{action} was denied", text or "AWS gave no reason", advice)
             if error.response.status_code == 404:
                 return opening.session_over(
                     self.opened, "it has ended before it began, as when its host goes"

@@ -46,11 +46,11 @@ def host(yard: Deployment, instance: str) -> Mapping[str, Any]:
         )
     state = str(found["State"]["Name"])
     if state != "running":
-        start = f"aws ec2 start-instances --instance-ids {instance}, then this again"
-        waits = "this again in a minute"
+        start = f"aws ec2 start-instances --instance-ids {instance}, then run this command again"
+        waits = "run this command again in a minute"
         raise HostNotConnected(
             f"{instance} is {state}",
-            "a session needs a host that runs",
+            "a session needs a running host",
             start if state == "stopped" else waits,
         )
     return found
@@ -70,8 +70,9 @@ def start(
             raise
         raise HostNotConnected(
             f"{instance} runs, and its SSM agent does not answer",
-            "it is still booting, is cut off, or its agent has died",
-            f"this again in a minute; what it printed: aws ec2 get-console-output --instance-id {instance}",
+            "it is still booting, is disconnected, or its agent has ended",
+            "run this command again in a minute; show its console output: aws ec2 get-console-output "
+            f"--instance-id {instance}",
         ) from error
     return Opened(answer["SessionId"], instance, answer["StreamUrl"], answer["TokenValue"])
 
@@ -113,7 +114,7 @@ def sign_headers(session: Session, url: str) -> dict[str, str]:
     """Return the signed headers of the request that opens the channel, which AWS requires since plugin 1.2.764."""
     credentials = session.boto.get_credentials()
     if credentials is None:
-        raise NoCredentials("no credentials", "none are found any more", SIGN_IN)
+        raise NoCredentials("no credentials", "they are no longer found", SIGN_IN)
     parts = urlsplit(url)
     scheme = "https" if parts.scheme == "wss" else "http"
     request = AWSRequest("GET", urlunsplit((scheme, *parts[1:])))

@@ -43,7 +43,7 @@ async def _carry(link: Link, port: int) -> None:
             raise SessionRefused(
                 f"the connection to port {port} of {link.opened.target} has ended",
                 channel.closed.output.rstrip("."),
-                "this again; what listens there: ss -ltn, in a shell of the host",
+                "run this command again; list the listening ports: ss -ltn, in a shell of the host",
             )
 
 

@@ -35,10 +35,10 @@ class JobSource:
         "A job file in the bucket.",
     )
     version_id: str | None = key(None, Text(UPLOADED, "a text"), "The version that was uploaded.")
-    etag: str | None = key(None, Text(UPLOADED, "a text"), "The same where the bucket keeps no versions.")
+    etag: str | None = key(None, Text(UPLOADED, "a text"), "Its key, for a bucket without versioning.")
     requester: str | None = key(None, Text(UPLOADED, "a text"), "The account that has uploaded it.")
     job: Mapping[str, Any] | None = key(None, Anything(), "The job itself.")
-    dry_run: bool = key(False, Flag(), "Whether to plan it, and launch nothing.")
+    dry_run: bool = key(False, Flag(), "`true`: plan the run, and launch nothing.")
     trial: Trial | None = key(
         None,
         Optional(Trial),

@@ -104,7 +104,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for key, value in pairs:
         if key in document:
-            raise ValueError(f"the key {json.dumps(key)} stands twice in one mapping")
+            raise ValueError(f"the key {json.dumps(key)} occurs twice in one mapping")
         document[key] = value
     return document
 
@@ -155,7 +155,7 @@ class _Loader(yaml.SafeLoader):
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
-                problem = f"the key {json.dumps(key.value)} stands twice in one mapping"
+                problem = f"the key {json.dumps(key.value)} occurs twice in one mapping"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
         document: dict[Any, Any] = super().construct_mapping(node, deep)

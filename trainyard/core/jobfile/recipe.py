@@ -57,7 +57,9 @@ class Builder:
         "`spot_then_on_demand`: every spot pool before any on-demand pool.",
     )
     hours: float = key(
-        3.0, Number(most=24, unit="hours"), "How long a bake may look for an instance and use it."
+        3.0,
+        Number(most=24, unit="hours"),
+        "The longest duration of a bake, including the search for an instance.",
     )
 
     @property
@@ -87,8 +89,8 @@ class Recipe:
     tensorflow: str | None = key(
         None,
         Text(REQUIREMENTS, 'a version requirement as pip writes it, in quotes, as in "~=2.21.0"'),
-        f"Which TensorFlow to install, of {tensorflow_releases.RANGE}, with the Keras of its time; the bake's tests "
-        "check it.",
+        f"The TensorFlow version to install, of {tensorflow_releases.RANGE}, with the Keras of its time; the bake's "
+        "tests check it.",
         usual=f"`{tensorflow_releases.USUAL.tensorflow}`",
     )
     cuda: str | None = key(
@@ -155,7 +157,7 @@ class BakeRequest:
         usual="the yard's own recipe",
     )
     version_id: str | None = key(None, Text(UPLOADED, "a text"), "The version that was uploaded.")
-    etag: str | None = key(None, Text(UPLOADED, "a text"), "The same where the bucket keeps no versions.")
+    etag: str | None = key(None, Text(UPLOADED, "a text"), "Its key, for a bucket without versioning.")
     recipe: Mapping[str, Any] | None = key(None, Anything(), "The recipe itself.")
     force: bool = key(False, Flag(), "`true`: bake even if nothing has changed.")
     rollback: bool = key(False, Flag(), "`true`: bake nothing, and swap the current and the previous image.")

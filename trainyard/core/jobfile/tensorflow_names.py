@@ -8,7 +8,7 @@ from trainyard.values.lazy import dataclass
 GONE = {
     "contrib": "tf.contrib left with TensorFlow 2; use tf.keras, or code of your own",
     "compat.v1.contrib": "tf.contrib left with TensorFlow 2; use tf.keras, or code of your own",
-    "examples": "tensorflow.examples is no longer installed; put the data under data/ in the yard's bucket, name them "
+    "examples": "TensorFlow 2 has no tensorflow.examples; put the data under data/ in the yard's bucket, name them "
     "in data.NAME, and read them from the folder in TRAINYARD_DATA_NAME",
     "estimator": "estimators left TensorFlow with 2.16; use a Keras model or a loop of your own",
     "compat.v1.estimator": "estimators left TensorFlow with 2.16; use a Keras model or a loop of your own",

@@ -46,4 +46,4 @@ def dev_host_of(tags: Mapping[str, str], mine: str | None = None) -> str | None:
     """Describe the dev host with these tags, or return None for another host and for a dev host of `mine`."""
     if Tag.DEV not in tags or (mine and tags.get(Tag.SUBMITTER) == mine):
         return None
-    return f"{tags.get(Tag.SUBMITTER, 'somebody')}'s dev host {tags[Tag.DEV]}"
+    return f"{tags.get(Tag.SUBMITTER, 'another user')}'s dev host {tags[Tag.DEV]}"

@@ -192,11 +192,11 @@ class Job:
     checkpoints: Checkpoints = key(
         Checkpoints(), Record(Checkpoints), "How often to save, and how many checkpoints to keep."
     )
-    outputs: Outputs = key(
-        Outputs(), Record(Outputs), "What to keep of the files in the program's working folder."
-    )
+    outputs: Outputs = key(Outputs(), Record(Outputs), "The files in the program's working folder to keep.")
     limits: Limits = key(Limits(), Record(Limits), "The limits of the run.")
-    after: After = key(After(), Record(After), "What to do with the hosts at the end of the run.")
+    after: After = key(
+        After(), Record(After), "Their state after the run: ended or stopped, and with or without an image."
+    )
     pool: Pool = key(Pool(), Record(Pool), "The warm hosts to keep for the next run.")
     labels: Mapping[str, str] = key(
         {},

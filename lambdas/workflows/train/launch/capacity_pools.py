@@ -136,7 +136,7 @@ def _request_fleet(request: LaunchRequest, part: Part, rate: int) -> Launched | 
 def _refuse_incomplete(part: Part, launched: Launched) -> FleetRefusal:
     """Return the refusal for EC2 launching fewer hosts than it promised: they are ended, and another pool is asked."""
     hosts = f"{len(launched.instances)} of {format_count(part.count, 'host')}"
-    reason = f"EC2 launched {hosts}; a part of a gang is of no use"
+    reason = f"EC2 launched {hosts}; a part of a gang is useless"
     return FleetRefusal(RefusalKind.CAPACITY, "Partial", reason)
 
 

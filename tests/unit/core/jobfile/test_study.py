@@ -117,7 +117,7 @@ BAD = [
     (LR, one(range=[0, 1], choice=[0, 1]), "has range and choice; one of"),
     (f"{LR}.choice", one(choice=[]), "found a list of 0; a list of 2 to 30 different values"),
     (f"{LR}.choice", one(choice=["a"]), "found a list of 1"),
-    (f"{LR}.choice[1]", one(choice=["a", "a"]), '"a" stands in the list twice'),
+    (f"{LR}.choice[1]", one(choice=["a", "a"]), '"a" is in the list twice'),
     (f"{LR}.rnage", one(rnage=[0, 1]), 'did you mean "range"?'),
     ("study.parameters.arg.lr", file({"arg.lr": {"range": [0, 1]}}), 'did you mean "args.lr"?'),
     ("study.parameters.env.A", file({"env.A": {"choice": ["a", "b"]}}), 'did you mean "environment.A"?'),

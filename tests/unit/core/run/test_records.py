@@ -294,7 +294,7 @@ LEFT_BEHIND = [
     ("EC2 takes it back", {"warned": AT}, {}, True),
     ("it says that EC2 takes it back", {"why": "interrupted"}, {}, True),
     ("it is lost", {"lost": "it is silent"}, {}, True),
-    ("it is lost, and gone", {"lost": "EC2 says it is terminated", "ended": AT}, {}, False),
+    ("it is lost, and gone", {"lost": "EC2 reports it is terminated", "ended": AT}, {}, False),
     ("a user ends it", {"warned": AT, "releasing": AT}, {}, False),
     ("the next attempt has begun", {"warned": AT}, {"hosts": ["i-b"]}, False),
     ("what is asked for it is not known", {"warned": AT}, {"token": "t"}, False),

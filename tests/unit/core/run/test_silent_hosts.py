@@ -102,9 +102,9 @@ def test_a_chief_that_still_carries_its_work_away_is_not_doubted(at: Any, doubte
 
 REASONS = [
     # name, hosts that are silent when Train has received no signal for 150 seconds, the reason
-    ("a lone host", ("i-a",), "i-a has not sent a signal for 150 s: it hangs or is cut off, though EC2 calls it running"),
-    ("a gang", ("i-a", "i-b"), "none of the hosts i-a, i-b has sent a signal for 150 s: they hang or are cut off, though EC2 calls them running"),
-    ("all had left, and then no signal came", (), "all hosts have left the attempt, and none has sent a signal for 150 s since, though EC2 calls them running"),
+    ("a lone host", ("i-a",), "i-a has not sent a signal for 150 s: it hangs or is disconnected, although EC2 reports it as running"),
+    ("a gang", ("i-a", "i-b"), "none of the hosts i-a, i-b has sent a signal for 150 s: they hang or are disconnected, although EC2 reports them as running"),
+    ("all had left, and then no signal came", (), "all hosts have left the attempt, and none has sent a signal for 150 s since, although EC2 reports them as running"),
 ]  # fmt: skip
 
 
@@ -124,7 +124,7 @@ BEHIND = [
     ("it has said nothing since it was started", {}, (AWAITS,), ("i-b",)),
     ("it has left", {"stopped": 1}, (AWAITS,), ()),
     ("it is ready for this one", {"ready": 2}, (AWAITS,), ()),
-    ("it is gone", {"lost": "EC2 says so"}, (AWAITS,), ()),
+    ("it is gone", {"lost": "EC2 reports so"}, (AWAITS,), ()),
     ("it came with this attempt", {"attempt": 2}, (AWAITS,), ()),
     ("no host is awaited", {}, (), ()),
 ]

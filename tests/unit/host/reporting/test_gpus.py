@@ -203,7 +203,7 @@ def test_a_cloudwatch_that_cannot_be_reached_ends_nothing(
 
     nvidia_smi(bin_, ONE)
     turns(GpuMetrics(Away(), "i-1", born=NOW), 40)
-    assert caplog.text.count("CloudWatch did not take GetMetricData") == 1
+    assert caplog.text.count("CloudWatch did not accept GetMetricData") == 1
 
 
 @pytest.mark.parametrize(

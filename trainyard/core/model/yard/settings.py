@@ -19,7 +19,7 @@ DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 182
 
 NAME = (
     r"[A-Z][A-Za-z0-9]{0,19}",
-    "a yard is named by a capital letter and up to 19 letters or digits, like Trainyard",
+    "the name of a yard is a capital letter and up to 19 letters or digits, like Trainyard",
 )
 RECIPE = r"[a-z][a-z0-9-]{0,29}", "expected the name of a recipe under images/, like gpu"
 ZONE = r"[a-z]+(-[a-z0-9]+)+"
