@@ -114,7 +114,7 @@ BAD = [
     ("program.strict", {"name": "x", "program": {"shell": "date", "strict": "on"}}, "true or false"),
     ("hardware.zones", change_job(hardware={"zones": []}), "found a list of 0; a list of 1 to 10 different Availability Zones"),
     ("hardware.zones", change_job(hardware={"zones": "us-east-1a"}), "a list of 1 to 10 different Availability Zones"),
-    ("hardware.zones[1]", change_job(hardware={"zones": ["us-east-1a", "us-east-1a"]}), "stands in the list twice"),
+    ("hardware.zones[1]", change_job(hardware={"zones": ["us-east-1a", "us-east-1a"]}), "is in the list twice"),
     ("hardware.zones[0]", change_job(hardware={"zones": ["US East"]}), "is not the name of an Availability Zone, as in us-east-1a"),
     ("hardware.image", change_job(hardware={"image": {"tensorflow": 2.18}}), 'found the number 2.18; text is allowed: write it in quotes'),
     ("hardware.image", change_job(hardware={"image": {"tensorflow": "new"}}), '"new" is not a version in quotes'),

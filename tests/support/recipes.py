@@ -28,7 +28,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("a package that is an option", {"name": "x", "system_packages": ["-y"]}, "system_packages[0]: \"-y\" is not"),
     ("a package that is two", {"name": "x", "system_packages": ["a1; rm"]}, "system_packages[0]"),
     ("another index", {"name": "x", "python_packages": ["--index-url=x"]}, "python_packages[0]"),
-    ("a package twice", {"name": "x", "python_packages": ["a", "a"]}, "stands in the list twice"),
+    ("a package twice", {"name": "x", "python_packages": ["a", "a"]}, "is in the list twice"),
     ("a command of nothing", {"name": "x", "commands": [""]}, "commands[0]: \"\" is not a line for the shell"),
     ("a test that is a number", {"name": "x", "tests": [1]}, "tests[0]: found the number 1"),
     ("a disk too small for a base image", {"name": "x", "root_gib": 8}, "root_gib: found the number 8"),

@@ -136,8 +136,8 @@ def test_the_opening_of_a_channel_is_signed_for_the_message_gateway() -> None:
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        (None, "forwards no port"),
-        (Request.for_session("3.3.0.0", handshake.SHELL, {}, 1024), "forwards no port"),
+        (None, "did not forward the port"),
+        (Request.for_session("3.3.0.0", handshake.SHELL, {}, 1024), "did not forward the port"),
         (
             Request.for_session("3.0.196.0", handshake.PORT, {"type": "LocalPortForwarding"}, 1024),
             "3.0.196.0",

@@ -42,7 +42,7 @@ def give_back_rights(folders: Iterable[Path]) -> tuple[str, ...]:
 def why_failed(lacked: tuple[str, ...]) -> str:
     """Explain what the program has done to its folders, what that means, and what to change."""
     return (
-        f"the program ended with 0, but it has removed its own permissions for {' and '.join(lacked)}, from where this "
-        "host uploads a run's files. The host has restored the rights and uploaded the files; another attempt would end in "
-        "the same way, so none follows. Remove the chmod or umask from the program"
+        f"the program ended with 0, but it has removed its permissions for {' and '.join(lacked)}, from where this "
+        "host uploads a run's files. The host has restored the rights and uploaded the files; another attempt would "
+        "end in the same way, so none follows. Remove the chmod or umask from the program"
     )

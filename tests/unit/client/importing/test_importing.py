@@ -143,7 +143,7 @@ def test_an_item_without_a_counterpart_is_reported_by_its_path(tmp_path: Path, n
         ("a.json", '{"a": }', "is not JSON: Expecting value (line 1)"),
         ("a.yaml", "{% if x %}run: a{% endif %}", "is a template: line 1"),
         ("a.yaml", "run: a\n---\nrun: b\n", "has 2 documents"),
-        ("a.yaml", "greeting: hello", "is of no known kind; it has the keys greeting"),
+        ("a.yaml", "greeting: hello", "is of an unknown kind; it has the keys greeting"),
         ("a.yaml", "- 1", "is not a mapping"),
         (
             "a.yaml",
@@ -153,7 +153,7 @@ def test_an_item_without_a_counterpart_is_reported_by_its_path(tmp_path: Path, n
         ("a.yaml", "run: a\nservice: {replicas: 2}", "describes a service"),
         ("a.dstack.yml", "type: dev-environment\nide: vscode", "describes a dev-environment"),
         ("a.dstack.yml", "type: task\nimage: x/y", "no `commands`"),
-        ("a.py", "print(1)", "makes no estimator"),
+        ("a.py", "print(1)", "creates no SageMaker estimator"),
         ("a.py", "print(", "is not Python"),
         ("a.py", "Estimator(image_uri='x', instance_type='ml.g5.xlarge')", "no entry point"),
         ("a.sh", "#!/bin/bash\n#SBATCH --nodes=1\n", "runs nothing"),
@@ -162,7 +162,11 @@ def test_an_item_without_a_counterpart_is_reported_by_its_path(tmp_path: Path, n
             '{"TrainingJobName": "x", "AlgorithmSpecification": {"TrainingImage": "y"}}',
             "names no program",
         ),
-        ("a.json", '{"jobDefinitionName": "x", "eksProperties": {"podProperties": {}}}', "one of EKS's pods"),
+        (
+            "a.json",
+            '{"jobDefinitionName": "x", "eksProperties": {"podProperties": {}}}',
+            "describes pods of EKS",
+        ),
         ("a.json", '{"jobDefinitionName": "x", "containerProperties": {"image": "y"}}', "no `command`"),
     ],
 )

@@ -283,7 +283,7 @@ UNREADABLE = [
     ("name: digits\n\tprogram: x\n", "line 2, column 1"),
     ("name: {a: 1", "line 1"),
     ("name: 'open", "line 1"),
-    ("name: one\nname: two\n", 'line 2, column 1: the key "name" stands twice'),
+    ("name: one\nname: two\n", 'line 2, column 1: the key "name" occurs twice'),
     ("name: a\n---\nname: b\n", "line 2"),
     ("a: &x [1]\nb: *x\n", "line 1, column 4: anchors (&) and aliases (*) are refused"),
     ("a: !!python/object/apply:os.system ['true']\n", "line 1, column 4: tags (!) are refused"),
@@ -310,7 +310,7 @@ def test_what_cannot_be_read_is_one_fault(text: str | bytes, said: str) -> None:
     [
         ('{"name": "a",}', "line 1, column 1"),  # 14, and from Python 3.13 on 13
         ('{"name": "a"', "line 1, column 13"),
-        ('{"a": 1, "a": 2}', 'the key "a" stands twice'),
+        ('{"a": 1, "a": 2}', 'the key "a" occurs twice'),
         ("[" * 200_000, "bytes"),
         ("[" * 60_000, "nested more than"),
         ("name: digits", "line 1, column 1"),

@@ -115,10 +115,10 @@ STOP = [
     ("no restarts allowed", Trouble(error="Interrupted", lost=ONE), 1, 0, 99, "Interrupted", "limits.restarts is 0"),
     ("the deadline passed", Trouble(error="States.Timeout"), 1, 3, 0, "LimitReached", "limits.hours, limits.dollars"),
     ("the pause would end after the deadline", Trouble(error="StartFailed"), 1, 3, 10, "LimitReached", "used up"),
-    ("a bug of ours", Trouble(error="KeyError", reason="'x'"), 1, 3, 99, "KeyError", "does not know this error"),
-    ("a broken workflow", Trouble(error="States.Runtime"), 1, 3, 99, "States.Runtime", "does not know this error"),
+    ("a bug of ours", Trouble(error="KeyError", reason="'x'"), 1, 3, 99, "KeyError", "is unknown to Trainyard"),
+    ("a broken workflow", Trouble(error="States.Runtime"), 1, 3, 99, "States.Runtime", "is unknown to Trainyard"),
     ("a missing package", Trouble(error="Runtime.ImportModuleError"), 1, 3, 99, "Runtime.ImportModuleError", "log"),
-    ("an empty word", Trouble(error=""), 1, 3, 99, "", "does not know"),
+    ("an empty word", Trouble(error=""), 1, 3, 99, "", "is unknown to Trainyard"),
 ]  # fmt: skip
 
 

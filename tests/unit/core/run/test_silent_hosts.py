@@ -114,7 +114,7 @@ def test_hosts_that_fell_silent_together_are_named(silent: tuple[str, ...], reas
 
 
 def test_a_host_that_took_the_order_and_stays_is_said_to_have_taken_it() -> None:
-    assert "takes orders" in silent_hosts.reason_of(("i-a",))
+    assert "confirms orders" in silent_hosts.reason_of(("i-a",))
     assert "has not left within 15 minutes of the order" in silent_hosts.reason_of(("i-a",), took_orders=True)
 
 

@@ -17,7 +17,7 @@ def shell(
 ) -> None:
     """Open a shell on a dev host, or run a command there.
 
-    Like `trainyard shell`, but for your own dev hosts.
+    Works like `trainyard shell`, on your own dev hosts.
     """
     from trainyard.client.dev import hosts
 
