@@ -53,7 +53,7 @@ def import_file(path: Path) -> Draft:
         if call is None:
             raise NotImportable(f"{path} creates no SageMaker estimator", f"name {KNOWN}")
         convert = sagemaker.convert if sagemaker.recognizes(call) else estimator.convert_call
-        draft = _converted(convert, call, path.stem)
+        draft = _convert(convert, call, path.stem)
     else:
         draft = _document(path, text)
     draft.finish()
