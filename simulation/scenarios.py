@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 STEPS, STEP_SECONDS, CHECKPOINT_STEPS = 40, 2.0, 10
 POOL_MINUTES = 6
+TRIALS, STUDY_DOLLARS = 6, 5.0
 PATIENCE = timedelta(minutes=5)
 """The longest wait, after the first run has ended, for its hosts to become warm before the next jobs are uploaded."""
 SHORT = {"module": "training.programs.digits", "args": {"steps": 4, "step-seconds": STEP_SECONDS}}
@@ -167,6 +168,20 @@ def _resumes(yard: Yard) -> None:
     yard.after(20, once_it_has_saved, "a user checks whether it has saved")
 
 
+def _study(yard: Yard) -> None:
+    """Start a study of six trials, two at once. Half of them stop at their second epoch."""
+    study = {
+        "maximize": "score",
+        "parameters": {"args.lr": {"log": [1e-5, 1.0]}},
+        "pruner": {"rule": "median", "start": 2},
+        "trials": TRIALS,
+        "parallel": 2,
+        "limits": {"hours": 2, "dollars": STUDY_DOLLARS},
+    }
+    limits = {"hours": 1, "dollars": 2, "restarts": 3, "wait_minutes": 20}
+    yard.people.upload("jobs/study.json", job("study", {"strategy": "single"}, study=study, limits=limits))
+
+
 def _bakes(yard: Yard) -> None:
     """Start two simultaneous bakes of one family. One is refused and must not change the image."""
     yard.people.upload("images/gpu.yaml", yard.recipe)
@@ -251,6 +266,9 @@ SCENARIOS: Mapping[str, Scenario] = {
             until="train Launch #2",
             refused=frozenset({"early-a", "early-b"}),
             resumed={"late-a": "first", "late-b": "first"},
+        ),
+        Scenario(
+            "study", "six trials of a study, two at once", _study, timedelta(hours=4), gang=1, pool_minutes=3
         ),
         Scenario("bake", "a bake of an image from its recipe", _bake, timedelta(hours=6)),
         Scenario(

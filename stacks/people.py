@@ -107,7 +107,7 @@ class PeopleStack(cdk.Stack):
         send_jobs(policy, self._storage.bucket, *CALLER)
         permissions.keep_secrets(policy, yard)
         self._start(policy, "snapshot")
-        stop_at_once(policy, yard, "train", "dev-host", "snapshot")
+        stop_at_once(policy, yard, "train", "study", "dev-host", "snapshot")
         put_events(policy, yard, *(sources.PEOPLE + name for name in CALLER))
 
     def _operate(self, policy: PeoplesPolicy) -> None:

@@ -14,13 +14,14 @@ from stacks.workflows.dev_host import DevHost
 from stacks.workflows.prepare import Prepare
 from stacks.workflows.signal import Signal
 from stacks.workflows.snapshot import Snapshot
+from stacks.workflows.study import Study
 from stacks.workflows.submit import Submit
 from stacks.workflows.train import Train
 from stacks.workflows.train.host import TrainingHost
 
 
 class TrainingStack(cdk.Stack):
-    """The workflows train, snapshot and dev-host, and the rules for events and schedules of every workflow."""
+    """The workflows train, study, snapshot and dev-host, and the rules for events and schedules of every workflow."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class TrainingStack(cdk.Stack):
             snapshot=snapshot,
         )
         DevHost(self, factory, network, train=self.train, release=images.release)
+        Study(self, factory, train=self.train)
         Submit(self, factory, queue)
         Signal(self, factory, queue, bus, host=host)
         needed = list(self.node.children)

@@ -3,7 +3,9 @@
 The run stays open until its notification is sent. Therefore patrol finds a run that ended without one and calls
 Conclude again. A duplicate is sent only if the function dies between sending the notification and recording it."""
 
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from lambdas.aws import messages, s3
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
@@ -35,8 +37,16 @@ def send(end: RunEnd, topic: str, notification: Notification) -> None:
         end.ledger.write(event_row(end.run, note("warning", reason, at=end.now)))
 
 
-def send_late(table_name: str, bucket: str, run: str, topic: str) -> None:
-    """Send the missing notification of a run from its summary."""
+def send_late(
+    table_name: str,
+    bucket: str,
+    run: str,
+    topic: str,
+    text: Callable[[Mapping[str, Any]], Notification] = lambda document: run_texts.notify_end(
+        summary.read(RunSummary, document)
+    ),
+) -> None:
+    """Send the missing notification of a run from its summary, which `text` describes."""
     ledger = Ledger(table_name)
     records = ledger.read(run)
     if records is None or not records.run.lacks_notification:
@@ -46,7 +56,7 @@ def send_late(table_name: str, bucket: str, run: str, topic: str) -> None:
         logger.warning("%s gets no notification: its summary was deleted", run)
         ledger.write(no_open_row(run))
         return
-    _send_once(ledger, run, topic, run_texts.notify_end(summary.read(RunSummary, document)))
+    _send_once(ledger, run, topic, text(document))
 
 
 def _send_once(ledger: Ledger, run: str, topic: str, notification: Notification) -> None:

@@ -10,9 +10,17 @@ from trainyard.protocol import keys
 
 
 def start(
-    machine: str, bucket: str, key: str, *, version: str | None, etag: str, requester: str | None = None
+    machine: str,
+    of_studies: str | None,
+    bucket: str,
+    key: str,
+    *,
+    version: str | None,
+    etag: str,
+    requester: str | None = None,
 ) -> tuple[str, bool]:
-    """Start the execution; return the run and whether it is new. An unreadable object starts one, too: Admit refuses
+    """Start the execution; return the run and whether it is new. A job file with a study starts an execution of the
+    state machine `of_studies`. An unreadable object starts one, too: Admit refuses
     it, and the user finds the reason in the execution."""
     denied = None
     try:
@@ -20,7 +28,9 @@ def start(
     except AccessDenied as error:
         logger.error("the run is started and will fail with this reason: %s", error.reason)
         found, denied = None, error.reason
-    name = check.name_of(found.start if found else b"", key=key)
+    text = found.start if found else b""
+    name = check.name_of(text, key=key)
+    machine = of_studies if of_studies and check.has_study(text, key=key) else machine
     run = tokens.run_id(name, key=key, version=version or etag)
     set_log_context(run)
     where = "recipe_key" if key.startswith(keys.IMAGES) else "job_key"

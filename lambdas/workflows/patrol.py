@@ -59,7 +59,7 @@ NEEDS = Needs(
         may("list executions", *names.CONCLUDES),
         may("describe executions", *names.CONCLUDES),
         may("start executions", "snapshot"),
-        may("invoke functions", "signal", *names.CONCLUDES.values()),
+        may("invoke functions", "signal", "study-turn", *names.CONCLUDES.values()),
         may("act on hosts", "ec2:StopInstances", "ec2:TerminateInstances"),
         may("keep disks"),
         may("mark hosts", Tag.VERDICT, Tag.JUDGED_BY),

@@ -38,6 +38,7 @@ from lambdas.steps.signals.events import (
     PatrolEvent,
     SpotWarning,
     StillStopping,
+    StudyEnds,
 )
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.yard.metrics import Metric
@@ -77,7 +78,7 @@ NEEDS = Needs(
         ),
         may("stop executions", "train"),
         may("start executions", "dev-host", "snapshot"),
-        may("invoke functions", "train-launch", "release"),
+        may("invoke functions", "train-launch", "release", "study-turn"),
         may("run documents", "stop"),
         may("mark hosts", Tag.HOLD, Tag.POOL),
         may("read and list objects", keys.RUNS),
@@ -175,7 +176,7 @@ def _context(news: RunEvent, yard: SignalSettings, ledger: Ledger) -> SignalCont
             if not isinstance(news.signal, Hold) and not _is_of_its_run(news, ledger):
                 return None
             return SignalContext(yard, ledger, news.run, news.attempt)
-        case AtCap() | StillStopping() | MayGrow() | Forgotten():
+        case AtCap() | StillStopping() | MayGrow() | Forgotten() | StudyEnds():
             set_log_context(news.run, news.attempt)
             return SignalContext(yard, ledger, news.run, news.attempt)
         case Stop() | Cool():
@@ -209,7 +210,7 @@ def _handle(context: SignalContext, news: RunEvent, event: Event, now: datetime)
     match news:
         case Sent():
             return from_hosts.handle(context, news, now)
-        case AtCap() | StillStopping() | MayGrow() | Forgotten():
+        case AtCap() | StillStopping() | MayGrow() | Forgotten() | StudyEnds():
             return from_patrol.handle(context, news, now)
         case Stop():
             return from_people.stop(context, _person(event), now)

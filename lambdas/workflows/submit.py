@@ -1,5 +1,4 @@
-"""Submit: start a run for an uploaded job file, or a bake for an uploaded recipe. Each object version starts one
-execution."""
+"""Submit: start a run, study or bake for an uploaded job file or recipe. Each object version starts one execution."""
 
 from dataclasses import field
 
@@ -15,6 +14,7 @@ from trainyard.values.lazy import dataclass
 
 class SubmitSettings(YardSettings):
     train_state_machine_arn: str
+    study_state_machine_arn: str
     bake_state_machine_arn: str
 
 
@@ -24,7 +24,7 @@ NEEDS = Needs(
     SubmitSettings,
     (
         may("read versions", keys.JOBS, keys.IMAGES),
-        may("start executions", "train", "bake"),
+        may("start executions", "train", "study", "bake"),
     ),
 )
 
@@ -67,6 +67,7 @@ def handler(upload: Upload) -> Submitted:
     machine = yard.bake_state_machine_arn if bakes else yard.train_state_machine_arn
     run, started = submission.start(
         machine,
+        yard.study_state_machine_arn if not bakes else None,
         yard.bucket_name,
         uploaded.key,
         version=uploaded.version_id,

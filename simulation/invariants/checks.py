@@ -24,6 +24,7 @@ STATES: Mapping[str, tuple[str, ...]] = {
         *("Admit", "Plan", "Launch", "AwaitHosts", "Train"),
         *("Generalize", "Capture", "Release", "Conclude"),
     ),
+    "study": ("Admit", "Search", "Conclude"),
     "bake": (
         *("Admit", "Plan", "Launch", "Install", "Test", "Generalize"),
         *("Capture", "Publish", "Release", "Conclude"),
@@ -33,6 +34,7 @@ STATES: Mapping[str, tuple[str, ...]] = {
 }
 """The states of one attempt in order, by kind of run."""
 RISING: Mapping[str, tuple[str, ...]] = {
+    "study": ("version",),
     "attempt": ("reported", "checkpointed", "saved"),
     "host": ("ready", "stopped"),
 }
@@ -40,6 +42,7 @@ RISING: Mapping[str, tuple[str, ...]] = {
 FIXED: Mapping[str, tuple[str, ...]] = {
     "attempt": ("ending", "ended", "gang_ready", "started"),
     "host": ("launched",),
+    "trial": ("values", "asked", "reported", "value"),
     "run": ("created", "notified"),
 }
 """Attributes that never change once they are written."""
@@ -155,7 +158,7 @@ def check_notifications(yard: Yard) -> Iterator[str]:
     )
     for execution in yard.runs():
         row = yard.run_row(execution.name) or {}
-        if row.get("kind") != "train" or "ended" not in row:
+        if row.get("kind") not in ("train", "study") or "trial" in row or "ended" not in row:
             continue
         count = sent[execution.name]
         if study_of(execution.name):

@@ -23,7 +23,7 @@ from simulation.faults import (
     PoolFault,
     RequestFault,
 )
-from simulation.invariants import bills, checks
+from simulation.invariants import bills, checks, studies
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.trial import study_of
@@ -101,6 +101,8 @@ class Ending:
         self._stuck()
         for invariant, wrong in bills.check_pool(self.yard, self.scenario):
             self.breaks(invariant, wrong)
+        for invariant, wrong in studies.check_ends(self.yard):
+            self.breaks(invariant, wrong)
         self._warnings()
         for wrong in checks.check_notifications(self.yard):
             self.breaks(Invariant.ONE_END, wrong)
@@ -141,7 +143,7 @@ class Ending:
         if run in self.scenario.refused:
             self._check_refusal(execution, summary)
             return
-        if self.scenario.gang:
+        if self.scenario.gang and not studies.is_study(self.yard, run):
             self._check_resumption(run, summary)
             self._model(execution, summary)
             self._gangs(run)
@@ -182,6 +184,8 @@ class Ending:
     def _stops(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         """Check that a stopped run ends soon as stopped, unless its program was faster."""
         row = self.yard.run_row(execution.name) or {}
+        if study_of(execution.name):
+            return
         if summary["outcome"] == "stopped" and execution.name not in self.yard.people.stop_requests:
             self.breaks(Invariant.ONE_END, f"{execution.name} ended as stopped, but no user has stopped it")
         if "stopping" not in row or any(fault.what not in STOP_REQUESTS for fault in self.faults):

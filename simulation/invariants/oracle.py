@@ -9,7 +9,7 @@ from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item
 from simulation.aws.ec2 import Instance
 from simulation.faults import Fault
-from simulation.invariants import checks
+from simulation.invariants import checks, studies
 from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ class Oracle:
             self.breaks(Invariant.ONE_CLAIMANT, two)
         for back in checks.find_regressions(key, before, after) if before and after else ():
             self.breaks(Invariant.FORWARD, f"{key[0]} {key[1]}: {back}")
+        if wrong := studies.check_write(self.yard, key, after):
+            self.breaks(Invariant.WITHIN_BUDGETS, wrong)
         needed = NEEDED.get(key[1].partition("#")[0])
         if after and needed and needed not in after:
             self.breaks(Invariant.TRUE_LEDGER, f"{key} has {sorted(after)}, but nothing has created it")

@@ -76,7 +76,8 @@ class StateMachine(sfn.StateMachine):
     ) -> None:
         yard, text = settings.yard, (FOLDER / f"{word}.asl.json").read_text()
         arns = {f"{camel(function.word)}FunctionArn": function.arn_in(scope) for function in functions}
-        looks = {"LookSeconds": str(settings.look_seconds), "Partition": cdk.Aws.PARTITION} if waits else {}
+        known = {"LookSeconds": str(settings.look_seconds), "Partition": cdk.Aws.PARTITION} if waits else {}
+        looks = {name: value for name, value in known.items() if f"${{{name}}}" in text}
         _check(word, text, arns | looks)
         role = iam.Role(
             scope,

@@ -20,6 +20,8 @@ HANDLERS = sorted(
     for path in ENTRY_POINTS.rglob("*.py")
     if re.search(r"^def handler\(", path.read_text(), flags=re.MULTILINE)
 )
+LIGHT = [handler for handler in HANDLERS if handler != "study.turn"]
+"""The handlers without a layer that is compiled for Lambda."""
 BY_LAMBDA_ITSELF = {"AWS_REGION"}
 OF_POWERTOOLS = "POWERTOOLS_SERVICE_NAME"
 """`service` in every line of the log, and the dimension of every metric."""
@@ -51,7 +53,7 @@ def test_whoever_sends_notices_sends_them_to_the_yards_topic(yard: Assembly) -> 
         for name, function in yard.functions.items()
     }
     told = {name: text(given["TOPIC_ARN"]) for name, given in environments.items() if "TOPIC_ARN" in given}
-    assert told == dict.fromkeys(("train_conclude", "patrol"), f"{{{topic.name}}}")
+    assert told == dict.fromkeys(("train_conclude", "study_conclude", "patrol"), f"{{{topic.name}}}")
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def asset_and_layer(yard: Assembly) -> tuple[Path, Path]:
     (layer,) = [
         each.properties["Content"]["S3Key"].removesuffix(".zip")
         for each in yard.resources("AWS::Lambda::LayerVersion")
-        if each.stack == "Trainyard-Training"
+        if each.stack == "Trainyard-Training" and each.name.startswith("Dependencies")
     ]
     return folders[code], folders[layer] / "python"
 
@@ -104,12 +106,12 @@ for name in {handlers!r}:
 @pytest.fixture(scope="module")
 def imported(asset_and_layer: tuple[Path, Path]) -> dict[str, str]:
     """Return the number of modules that each handler imports, or its error. The first entry is boto3's path."""
-    program = f"exec({IMPORTED.format(handlers=HANDLERS)!r})"
+    program = f"exec({IMPORTED.format(handlers=LIGHT)!r})"
     lines = run_alone(asset_and_layer, program).splitlines()
     return {name: said for name, _, said in (line.partition(" ") for line in lines)}
 
 
-@pytest.mark.parametrize("handler", HANDLERS)
+@pytest.mark.parametrize("handler", LIGHT)
 def test_a_handler_imports_with_nothing_but_its_asset_and_its_layer(
     asset_and_layer: tuple[Path, Path], imported: dict[str, str], handler: str
 ) -> None:
@@ -175,6 +177,19 @@ def test_the_layer_has_the_pinned_versions(asset_and_layer: tuple[Path, Path]) -
         if "==" in line and not line.startswith("#")
     )
     assert there == pinned
+
+
+def test_only_the_turn_of_a_study_has_the_compiled_layer(yard: Assembly) -> None:
+    (layer,) = [
+        each
+        for each in yard.resources("AWS::Lambda::LayerVersion")
+        if each.name.startswith("CompiledDependencies")
+    ]
+    assert layer.properties["CompatibleArchitectures"] == ["arm64"]
+    having = {
+        name for name, each in yard.functions.items() if layer.name in json.dumps(each.properties["Layers"])
+    }
+    assert having == {"study_turn"}
 
 
 def test_hosts_without_a_gpu_get_the_same_packages_but_for_tensorflows_build() -> None:

@@ -76,13 +76,15 @@ def on(permissions: list[Permission]) -> list[str]:
 
 def test_it_images_by_the_snapshot_workflow_and_calls_signal_and_conclude(yard: Assembly) -> None:
     assert on(of(yard, "patrol", "states:StartExecution")) == ["Snapshot"]
-    called = ["BakeConclude", "DevHostConclude", "Signal", "SnapshotConclude", "TrainConclude"]
+    called = [
+        "BakeConclude", "DevHostConclude", "Signal", "SnapshotConclude", "StudyConclude", "StudyTurn", "TrainConclude",
+    ]  # fmt: skip
     assert on(of(yard, "patrol", "lambda:InvokeFunction")) == called
-    machines = ["Bake", "DevHost", "Snapshot", "Train"]
+    machines = ["Bake", "DevHost", "Snapshot", "Study", "Train"]
     assert on(of(yard, "patrol", "states:ListExecutions")) == machines
     described = [each.resource for each in of(yard, "patrol", "states:DescribeExecution")]
     assert sorted(each.split(":execution:")[1] for each in described) == [
-        f"{YARD}-{each}:*" for each in ("bake", "dev-host", "snapshot", "train")
+        f"{YARD}-{each}:*" for each in ("bake", "dev-host", "snapshot", "study", "train")
     ]
 
 

@@ -273,12 +273,14 @@ def test_only_a_bake_points_the_image_parameter(yard: Assembly) -> None:
 def test_only_submit_starts_runs_and_the_clock_what_retires_images_and_a_deployment_the_first_bake(
     yard: Assembly,
 ) -> None:
-    starting = {"SubmitRole", "RetireEventsRole", "PatrolRole", "PrepareRole", "SignalRole"}
+    starting = {"SubmitRole", "RetireEventsRole", "PatrolRole", "PrepareRole", "SignalRole", "StudyTurnRole"}
     assert yard.may("states:StartExecution") == starting
     of_people = {each.resource for each in of(yard, "signal", "states:StartExecution")}
     assert all("DevHostWorkflow" in each or "SnapshotWorkflow" in each for each in of_people), "for dev hosts"
     for permission in of(yard, "submit", "states:StartExecution"):
         assert "*" not in permission.resource
+    (of_a_study,) = of(yard, "study_turn", "states:StartExecution")
+    assert "TrainWorkflow" in of_a_study.resource
 
 
 def touched(yard: Assembly, role: str) -> list[tuple[str, str]]:
@@ -428,7 +430,11 @@ def test_signal_has_more_hosts_launched_for_a_training_and_ends_those_that_do_no
     yard: Assembly,
 ) -> None:
     called = [each.resource.strip("{}") for each in of(yard, "signal", "lambda:InvokeFunction")]
-    assert [name.partition("Function")[0] for name in sorted(called)] == ["Release", "TrainLaunch"]
+    assert [name.partition("Function")[0] for name in sorted(called)] == [
+        "Release",
+        "StudyTurn",
+        "TrainLaunch",
+    ]
 
 
 def test_signal_writes_orders_and_credentials_and_nothing_else_into_the_bucket(yard: Assembly) -> None:
@@ -581,7 +587,7 @@ def test_a_condition_asks_for_what_aws_tells_of_that_action(
             assert not unknown, (role, permission.action, unknown)
 
 
-@pytest.mark.parametrize("word", ["train", "bake", "snapshot", "dev-host"])
+@pytest.mark.parametrize("word", ["train", "study", "bake", "snapshot", "dev-host"])
 def test_a_workflow_calls_the_functions_it_names(yard: Assembly, word: str) -> None:
     (machine,) = [
         each

@@ -20,7 +20,7 @@ from tests.infrastructure.assembly import Assembly, text
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ("start", "stop", "generalize", "pause", "resume", "install", "test")
-WORKFLOWS = ("train", "bake", "snapshot", "dev-host")
+WORKFLOWS = ("train", "study", "bake", "snapshot", "dev-host")
 
 
 def lint(files: Iterable[Path]) -> str:
@@ -61,7 +61,7 @@ def with_numbers(template: Mapping[str, Any]) -> dict[str, Any]:
 def test_the_language_of_the_state_machines_is_that_of_step_functions(yard: Assembly, tmp_path: Path) -> None:
     copies = {name: with_numbers(template) for name, template in yard.templates.items()}
     copies = {name: each for name, each in copies.items() if each["Resources"]}
-    assert sum(len(each["Resources"]) for each in copies.values()) == 5
+    assert sum(len(each["Resources"]) for each in copies.values()) == 6
     for name, each in copies.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(each))
     assert lint(tmp_path.glob("*.json")) == ""

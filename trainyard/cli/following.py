@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trainyard.cli.output import report, screen, terminal
+from trainyard.cli.output import report, screen, study, terminal
 from trainyard.client.errors import RunFailed
 from trainyard.client.runs.reasons import Reason
 from trainyard.command_line import command_line
@@ -40,7 +40,10 @@ def follow_new(options: Options, run: Run, *, detach: bool, logs: bool, sent: tu
 def attach(options: Options, run: Run, *, logs: bool) -> None:
     """Follow an existing run. Ctrl-C does not stop the run."""
     try:
-        follow(options, run, logs=logs)
+        if run.workflow == "study":
+            study.follow(options, run.yard, run)
+        else:
+            follow(options, run, logs=logs)
     except KeyboardInterrupt:
         print_how_to_return(run)
 

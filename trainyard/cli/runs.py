@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainyard.command_line import command_line
+from trainyard.protocol.trial import study_of
 
 if TYPE_CHECKING:
     from trainyard.client import ListedRun, Run, Yard
@@ -26,7 +27,10 @@ def find(yard: Yard, word: str) -> Run:
 
     if word != LAST and (row := yard.row(word)):
         return Run(yard, row.execution_arn)
-    listed = yard.list(kind="train", limit=FEW) if word == LAST else yard.list(limit=MOST)
+    if word == LAST:
+        listed = yard.list(kind=("train", "study"), limit=FEW, wanted=lambda run: run.study is None)
+    else:
+        listed = yard.list(limit=MOST)
     begun = yard.not_admitted({run.id for run in listed})
     return Run(yard, choose_run(word, [*begun, *listed]).arn)
 
@@ -41,7 +45,9 @@ def choose_run(word: str, listed: Sequence[ListedRun | BegunRun]) -> ListedRun |
     if word == LAST and listed:
         return listed[0]
     if named := [run for run in listed if run.name == word]:
-        return next((run for run in named if run.kind == "train"), named[0])
+        return next(
+            (run for run in named if run.kind in ("train", "study") and not study_of(run.id)), named[0]
+        )
     begun = [run for run in listed if run.id.startswith(word)]
     if len(begun) == 1:
         return begun[0]

@@ -13,6 +13,7 @@ from trainyard import __version__
 from trainyard.client.bucket import Bucket
 from trainyard.client.errors import Denied, YardIncomplete, YardNotFound, YardOfAnotherVersion
 from trainyard.client.session import Session
+from trainyard.client.trials import Trials
 from trainyard.command_line import command_line
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.claim import Claim
@@ -104,6 +105,10 @@ class Deployment:
             if "LastEvaluatedKey" not in page:
                 return rows
             query["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+    def trials(self, study: str) -> Trials | None:
+        """Return the trials of a study; None for a run of another kind."""
+        return Trials.of(study, self.partition(f"study#{study}"))
 
     def row(self, run: str) -> RunRow | None:
         """Return the ledger's row of the run itself, or None without one."""

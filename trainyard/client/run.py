@@ -39,6 +39,7 @@ from trainyard.core.model.errors import Stopped
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.protocol.ledger.reading import RunRows
+from trainyard.protocol.ledger.study import STUDY
 from trainyard.protocol.requests import Stop
 from trainyard.values import floats
 
@@ -133,7 +134,7 @@ class Run(RunFiles):
         if row and not now:
             people.send_request(self.yard, Stop(run=self.id))
             return
-        if row and row.kind == "train":
+        if row and row.kind in ("train", STUDY):
             self._record_stop()
         cause = "a user has stopped it at once, without a checkpoint"
         try:

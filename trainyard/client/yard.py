@@ -25,6 +25,7 @@ from trainyard.client.runs.listing import BegunRun, ListedRun, Listing
 from trainyard.client.runs.plan import JobPlan
 from trainyard.command_line import command_line
 from trainyard.core.jobfile.recipe import parse as parse_recipe
+from trainyard.core.jobfile.written import as_file
 from trainyard.protocol import keys
 from trainyard.values.validation import InputFaults
 
@@ -62,7 +63,7 @@ class Yard(Deployment):
             local.check_known_failures()
         if goes_on_from := local.job.checkpoints.resume:
             self.check_ended(goes_on_from)
-        return self.run(self.upload(local).run).wait_for_start()
+        return self.run(self.upload(local).run, local.workflow).wait_for_start()
 
     def rerun(
         self,
@@ -81,7 +82,7 @@ class Yard(Deployment):
         arguments are changed or `force` is given.
         """
         local = self.job_of(run, set=set, name=name, labels=labels, resume=resume, force=force)
-        return self.run(self.upload(local).run).wait_for_start()
+        return self.run(self.upload(local).run, local.workflow).wait_for_start()
 
     def job_of(
         self,
@@ -99,7 +100,7 @@ class Yard(Deployment):
             raise RunNotFound(
                 f"there is no job of {run}", "it was refused, or does not exist", command_line("ls")
             )
-        asked, written = changes(set, name, labels, run if resume else None), source.as_file(admitted)
+        asked, written = changes(set, name, labels, run if resume else None), as_file(admitted)
         if not resume:
             (written.get("checkpoints") or {}).pop("resume", None)
         program = copy.deepcopy(written["program"])
@@ -209,11 +210,12 @@ class Yard(Deployment):
         self,
         *,
         since: datetime | None = None,
-        kind: str | None = None,
+        kind: str | Sequence[str] | None = None,
         limit: int = 50,
         wanted: Callable[[ListedRun], bool] | None = None,
     ) -> Listing:
-        """Return at most `limit` of the newest runs, of all kinds or of one (`train`, `bake`, `snapshot`, `dev-host`).
+        """Return at most `limit` of the newest runs, of all kinds or of some (`train`, `study`, `bake`, `snapshot`,
+        `dev-host`). Trials of studies are of the kind `train`.
 
         `since` is the earliest start of a run, by default the beginning of the previous month. `wanted` filters the
         runs. Each month takes one query, and more if its rows fill a page (1 MB). Months before the last run of the
@@ -223,7 +225,8 @@ class Yard(Deployment):
         since = since or listing.last_month(now)
         table = self.session.resource("dynamodb").Table(self.table)
         page = max(limit, A_PAGE) if wanted else limit
-        found = listing.newest(table, since=since, now=now, kind=kind, page=page)
+        kinds = (kind,) if isinstance(kind, str) else kind
+        found = listing.newest(table, since=since, now=now, kinds=kinds, page=page)
         return Listing(islice(filter(wanted, found), limit))
 
     def not_admitted(self, listed: Collection[str]) -> Iterator[BegunRun]:

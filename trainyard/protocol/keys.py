@@ -98,6 +98,12 @@ def model(run: str) -> str:
     return f"{RUNS}{run}/model/"
 
 
+# --- a study
+def trials(run: str) -> str:
+    """The trials of a study with their values and results."""
+    return f"{RUNS}{run}/trials.json"
+
+
 # --- an attempt
 def attempts(run: str) -> str:
     """The folder of a run's attempts."""

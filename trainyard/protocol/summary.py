@@ -277,3 +277,20 @@ class LaunchSummary(Head, HostAccess):
     """The name of the dev host."""
     attempts: list[AttemptSummary]
     where: dict[str, str]
+
+
+class StudySummary(Head):
+    """The summary of a study."""
+
+    job: str | None
+    """The job's name."""
+    submitter: str | None
+    metric: str | None
+    trials: int
+    """The number of trials that count."""
+    dollars: float
+    """The cost of all trials."""
+    best: str | None
+    """The run of the best trial; null if no trial is complete."""
+    value: float | None
+    """The metric of the best trial."""

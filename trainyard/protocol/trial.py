@@ -8,7 +8,8 @@ from trainyard.values.lazy import dataclass
 from trainyard.values.serialization import Measure
 
 MOST_TRIALS = 1000
-NAME = re.compile(r"(?P<study>.+)-(?P<number>\d{4})-trial")
+ENDING = "-trial"
+NAME = re.compile(rf"(?P<study>.+)-(?P<number>\d{{4}}){ENDING}")
 """The id of a trial's run, which begins with its study."""
 
 
@@ -29,7 +30,7 @@ class Trial:
     @property
     def run(self) -> str:
         """Return the id of the run, which is the name of its execution."""
-        return f"{self.study}-{self.number:04}-trial"
+        return f"{self.study}-{self.number:04}{ENDING}"
 
 
 def study_of(run: str) -> str | None:

@@ -24,10 +24,12 @@ from lambdas.steps.signals.events import (
     MayGrow,
     PatrolEvent,
     StillStopping,
+    StudyEnds,
 )
 from trainyard.core.model import names
 from trainyard.protocol import signals, sources
 from trainyard.protocol.ledger.run import RunRow
+from trainyard.protocol.ledger.study import STUDY
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.verdicts import Cause
 from trainyard.values import serialization
@@ -64,8 +66,8 @@ def send(
     now: datetime,
 ) -> None:
     """Send every missed event: lost hosts of runs and of the warm pool, finished images, signals in the bucket, runs at
-    their cap, stopped runs, runs that may grow, and runs that the ledger lost. Then conclude the runs that were cut
-    short. `runs` are the open runs."""
+    their cap, stopped runs, runs that may grow, trials of ended studies, and runs that the ledger lost. Take a turn of
+    each open study. Then conclude the runs that were cut short. `runs` are the open runs."""
     missed = [
         *_find_lost_hosts(seen, now),
         *_find_images(runs, book, yard, now),
@@ -73,6 +75,7 @@ def send(
         *_find_at_cap(runs, now),
         *_find_stopped(runs, now),
         *_find_growing(runs, now),
+        *_find_trials_left(seen, runs, opened, now),
         *_find_forgotten(seen, runs, now),
         *_find_lost_warm_hosts(seen, book, now),
     ]
@@ -81,6 +84,8 @@ def send(
             "patrol sends what no event brought: %s %s", event.detail_type, event.detail, extra={"run": run}
         )
         _invoke(f"{yard.yard}-signal", event)
+    for study in (run for run, row in runs.items() if row.kind == STUDY):
+        messages.invoke(f"{yard.yard}-study-turn", json.dumps({"run": study}).encode())
     for kind, conclusion in _find_cut_short(seen, book, opened, now):
         logger.info("patrol concludes %s", conclusion.run, extra={"run": conclusion.run})
         _invoke(f"{yard.yard}-{names.CONCLUDES[kind]}", conclusion)
@@ -145,7 +150,7 @@ def _find_at_cap(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
 def _find_stopped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     """Yield the stopped runs that still continue."""
     for run, row in runs.items():
-        if row.stopping is not None and now - row.stopping >= PATIENCE:
+        if row.kind != STUDY and row.stopping is not None and now - row.stopping >= PATIENCE:
             yield run, _from_patrol(StillStopping(run=run, attempt=row.attempt), now)
 
 
@@ -154,6 +159,17 @@ def _find_growing(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]
     for run, row in runs.items():
         if row.state == "Train" and row.stopping is None and row.grows is not None and now >= row.grows:
             yield run, _from_patrol(MayGrow(run=run, attempt=row.attempt), now)
+
+
+def _find_trials_left(
+    seen: Observation, runs: Mapping[str, RunRow], opened: Opened | None, now: datetime
+) -> Iterator[Missed]:
+    """Yield the trials that continue although their study is over."""
+    studies = {each.run for each in opened.runs if each.kind == STUDY} if opened else set[str]()
+    for run, row in runs.items():
+        is_left = opened is not None and row.trial is not None and row.trial.study not in studies
+        if is_left and run in seen.live and row.stopping is None:
+            yield run, _from_patrol(StudyEnds(run=run, attempt=row.attempt), now)
 
 
 def _find_forgotten(seen: Observation, runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:

@@ -93,6 +93,13 @@ class Forgotten(OfAttempt):
     attempt: int = 1
 
 
-PatrolEvent = AtCap | StillStopping | MayGrow | Forgotten
+@dataclass(frozen=True, kw_only=True)
+class StudyEnds(OfAttempt):
+    """A trial continues although its study ends or has ended."""
+
+    word: ClassVar[str] = "study"
+
+
+PatrolEvent = AtCap | StillStopping | MayGrow | Forgotten | StudyEnds
 PATROL_EVENTS: Mapping[str, type[PatrolEvent]] = {each.word: each for each in get_args(PatrolEvent)}
 """By the event's `detail-type`."""

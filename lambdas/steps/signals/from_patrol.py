@@ -13,8 +13,16 @@ from lambdas.core.run.stopping import TO_LEAVE
 from lambdas.steps.observability import logger
 from lambdas.steps.signals import from_people, joining
 from lambdas.steps.signals.context import SignalContext
-from lambdas.steps.signals.events import AtCap, Forgotten, MayGrow, PatrolEvent, StillStopping
+from lambdas.steps.signals.events import (
+    AtCap,
+    Forgotten,
+    MayGrow,
+    PatrolEvent,
+    StillStopping,
+    StudyEnds,
+)
 from trainyard.protocol.timeline import Source
+from trainyard.protocol.trial import STUDY
 
 
 def handle(context: SignalContext, news: PatrolEvent, now: datetime) -> str:
@@ -29,6 +37,8 @@ def handle(context: SignalContext, news: PatrolEvent, now: datetime) -> str:
         case Forgotten():
             context.ledger.require(context.run)  # raises the error that ends the run
             return "the run is in the ledger again"
+        case StudyEnds():
+            return from_people.stop(context, STUDY, now)
         case unknown:
             assert_never(unknown)
 

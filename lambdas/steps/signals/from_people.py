@@ -1,10 +1,11 @@
 """Requests of users: stop and cool. A stopped run saves if it trains, and ends as `stopped`. A cooled run keeps no
 hosts in the warm pool."""
 
+import json
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.aws import states
+from lambdas.aws import messages, states
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.rows import attempt_row, event_row, run_row
 from lambdas.core.run import stopping
@@ -14,6 +15,7 @@ from lambdas.core.run.stopping import EndAttempt, GiveTime, LetItEnd, OrderGang,
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import Stopped
+from trainyard.protocol.ledger.study import STUDY
 from trainyard.protocol.timeline import Source
 
 
@@ -22,7 +24,7 @@ def stop(context: SignalContext, by: str, now: datetime) -> str:
     records = context.open_run()
     if records is None:
         return "the run is over, or unknown"
-    if records.run.kind != "train":
+    if records.run.kind not in ("train", STUDY):
         return f"a {records.run.kind} run saves nothing; stop its execution"
     entry = context.entry("stop asked", at=now, source=Source.WORKFLOW, reason=f"{by} asked the run to stop")
     try:
@@ -30,6 +32,9 @@ def stop(context: SignalContext, by: str, now: datetime) -> str:
         context.ledger.write(stopped, event_row(context.run, entry))
     except AlreadyWrittenError:
         logger.info("%s: a user stopped it before", context.run)
+    if records.run.kind == STUDY:
+        messages.invoke(f"{context.yard.yard}-study-turn", json.dumps({"run": context.run}).encode())
+        return "the study stops its trials"
     return continue_stop(context, now)
 
 

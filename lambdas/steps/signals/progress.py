@@ -9,6 +9,7 @@ from lambdas.aws.dynamodb.rows import attempt_row, event_row, run_row
 from lambdas.aws.dynamodb.write import Write
 from lambdas.core.run.updates import AttemptUpdate, RunUpdate
 from lambdas.steps.observability import logger
+from lambdas.steps.signals import rungs
 from lambdas.steps.signals.context import SignalContext
 from trainyard.protocol import signals
 from trainyard.protocol.cluster import Role
@@ -37,7 +38,8 @@ def progress(context: SignalContext, sent: Sent, signal: Progress, now: datetime
     if token is None:
         return OVER_BEFORE
     note(context, sent, signal, now)
-    return _beat_train(token)
+    stopped = rungs.compare(context, signal, now)
+    return stopped or _beat_train(token)
 
 
 def note(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> None:

@@ -21,7 +21,7 @@ from trainyard.protocol import keys, sources
 
 BY_NAME = "Executions, logs and versions exist only later; the name limits them to this yard."
 BY_PREFIX = "DescribeAlarms by a prefix is allowed on all alarms or on none."
-ALL_RUNS = ("train", "dev-host", "snapshot", "bake", "retire")
+ALL_RUNS = ("train", "study", "dev-host", "snapshot", "bake", "retire")
 READ = (keys.RUNS, keys.JOBS, keys.IMAGES, keys.PROGRAMS, keys.DATA)
 
 

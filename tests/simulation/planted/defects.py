@@ -106,7 +106,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "running-run-is-resumed",
         "Admit lets a run resume a run that is training",
-        "lambdas/workflows/train/admit.py",
+        "lambdas/steps/job_check.py",
         "faults = (*faults, *resuming.faults(earlier, asked))",
         "pass",
         World("resumes", CLAIMANT),

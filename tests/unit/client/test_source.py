@@ -14,6 +14,7 @@ from trainyard.client.jobs import source
 from trainyard.client.jobs.package import Package
 from trainyard.client.yard import changes
 from trainyard.core.jobfile import check
+from trainyard.core.jobfile.written import as_file
 from trainyard.core.model.job import Job
 from trainyard.values import serialization
 
@@ -175,8 +176,6 @@ def test_an_admitted_job_is_a_file_again_that_says_the_same(said: dict[str, Any]
     admitted = builders.job(**said)
     assert serialization.from_json(Job, serialization.to_json(admitted)) == admitted
     assert (
-        check.check(
-            source.as_file(serialization.to_json(admitted)), source="job.yaml", bucket=builders.BUCKET
-        )
+        check.check(as_file(serialization.to_json(admitted)), source="job.yaml", bucket=builders.BUCKET)
         == admitted
     )

@@ -112,7 +112,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("ledger.md", "attempt"): lambda: lists("ledger/attempt", "AttemptRow", "Ending", "TokenRow", "WaitRow"),
     ("ledger.md", "host"): lambda: lists("ledger/host", "BilledHost", "HostRow"),
     ("ledger.md", "study"): lambda: lists(
-        "ledger/study", "StudyRow", "TrialRow", "TrialState", "DrawnBy", "RungRow"
+        "ledger/study", "StudyRow", "Search", "TrialRow", "TrialState", "DrawnBy", "RungRow"
     ),
     ("ledger.md", "trial"): lambda: lists("trial", "Trial", "Pruned"),
     ("ledger.md", "timeline"): lambda: lists("timeline", "Entry", "Source"),

@@ -8,8 +8,8 @@ import pytest
 
 from lambdas import environment
 from lambdas.steps import resuming
+from lambdas.steps.job_check import JobSettings
 from lambdas.workflows.train import admit
-from lambdas.workflows.train.admit import TrainAdmitSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
 from tests.unit.workflows.conftest import Place
@@ -19,7 +19,7 @@ CHECKPOINT = {"key": "runs/earlier-1/checkpoints/00000040/", "step": 40}
 
 @pytest.fixture(autouse=True)
 def yard(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    yard = TrainAdmitSettings(
+    yard = JobSettings(
         yard="trainyard",
         table_name="ledger",
         bucket_name="bucket",

@@ -7,8 +7,8 @@ import pytest
 
 from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.steps.job_check import JobSettings
 from lambdas.workflows.train import admit
-from lambdas.workflows.train.admit import TrainAdmitSettings
 from tests.support.recorded import CONTEXT
 from tests.unit.workflows.conftest import Place
 from trainyard.core.model import tokens
@@ -20,7 +20,7 @@ FAULTY = {"name": "slow", "program": {"modul": "x"}}
 
 @pytest.fixture(autouse=True)
 def yard(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    yard = TrainAdmitSettings(
+    yard = JobSettings(
         yard="trainyard",
         table_name="ledger",
         bucket_name="bucket",
@@ -70,4 +70,4 @@ def test_a_job_with_a_study_is_not_run_as_one_run(place: Place) -> None:
         "started": "2026-11-20T12:00:00.000Z",
         "input": {"job_key": KEY},
     }
-    assert "a run has no study" in admit.handler(event, CONTEXT)["reason"]
+    assert "submit the file, which starts the study" in admit.handler(event, CONTEXT)["reason"]

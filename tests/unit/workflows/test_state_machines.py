@@ -46,6 +46,7 @@ HANDLERS |= {"BakePlan": HANDLERS["TrainPlan"], "BakeLaunch": HANDLERS["TrainLau
 TOKENS: Mapping[str, tuple[type, ...]] = {
     "TrainAwaitHosts": (GangReady, Denied),
     "TrainTrain": (Finished, Denied),
+    "StudyTurn": (Finished,),
     "BakeDocument": (Done, Denied),
     "BakeCapture": (Available, Denied),
     "SnapshotQuiesce": (Done, Denied),
@@ -287,7 +288,7 @@ def test_every_path_gives_each_function_what_it_takes_and_finds_what_it_asks_for
 
 
 def test_every_workflow_is_found() -> None:
-    assert set(DOCUMENTS) == {"train", "bake", "snapshot", "dev-host", "retire"}
+    assert set(DOCUMENTS) == {"train", "study", "bake", "snapshot", "dev-host", "retire"}
 
 
 WRONG = [

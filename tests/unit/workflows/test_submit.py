@@ -16,7 +16,10 @@ from tests.unit.workflows.conftest import Log
         ("jobs/broken.yaml", b"{", "train"),
         ("jobs/UPPER.YAML", b"name: digits\n", "train"),
         ("jobs/by/me/Plan.Json", b'{"name": "digits"}', "train"),
-        ("images/gpu.yaml", b"name: gpu\n", "bake"),
+        ("jobs/study.yaml", b"name: digits\nstudy: {trials: 3}\n", "study"),
+        ("jobs/study.plan.yaml", b"name: digits\nstudy: {trials: 3}\n", "train"),
+        ("jobs/by/me/study.json", b'{"name": "digits", "study": {}}', "study"),
+        ("images/gpu.yaml", b"name: gpu\nstudy: {}\n", "bake"),
     ],
 )
 def test_an_upload_starts_one_execution_and_the_log_names_its_run(
@@ -27,6 +30,7 @@ def test_an_upload_starts_one_execution_and_the_log_names_its_run(
         table_name="ledger",
         bucket_name="bucket",
         train_state_machine_arn="train",
+        study_state_machine_arn="study",
         bake_state_machine_arn="bake",
     )
     monkeypatch.setattr(environment, "read", lambda _: yard)
@@ -37,7 +41,7 @@ def test_an_upload_starts_one_execution_and_the_log_names_its_run(
     assert answer == {"run": name, "started": True}
     assert account.running == {machine: [name]}
     assert key in given.values()
-    assert given.get("requester") == ("123456789012" if machine == "train" else None)
+    assert given.get("requester") == ("123456789012" if machine != "bake" else None)
     lines = [line for line in log.lines() if "_aws" not in line]
     assert lines
     assert {line["run"] for line in lines} == {name}
@@ -50,6 +54,7 @@ def test_what_is_no_job_file_starts_nothing(monkeypatch: pytest.MonkeyPatch, key
         table_name="ledger",
         bucket_name="bucket",
         train_state_machine_arn="train",
+        study_state_machine_arn="study",
         bake_state_machine_arn="bake",
     )
     monkeypatch.setattr(environment, "read", lambda _: yard)

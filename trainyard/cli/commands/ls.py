@@ -50,6 +50,9 @@ def ls(
     since: Annotated[
         str | None, typer.Option("--since", metavar="7d|DAY", help="Show only runs started since then.")
     ] = None,
+    study: Annotated[
+        str | None, typer.Option("--study", metavar="STUDY", help="List the trials of this study.")
+    ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Show only failed and refused runs.")] = False,
     state: Annotated[
         State | None,
@@ -61,26 +64,28 @@ def ls(
         ),
     ] = None,
 ) -> None:
-    """List the newest runs.
+    """List the newest runs and studies. A study is one line; --study lists its trials.
 
     An unknown user or label is an error. An empty list for another reason is not.
     """
     from dataclasses import asdict
 
+    from trainyard.cli import runs
     from trainyard.cli.output import terminal
 
     now = datetime.now(UTC)
-    chosen, yard = bool(user or label or failed or state), options.find()
+    chosen, yard = bool(user or label or failed or state or study), options.find()
     window: dict[str, Any] = {
         "since": moment(since, now) if since else None,
-        "kind": None if everything else "train",
+        "kind": None if everything else ("train", "study"),
     }
+    study_id = runs.find(yard, study).id if study else None
     found = yard.list(
         **window,
         limit=number,
-        wanted=(lambda run: is_selected(run, user, label or [], failed=failed, state=state))
-        if chosen
-        else None,
+        wanted=lambda run: (
+            run.study == study_id and is_selected(run, user, label or [], failed=failed, state=state)
+        ),
     )
     if not found and (user or label):
         check_known(yard.list(**window, limit=MOST), user, label or [])
@@ -172,14 +177,22 @@ def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
     from trainyard.values import floats
     from trainyard.values.quantities import dollars, span
 
-    progress = run.progress
+    progress, search = run.progress, run.search
     money = (
-        dollars(run.dollars) if run.dollars is not None else f"{dollars(run.price)}/h" if run.price else ""
+        dollars(search.dollars)
+        if search
+        else (
+            dollars(run.dollars)
+            if run.dollars is not None
+            else f"{dollars(run.price)}/h"
+            if run.price
+            else ""
+        )
     )
     return (
         run.id,
         run.word,
-        progress.format_steps() if progress else "",
+        f"{search.reported}/{search.trials}" if search else progress.format_steps() if progress else "",
         floats.format_float(progress.loss, ".4g") if progress and progress.loss is not None else "",
         run.pool or "",
         span((now - run.created).total_seconds()),

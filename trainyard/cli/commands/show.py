@@ -19,13 +19,16 @@ def show(
         bool, typer.Option("--watch", "-w", help="Keep the view current until the run ends.")
     ] = False,
 ) -> None:
-    """Show a run: states, hosts, curve and cost."""
+    """Show a run: states, hosts, curve and cost. Show a study with its trials."""
     from trainyard.cli import following, runs
-    from trainyard.cli.output import report, screen, terminal
+    from trainyard.cli.output import report, screen, study, terminal
 
-    found = runs.find(options.find(), run)
+    yard = options.find()
+    found = runs.find(yard, run)
     if watch:
         following.attach(options, found, logs=False)
+    elif found.workflow == "study":
+        study.show(options, yard, found)
     elif options.is_json:
         terminal.answer({**report.as_json(found.status()), "summary": found.summary or None})
     else:

@@ -70,4 +70,5 @@ def submit(
             terminal.hint(line)
     with terminal.transfers(options.quiet) as tell:
         uploaded = yard.upload(local, tell)
-    following.follow_new(options, yard.run(uploaded.run), detach=detach, logs=not no_logs, sent=uploaded.sent)
+    run = yard.run(uploaded.run, local.workflow)
+    following.follow_new(options, run, detach=detach, logs=not no_logs, sent=uploaded.sent)

@@ -31,14 +31,9 @@ from trainyard.core.jobfile.references import (
 from trainyard.core.model.job import Job
 from trainyard.core.model.job_fields import PLACEHOLDER, is_from_git, is_here
 from trainyard.protocol import keys
-from trainyard.protocol.cluster import Strategy
 from trainyard.values.validation import Fault, InputFaults
 
 FOREIGN_ARCHIVES = (".zip", ".7z", ".rar", ".whl", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
-NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))
-"""Lists that are never empty in a job file, but may be empty in an admitted job."""
-SECOND_GANG_KEYS = (("hardware", "cpu_instance_types"), ("hardware", "cpu_roles"))
-"""Lists of the second gang, which may be empty only with parameter_server."""
 SHORT = {"args": "program.args"}
 """Short forms of keys in changes."""
 
@@ -67,6 +62,11 @@ class LocalJob:
     """The files that stay behind, a line for each reason."""
     diffs: Mapping[str, bytes] = field(default_factory=dict)
     """The uncommitted changes of the program, by their key in the bucket."""
+
+    @property
+    def workflow(self) -> str:
+        """Return the workflow that the upload of the job starts."""
+        return "study" if self.job.study else "train"
 
     def check_known_failures(self) -> None:
         """Raise KnownToFail if the program is known to fail on the job's hosts."""
@@ -139,28 +139,6 @@ def _findings(job: Job, package: Package) -> Findings:
     if package.size > HEAD_BYTES:
         return Findings()
     return program_findings(job, str(package.root), _content(package))
-
-
-def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return job.json as a user may write it: without empty lists that a file cannot have, and without `chief` unless
-    the job has parameter servers."""
-    written = _without_none(admitted)
-    serves = Strategy(written["cluster"]["strategy"]).is_asynchronous
-    for section, key in NEVER_EMPTY if serves else (*NEVER_EMPTY, *SECOND_GANG_KEYS):
-        if not written[section].get(key):
-            written[section].pop(key, None)
-    if not serves:
-        written["cluster"].pop("chief", None)
-    return written
-
-
-def _without_none(admitted: Mapping[str, Any]) -> dict[str, Any]:
-    written: dict[str, Any] = {
-        key: _without_none(value) if isinstance(value, Mapping) else value
-        for key, value in admitted.items()
-        if value is not None
-    }
-    return written
 
 
 def refuse(path: Path, faults: tuple[Fault, ...]) -> JobRefused:

@@ -49,6 +49,11 @@ class RunFiles:
         return self.arn.rsplit(":", 1)[-1]
 
     @property
+    def workflow(self) -> str:
+        """Return the workflow of the run: `train`, `study`, `bake`, `snapshot` or `dev-host`."""
+        return self.arn.split(":")[-2].partition("-")[2]
+
+    @property
     def keys(self) -> list[str]:
         """Return the keys of the files in the folder of the run, without the folder."""
         prefix = keys.run(self.id)

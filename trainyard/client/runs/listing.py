@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
@@ -15,6 +15,8 @@ from trainyard.client.runs.progress import Progress, progress_in
 from trainyard.core.model import ends, states
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.run import RunRow, Waiting
+from trainyard.protocol.ledger.study import Search
+from trainyard.protocol.trial import study_of
 from trainyard.values import serialization
 from trainyard.values.quantities import dollars
 
@@ -50,6 +52,13 @@ class ListedRun:
     dollars: float | None
     saved_dollars: float | None
     image: str | None
+    search: Search | None = None
+    """The state of a study."""
+
+    @property
+    def study(self) -> str | None:
+        """Return the study of a trial; None for a run that belongs to no study."""
+        return study_of(self.id)
 
     @property
     def ending(self) -> str | None:
@@ -94,6 +103,7 @@ class ListedRun:
             dollars=row.dollars,
             saved_dollars=row.saved_dollars,
             image=row.image or None,
+            search=row.search,
         )
 
 
@@ -140,9 +150,11 @@ def _cost(run: ListedRun) -> str | None:
     return None if run.dollars is None else dollars(run.dollars)
 
 
-def newest(table: Any, *, since: datetime, now: datetime, kind: str | None, page: int) -> Iterator[ListedRun]:
+def newest(
+    table: Any, *, since: datetime, now: datetime, kinds: Sequence[str] | None, page: int
+) -> Iterator[ListedRun]:
     """Yield the runs since a time, the newest first. Each month is queried when it is needed, in pages of `page` rows,
-    or of 1 MB for one kind. `table` is boto3's."""
+    or of 1 MB for some kinds. `table` is boto3's."""
     begin = serialization.timestamp(since)
     for month in _months(since, now):
         query: dict[str, Any] = {
@@ -150,7 +162,7 @@ def newest(table: Any, *, since: datetime, now: datetime, kind: str | None, page
             "KeyConditionExpression": Key(INDEX).eq(month) & Key("created").gte(begin),
             "ScanIndexForward": False,
         }
-        query |= {"Limit": page} if kind is None else {"FilterExpression": Attr("kind").eq(kind)}
+        query |= {"Limit": page} if kinds is None else {"FilterExpression": Attr("kind").is_in([*kinds])}
         while True:
             answer = table.query(**query)
             yield from (ListedRun.of(reading.run_of(row)) for row in answer["Items"])

@@ -105,16 +105,28 @@ def _corner_faults(job: Mapping[str, Any], study: Study, bucket: str) -> Iterato
             yield Fault(f"{study_rules.PARAMETERS}.{path}", problem)
 
 
+def has_study(text: bytes, *, key: str) -> bool:
+    """Return True for the file of a study. A file that is only planned is planned as a run."""
+    found = _read(text, key)
+    is_planned = re.fullmatch(PLANNED, key) is not None
+    return not is_planned and isinstance(found, Mapping) and found.get("study") is not None
+
+
 def name_of(text: bytes, *, key: str) -> str:
     """Return a valid job name for the run id: the name in the file if it is valid, otherwise a name made from
     the key."""
-    found = (
-        document.read(text, json_only=key.lower().endswith(".json"))
-        if len(text) <= document.MOST_BYTES
-        else None
-    )
+    found = _read(text, key)
     name = found.get("name") if isinstance(found, Mapping) else None
     if isinstance(name, str) and re.fullmatch(NAME, name):
         return name
     stem = key.rpartition("/")[2].rpartition(".")[0].lower()
     return re.sub(r"[^a-z0-9]+", "-", stem).lstrip("-0123456789")[:40].strip("-") or "job"
+
+
+def _read(text: bytes, key: str) -> object:
+    """Return the document of an uploaded file, or None for a file that is too big."""
+    return (
+        document.read(text, json_only=key.lower().endswith(".json"))
+        if len(text) <= document.MOST_BYTES
+        else None
+    )

@@ -8,6 +8,7 @@ from trainyard.values.validation import Fault, InputFaults, show_value
 
 CONCLUDES = {
     "train": "train-conclude",
+    "study": "study-conclude",
     "bake": "bake-conclude",
     "snapshot": "snapshot-conclude",
     "dev-host": "dev-host-conclude",
@@ -22,7 +23,7 @@ BY_MONTH = "month"
 """The name of the ledger's index of runs, which is also its key attribute. The index is sorted by `created`."""
 LISTED = (
     "kind", "state", "attempt", "execution_arn", "name", "submitter", "labels", "outcome", "error", "reason",
-    "ended", "progress", "waiting", "pool", "market", "gang", "price", "dollars", "saved_dollars", "image",
+    "ended", "progress", "waiting", "search", "pool", "market", "gang", "price", "dollars", "saved_dollars", "image",
 )  # fmt: skip
 """The attributes of a run's row in the index, in addition to all keys."""
 ARCHIVE = re.compile(r"archive-(i-[^-]+)-\d{10}")

@@ -18,6 +18,7 @@ WORDS = {
     "AwaitHosts": "Starting",
     "Await": "Starting",
     "Train": "Training",
+    "Search": "Searching",
     "Install": "Installing",
     "Test": "Testing",
     "Recover": "Recovering",
@@ -42,7 +43,19 @@ WORDS = {
 OF_A_SNAPSHOT = {"Pause": "Pausing"}
 """A snapshot pauses its host; other workflows pause before the next attempt."""
 ORDER = (
-    *("Admit", "Plan", "Launch", "AwaitHosts", "Await", "Train", "Pause", "Stop", "Install", "Test"),
+    *(
+        "Admit",
+        "Plan",
+        "Launch",
+        "AwaitHosts",
+        "Await",
+        "Train",
+        "Search",
+        "Pause",
+        "Stop",
+        "Install",
+        "Test",
+    ),
     *("Generalize", "Capture", "Publish", "Fate", "Release", "Conclude"),
 )
 """The states that functions write into a run's row, in the order of one attempt in any workflow."""

@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any
 
 from trainyard.protocol.imaging import Imaging
+from trainyard.protocol.ledger.study import STUDY, Search
 from trainyard.protocol.objective import Point
 from trainyard.protocol.plan import Market
 from trainyard.protocol.trial import Pruned, Trial
@@ -83,7 +84,7 @@ class RunRow:
 
     run: str
     kind: str
-    """`train`, `bake`, `snapshot` or `dev-host`."""
+    """`train`, `study`, `bake`, `snapshot` or `dev-host`."""
     state: str
     """The state of the workflow, for example `Launch`."""
     attempt: int
@@ -108,6 +109,8 @@ class RunRow:
     """The place of the run in its study; None for a run that belongs to no study."""
     warnings: tuple[str, ...] = ()
     """Probable failures of the program, and failures beside the run, a sentence each."""
+    search: Search | None = None
+    """The state of a study; None for other runs."""
     waiting: Waiting | None = None
     """The wait of a run that has no hosts; None for a run that does not wait."""
     pool: str | None = None
@@ -174,9 +177,8 @@ class RunRow:
     @property
     def lacks_notification(self) -> bool:
         """Return True if the run has ended and its notification is not sent yet. A trial has none."""
-        return (
-            self.kind == "train" and self.ended is not None and self.notified is None and self.trial is None
-        )
+        notifies = self.kind in ("train", STUDY) and self.trial is None
+        return notifies and self.ended is not None and self.notified is None
 
     def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
         """Return True if the run belongs to this execution. None matches any.

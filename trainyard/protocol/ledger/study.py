@@ -14,6 +14,8 @@ from trainyard.protocol.trial import Trial
 from trainyard.values.lazy import dataclass
 
 Value = str | int | float | bool
+STUDY = "study"
+"""The kind of the run of a study."""
 
 
 class TrialState(StrEnum):
@@ -114,6 +116,25 @@ class StudyRow:
     reported: int = 0
     """The number of trials that count."""
     running: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """The state of a study, for lists. The row of its run has it."""
+
+    metric: str
+    trials: int
+    """The number of trials that end the study."""
+    reported: int
+    running: int
+    dollars: float
+    """The cost of the trials that have ended."""
+    most_dollars: float
+    """The most that all trials may cost."""
+    best: int | None = None
+    """The number of the best complete trial."""
+    value: float | None = None
+    """The metric of the best complete trial."""
 
 
 @dataclass(frozen=True, kw_only=True)

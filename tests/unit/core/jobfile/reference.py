@@ -31,6 +31,7 @@ INPUTS_PAGE = ROOT / "docs" / "reference" / "state-machines.md"
 INPUTS_BEGIN, INPUTS_END = "<!-- inputs: begin -->", "<!-- inputs: end -->"
 INPUTS = {
     "train": JobSource,
+    "study": JobSource,
     "bake": BakeRequest,
     "snapshot": SnapshotRequest,
     "dev-host": DevHostRequest,

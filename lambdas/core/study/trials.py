@@ -1,0 +1,47 @@
+"""The job of a trial: the job of its study with the values of the trial. Pure."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from trainyard.core.jobfile.study_rules import with_values
+from trainyard.core.jobfile.written import as_file
+from trainyard.core.model.job import MOST_KEPT, Job
+from trainyard.core.model.study import Study
+from trainyard.protocol.ledger.study import TrialRow
+from trainyard.protocol.trial import Trial
+from trainyard.values import serialization
+
+WARM_MINUTES = 3
+"""How long the hosts of a trial wait for the next trial."""
+LEAST_HOURS = 1 / 60
+COSTS_CHANGE = timedelta(minutes=10)
+"""How long the cost of an ended trial may grow, because of its warm hosts."""
+
+
+def input_of(
+    job: Job, study: Study, row: TrialRow, trial: Trial, *, until: datetime, now: datetime
+) -> dict[str, Any]:
+    """Return the input of a trial's execution. The trial ends with its study at the latest, and costs at most its cap.
+    Its hosts wait for the next trial."""
+    document = with_values(as_file(serialization.to_json(job)), row.values)
+    left = max((until - now).total_seconds() / 3600, LEAST_HOURS)
+    limits = {"dollars": row.cap, "hours": min(job.limits.hours, left)}
+    warm = min(job.gang - job.cpu_gang, MOST_KEPT)
+    return {
+        "job": {
+            **document,
+            "limits": document["limits"] | limits,
+            "objective": serialization.to_json(study.objective),
+            "pool": {"keep": warm, "minutes": WARM_MINUTES},
+        },
+        "trial": serialization.to_json(trial),
+    }
+
+
+def reserve(ended: Mapping[str, tuple[datetime, float]], now: datetime) -> float:
+    """Return the dollars that warm hosts of ended trials may still cost, from the end and the dollars an hour of each
+    trial."""
+    waits = timedelta(minutes=WARM_MINUTES)
+    left = (max((at + waits - now).total_seconds(), 0.0) * price / 3600 for at, price in ended.values())
+    return round(sum(left), 5)

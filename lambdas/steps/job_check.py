@@ -1,0 +1,186 @@
+"""The check of a job at its admission: its file, the objects that it names, secrets, and the limits of the yard."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from lambdas.aws import s3, ssm
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.core.run import slots as run_slots
+from lambdas.core.run.slots import YardLimits
+from lambdas.core.run.updates import RunUpdate
+from lambdas.environment import LimitSettings
+from lambdas.needs import may
+from lambdas.steps import resuming, uploads
+from trainyard.core.jobfile import check, data_files, references
+from trainyard.core.jobfile.check import JobSource
+from trainyard.core.jobfile.references import DataObjects, SourceObject
+from trainyard.core.model import submitter, tokens
+from trainyard.core.model.job import Job
+from trainyard.core.model.names import secret_parameter
+from trainyard.core.model.yard.data_buckets import DataBucket
+from trainyard.protocol import keys
+from trainyard.values.validation import Fault, InputFaults
+
+
+class JobSettings(LimitSettings):
+    """The yard's limits."""
+
+    most_runs: int = 0
+    """The most training runs at once; 0: no limit."""
+    most_pool_hosts: int = 0
+    """The most hosts in the warm pool; 0: none."""
+    when_full: str = "wait"
+    """`wait` or `refuse`."""
+    data_buckets: tuple[str, ...] = ()
+    """Other buckets that runs may read, as the setting of the yard names them."""
+
+
+OF_RUNS = (keys.latest_checkpoint(keys.ANY), keys.job(keys.ANY))
+GRANTS = (
+    may("read versions", keys.JOBS),
+    may("read objects", keys.JOBS, keys.PROGRAMS, *OF_RUNS),
+    may("list objects", keys.JOBS, keys.PROGRAMS, keys.DATA, keys.outputs(keys.ANY), *OF_RUNS),
+    may("read data buckets"),
+    may("write objects", keys.RUNS),
+    may("call", "ssm:DescribeParameters"),
+    may("use the ledger", "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem"),
+)
+"""The permissions of an Admit of jobs."""
+
+
+def limits_of(yard: JobSettings) -> YardLimits:
+    return YardLimits(
+        dollars=yard.most_dollars_per_run,
+        runs=yard.most_runs,
+        hosts=yard.most_hosts,
+        month=yard.monthly_dollars,
+        pool=yard.most_pool_hosts,
+        waits=yard.when_full == "wait",
+    )
+
+
+def find_submitter(source: JobSource | InputFaults, job: Job | InputFaults, run: str) -> RunUpdate:
+    """Return the submitter, as far as IAM authenticates them, and the job file.
+
+    The upload of a file version starts one run with a name derived from it, which Step Functions and the ledger accept
+    once. An execution with another name was started by hand, perhaps not by the owner of the file."""
+    if isinstance(source, InputFaults):
+        return {"submitter": submitter.UNKNOWN}
+    if source.trial:
+        return {"submitter": source.trial.submitter, "trial": source.trial}
+    version = source.version_id or source.etag or ""
+    uploaded = tokens.run_id(
+        job.name if isinstance(job, Job) else run.rpartition("-")[0],
+        key=source.job_key or "",
+        version=version,
+    )
+    if run != uploaded:
+        return {"job_key": source.job_key, "submitter": submitter.UNKNOWN}
+    who = submitter.submitter_of(source.job_key)
+    return {"job_key": source.job_key, "submitter": who, "requester": source.requester}
+
+
+def check_job(
+    source: JobSource | InputFaults, yard: JobSettings, limits: YardLimits, asked: datetime
+) -> tuple[Job | InputFaults, tuple[str, ...]]:
+    """Return the job, or its faults, including those that only the bucket, Parameter Store or the limits of the yard
+    reveal; and warnings about parts that will probably fail."""
+    if isinstance(source, InputFaults):
+        return source, ()
+    parsed = _parse(source, yard.bucket_name)
+    if isinstance(parsed, InputFaults):
+        return parsed, ()
+    if faults := _faults_elsewhere(parsed, yard):
+        return InputFaults(source.name, faults), ()
+    findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
+    faults = (
+        *findings.faults,
+        *_secret_faults(parsed, yard.yard),
+        *run_slots.faults(parsed, limits, is_trial=source.trial is not None),
+    )
+    resume, warnings = parsed.checkpoints.resume, findings.warnings
+    earlier = Ledger(yard.table_name).run(resume) if resume else None
+    if resume and earlier and resuming.is_open(earlier):
+        faults = (*faults, *resuming.faults(earlier, asked))
+    elif resume:
+        owner, kept = _owner_of_work(resume, parsed, yard.bucket_name)
+        if isinstance(owner, Fault):
+            faults = (*faults, owner)
+        else:
+            warnings = (*warnings, *references.warn_of_earlier_outputs(resume, owner, parsed, kept=kept))
+            parsed = replace(parsed, checkpoints=replace(parsed.checkpoints, resume=owner))
+    return InputFaults(source.name, faults) if faults else parsed, warnings
+
+
+def _faults_elsewhere(job: Job, yard: JobSettings) -> tuple[Fault, ...]:
+    """Why what the job names in other buckets cannot be read; only what the yard may read is looked at."""
+    others = references.list_foreign_uris(job, yard.bucket_name)
+    buckets = [DataBucket.of(each) for each in yard.data_buckets]
+    if unlisted := references.find_unlisted(others, buckets, yard.yard):
+        return unlisted
+    why = {uri: s3.explain_unreadable(*references.split_uri(uri)) for uri in set(others.values())}
+    return references.unreadable(others, why)
+
+
+def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:
+    names = {secret_parameter(yard, secret) for secret in job.program.secrets.values()}
+    return references.secret_faults(job, yard, ssm.read_parameter_types(names))
+
+
+def _owner_of_work(run: str, new: Job, yard_bucket: str) -> tuple[str | Fault, Collection[str]]:
+    """Return the run whose checkpoints and outputs the hosts of the new job may read besides their own
+    (bucket_access.py), and all runs in question that have outputs."""
+    latest, job = (read_document(yard_bucket, key) for key in (keys.latest_checkpoint(run), keys.job(run)))
+    runs = references.lineage(run, job)
+    kept = {each for each in runs if s3.list_first_page(yard_bucket, keys.outputs(each))}
+    return references.owner_of_work(runs, latest, kept=kept, restores=new.outputs.are_restored()), kept
+
+
+def readread_document(yard_bucket: str, key: str) -> Mapping[str, Any] | None:
+    """Return the JSON object; None if it is missing or malformed, because a program may have written it."""
+    try:
+        return s3.get_json(yard_bucket, key)
+    except ValueError:
+        return None
+
+
+def read_document(yard_bucket: str, key: str) -> Mapping[str, Any] | None:
+    """Return the JSON object; None if it is missing or malformed, because a program may have written it."""
+    try:
+        return s3.get_json(yard_bucket, key)
+    except ValueError:
+        return None
+
+
+def _parse(source: JobSource, yard_bucket: str) -> Job | InputFaults:
+    if source.job_key is None:
+        return check.check(source.job, source=source.name, bucket=yard_bucket)
+    text = uploads.read(yard_bucket, source.job_key, source.version_id, what="a job file")
+    return (
+        text
+        if isinstance(text, InputFaults)
+        else check.parse(text, source=source.job_key, bucket=yard_bucket)
+    )
+
+
+def _source_facts(admitted: Job) -> SourceObject | None:
+    if admitted.program.source is None:
+        return None
+    found = s3.get_start(*references.split_uri(admitted.program.source), most=references.HEAD_BYTES)
+    return SourceObject(found.size, found.start) if found else None
+
+
+def _data_facts(admitted: Job) -> dict[str, DataObjects]:
+    facts = {}
+    for name, entry in admitted.data.items():
+        listed = dict(s3.list_sizes(*references.split_uri(entry.source), most=references.MOST_LISTED))
+        sizes = [size for size in listed.values() if size]
+        try:
+            data_files.files_of(entry.source, (key for key in listed if not key.endswith("/")))
+            same_file = ""
+        except data_files.NamesMeetError as error:
+            same_file = str(error)
+        facts[name] = DataObjects(len(sizes), sum(sizes), same_file)
+    return facts

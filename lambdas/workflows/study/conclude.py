@@ -1,0 +1,60 @@
+"""Conclude of study: summary, notification and outcome. A rule calls it for executions that were cut short.
+
+Patrol stops the trials that still run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lambdas import environment
+from lambdas.aws import s3
+from lambdas.aws.dynamodb.studies import Studies
+from lambdas.core.notifications import Notification
+from lambdas.core.notifications import study as study_texts
+from lambdas.core.study import summary
+from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
+from lambdas.steps import conclusion, end_notification
+from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import ConcludeInput
+from trainyard.protocol import keys
+from trainyard.protocol import summary as summaries
+from trainyard.protocol.summary import StudySummary
+
+
+class ConcludeSettings(YardSettings):
+    topic_arn: str
+
+
+NEEDS = Needs(
+    ConcludeSettings,
+    (
+        may("read and list objects", keys.summary(keys.ANY)),
+        may("write objects", keys.RUNS),
+        may("send notifications"),
+        may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),
+    ),
+)
+
+
+@entry_point
+def handler(given: ConcludeInput) -> Concluded | NotConcluded:
+    yard = environment.read(ConcludeSettings)
+    end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
+    if isinstance(end, NotConcluded):
+        end_notification.send_late(
+            yard.table_name, yard.bucket_name, given.run, yard.topic_arn, _describe_end
+        )
+    if not isinstance(end, RunEnd):
+        return end
+    rows = Studies(yard.table_name).read(end.run)
+    if rows:
+        s3.put_json(yard.bucket_name, keys.trials(end.run), {"trials": summary.trials_of(rows.trials)})
+    end, agreed = end.write_summary(summary.summarise(end, rows.row if rows else None))
+    if end.write(notifies=True):
+        end_notification.send(end, yard.topic_arn, study_texts.notify_end(agreed))
+    return end.answer
+
+
+def _describe_end(document: Mapping[str, Any]) -> Notification:
+    return study_texts.notify_end(summaries.read(StudySummary, document))

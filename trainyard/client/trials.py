@@ -1,0 +1,54 @@
+"""The trials of a study, as its rows in the ledger list them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from trainyard.protocol.ledger import reading
+from trainyard.protocol.ledger.study import STUDY, StudyRow, TrialRow, TrialState
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The counters and the trials of a study."""
+
+    study: str
+    row: StudyRow
+    trials: tuple[TrialRow, ...]
+
+    @property
+    def best(self) -> TrialRow | None:
+        """Return the best complete trial, or None before the first."""
+        return next((trial for trial in self.trials if trial.number == self.row.best), None)
+
+    @property
+    def ended(self) -> tuple[TrialRow, ...]:
+        """Return the ended trials, in the order of their ends."""
+        ended = ((trial.reported, trial.number, trial) for trial in self.trials if trial.reported)
+        return tuple(trial for _, _, trial in sorted(ended, key=lambda each: each[:2]))
+
+    @classmethod
+    def of(cls, study: str, rows: Iterable[Mapping[str, Any]]) -> Self | None:
+        """Read the rows of a study, or return None without them."""
+        own, trials = None, list[TrialRow]()
+        for row in rows:
+            kind, _, number = str(row["sk"]).partition("#")
+            if kind == STUDY:
+                own = reading.read(StudyRow, row)
+            elif kind == "trial":
+                trials.append(reading.read(TrialRow, row, number=int(number)))
+        return cls(study, own, tuple(trials)) if own else None
+
+
+STATES = {
+    TrialState.ASKED: "Starting",
+    TrialState.STARTED: "Running",
+    TrialState.COMPLETE: "Finished",
+    TrialState.STOPPED: "Stopped early",
+    TrialState.FAILED: "Failed",
+    TrialState.LOST: "Lost",
+    TrialState.CUT: "Stopped",
+}
+"""The words for the states of trials."""

@@ -1,0 +1,33 @@
+"""An admitted job as a user may write it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainyard.protocol.cluster import Strategy
+
+NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))
+"""Lists that are never empty in a job file, but may be empty in an admitted job."""
+SECOND_GANG_KEYS = (("hardware", "cpu_instance_types"), ("hardware", "cpu_roles"))
+"""Lists of the second gang, which may be empty only with parameter_server."""
+
+
+def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return job.json as a user may write it: without empty lists that a file cannot have, and without `chief` unless
+    the job has parameter servers."""
+    written = _without_none(admitted)
+    serves = Strategy(written["cluster"]["strategy"]).is_asynchronous
+    for section, key in NEVER_EMPTY if serves else (*NEVER_EMPTY, *SECOND_GANG_KEYS):
+        if not written[section].get(key):
+            written[section].pop(key, None)
+    if not serves:
+        written["cluster"].pop("chief", None)
+    return written
+
+
+def _without_none(admitted: Mapping[str, Any]) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        key: _without_none(value) if isinstance(value, Mapping) else value
+        for key, value in admitted.items()
+        if value is not None
+    }
+    return written
