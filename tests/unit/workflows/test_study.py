@@ -1,14 +1,16 @@
 """A study from its admission to its end: what its functions write, start and answer, with one turn at a time."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
 import pytest
+from moto import mock_aws
 
 from lambdas import environment
-from lambdas.aws import messages, states
+from lambdas.aws import clients, messages, states
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import run_row
 from lambdas.aws.dynamodb.studies import Studies
@@ -17,7 +19,6 @@ from lambdas.workflows.study import admit, conclude, turn
 from lambdas.workflows.study.conclude import ConcludeSettings
 from lambdas.workflows.study.turn import TurnSettings
 from tests.support.recorded import CONTEXT
-from tests.unit.workflows.conftest import Place
 from trainyard.protocol.ledger.study import TrialState
 from trainyard.protocol.objective import Point
 from trainyard.values.serialization import Measure
@@ -36,6 +37,10 @@ JOB: dict[str, Any] = {
     "program": {"module": "training.programs.digits", "args": {"epochs": 5}},
     "limits": {"hours": 1, "dollars": 2},
 }
+
+
+def read_object(key: str) -> Any:
+    return json.loads(boto3.client("s3").get_object(Bucket="bucket", Key=key)["Body"].read())
 
 
 class Yard:
@@ -110,7 +115,28 @@ class Yard:
 
 
 @pytest.fixture
-def yard(place: Place, monkeypatch: pytest.MonkeyPatch) -> Yard:
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty account with the ledger and the bucket."""
+    with mock_aws():
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+        clients.client.cache_clear()
+        boto3.client("s3").create_bucket(Bucket="bucket")
+        boto3.client("dynamodb").create_table(
+            TableName="ledger",
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "sk", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
+        )
+        yield
+    clients.client.cache_clear()
+
+
+@pytest.fixture
+def yard(account: None, monkeypatch: pytest.MonkeyPatch) -> Yard:
     made = Yard()
     given = {"yard": "trainyard", "table_name": "ledger", "bucket_name": "bucket"}
     topic = boto3.client("sns").create_topic(Name="notices")["TopicArn"]
@@ -238,7 +264,7 @@ def test_the_end_answers_the_state_that_waits_once(yard: Yard) -> None:
     assert "the best is trial 1 with accuracy 0.5" in answer["reason"]
 
 
-def test_the_end_is_in_a_summary_and_a_list_of_trials(yard: Yard, place: Place) -> None:
+def test_the_end_is_in_a_summary_and_a_list_of_trials(yard: Yard) -> None:
     yard.admit(trials=1, parallel=1)
     yard.turn()
     yard.end(1, metrics={"accuracy": 0.5})
@@ -249,9 +275,9 @@ def test_the_end_is_in_a_summary_and_a_list_of_trials(yard: Yard, place: Place) 
         "outcome": {"kind": "finished", "reason": "all trials are reported"},
     }
     assert conclude.handler(event, CONTEXT)["outcome"] == "succeeded"
-    summary = place.object(f"runs/{STUDY}/summary.json")
+    summary = read_object(f"runs/{STUDY}/summary.json")
     assert (summary["best"], summary["value"], summary["trials"]) == (f"{STUDY}-0001-trial", 0.5, 1)
-    (trial,) = place.object(f"runs/{STUDY}/trials.json")["trials"]
+    (trial,) = read_object(f"runs/{STUDY}/trials.json")["trials"]
     assert (trial["state"], trial["value"], trial["dollars"]) == ("complete", 0.5, 0.5)
     yard.turn()
     assert len(yard.begun()) == 1, "an ended study starts nothing"
