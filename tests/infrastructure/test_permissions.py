@@ -520,7 +520,7 @@ def test_a_bake_asks_after_bakes_alone(yard: Assembly) -> None:
 def test_only_a_run_that_ends_takes_a_row_away(yard: Assembly) -> None:
     """Rows of running runs, of a bake's lock and of hosts in the warm pool; and, by patrol, claims of launches
     without a host."""
-    concludes = {f"{word}ConcludeRole" for word in ("Train", "Bake", "Snapshot", "DevHost")}
+    concludes = {f"{word}ConcludeRole" for word in ("Train", "Study", "Bake", "Snapshot", "DevHost")}
     assert yard.may("dynamodb:DeleteItem") == concludes | {"TrainLaunchRole", "SignalRole", "PatrolRole"}
 
 
