@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from lambdas.aws.dynamodb.serialization import packed
+from simulation.aws.endpoint.api import Caller
 from simulation.aws.stepfunctions import Status
 from simulation.scenarios import Scenario, job
 from simulation.simulate import Result, simulate
@@ -27,6 +29,19 @@ def in_turn(*programs: dict[str, Any]) -> Callable[[Yard], None]:
     """Return a function that starts a trial for each program, each after the end of the one before."""
 
     def begin(yard: Yard) -> None:
+        study = {
+            "kind": "study",
+            "state": "Search",
+            "attempt": 1,
+            "execution_arn": "arn",
+            "submitter": "ada",
+            "pk": f"run#{STUDY}",
+            "sk": "run",
+            "created": "2026-01-05T08:00:00.000Z",
+        }
+        put = {"TableName": yard.template.table.name, "Item": packed(study)}
+        yard.dynamodb.put_item(Caller("root", "root"), put)
+
         def go_on() -> None:
             done = len(yard.runs())
             if done < len(programs) and yard.all_over():

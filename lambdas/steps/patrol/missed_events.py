@@ -75,7 +75,7 @@ def send(
         *_find_at_cap(runs, now),
         *_find_stopped(runs, now),
         *_find_growing(runs, now),
-        *_find_trials_left(seen, runs, opened, now),
+        *_find_trials_left(runs, book, now),
         *_find_forgotten(seen, runs, now),
         *_find_lost_warm_hosts(seen, book, now),
     ]
@@ -161,15 +161,14 @@ def _find_growing(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]
             yield run, _from_patrol(MayGrow(run=run, attempt=row.attempt), now)
 
 
-def _find_trials_left(
-    seen: Observation, runs: Mapping[str, RunRow], opened: Opened | None, now: datetime
-) -> Iterator[Missed]:
+def _find_trials_left(runs: Mapping[str, RunRow], book: Logbook, now: datetime) -> Iterator[Missed]:
     """Yield the trials that continue although their study is over."""
-    studies = {each.run for each in opened.runs if each.kind == STUDY} if opened else set[str]()
-    for run, row in runs.items():
-        is_left = opened is not None and row.trial is not None and row.trial.study not in studies
-        if is_left and run in seen.live and row.stopping is None:
-            yield run, _from_patrol(StudyEnds(run=run, attempt=row.attempt), now)
+    trials = {run: row.trial for run, row in runs.items() if row.trial and row.stopping is None}
+    studies = book.runs(trial.study for trial in trials.values()) if trials else {}
+    for run, trial in trials.items():
+        study = studies.get(trial.study)
+        if study is None or study.ended or study.cut_short:
+            yield run, _from_patrol(StudyEnds(run=run, attempt=runs[run].attempt), now)
 
 
 def _find_forgotten(seen: Observation, runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
