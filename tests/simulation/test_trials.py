@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.aws.dynamodb.serialization import packed
+from lambdas.aws.dynamodb.serialization import pack_row
 from simulation.aws.endpoint.api import Caller
 from simulation.aws.stepfunctions import Status
 from simulation.scenarios import Scenario, job
@@ -39,7 +39,7 @@ def in_turn(*programs: dict[str, Any]) -> Callable[[Yard], None]:
             "sk": "run",
             "created": "2026-01-05T08:00:00.000Z",
         }
-        put = {"TableName": yard.template.table.name, "Item": packed(study)}
+        put = {"TableName": yard.template.table.name, "Item": pack_row(study)}
         yard.dynamodb.put_item(Caller("root", "root"), put)
 
         def go_on() -> None:
