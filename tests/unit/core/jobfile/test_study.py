@@ -10,7 +10,6 @@ from tests.support.job_files import SMALLEST, change_job
 from tests.support.schemas import accepts
 from tests.unit.core.builders import BUCKET
 from tests.unit.core.jobfile.reference import schemas
-from tests.unit.core.jobfile.test_schemas import accepts
 from trainyard.core.jobfile import check, document, study_rules
 from trainyard.core.jobfile.written import as_file
 from trainyard.core.model.job import Job
