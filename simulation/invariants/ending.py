@@ -133,7 +133,8 @@ class Ending:
             self.breaks(Invariant.ONE_END, f"{run} is {execution.status} without a summary")
             return
         well = execution.status is Status.SUCCEEDED
-        if well != has_to_succeed(run, summary) and not self._was_stopped_at_its_end():
+        was_aborted = execution.status is Status.ABORTED and summary["outcome"] != "succeeded"
+        if well != has_to_succeed(run, summary) and not (was_aborted or self._was_stopped_at_its_end()):
             self.breaks(
                 Invariant.ONE_END, f"{run} is {execution.status}, but its summary says {summary['outcome']}"
             )
