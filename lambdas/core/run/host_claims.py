@@ -37,7 +37,7 @@ class Settled:
     """Launches without a host."""
 
     def of(self, host: ObservedHost) -> ObservedHost:
-        """Return the host as verdicts have to see it."""
+        """Return the observed host in the form that verdicts need."""
         held, refused = self.held.get(host.instance), self.refused.get(host.instance)
         return replace(host, held=held, refused=refused) if held != host.held or refused else host
 

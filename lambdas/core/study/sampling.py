@@ -106,7 +106,7 @@ def rebuild(study: Study, rows: Sequence[TrialRow]) -> optuna.Study:
 
 
 def frozen(study: Study, row: TrialRow, worst: float | None) -> FrozenTrial | None:
-    """Return a trial as Optuna stores it, or None for a trial that tells the sampler nothing.
+    """Return a trial as Optuna stores it, or None for a trial without information for the sampler.
 
     Stopped trials are worse than complete ones, ordered by step and then by value; failed trials are worse than both.
     CMA-ES ignores pruned trials, so it gets the value of the worst complete trial instead.
