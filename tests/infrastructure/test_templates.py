@@ -201,7 +201,7 @@ def test_a_second_yard_shares_no_name_with_the_first(yard: Assembly, private_yar
 @pytest.mark.parametrize(
     ("context", "reason"),
     [
-        ({"yard": "my yard"}, "named by a capital letter"),
+        ({"yard": "my yard"}, "the name of a yard is a capital letter"),
         ({"private": "perhaps"}, "private='perhaps': expected true or false"),
         ({"zones": "us-east-1a;us-east-1b"}, "zones='us-east-1a;us-east-1b': expected different zones"),
         ({"zones": "us-east-1a,us-east-1a"}, "expected different zones"),
