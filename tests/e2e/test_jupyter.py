@@ -230,7 +230,8 @@ def commands_there_act_for_the_owner(runs: Runs, desk: str, environment: Mapping
     assert "erin has stopped the run" in later.why()
 
     bucket = runs.yard.bucket.name
-    for key in ("jobs/by/bob/job.yaml", "jobs/job.yaml", "runs/mine/job.json", "images/gpu.yaml"):
+    of_others = ("jobs/by/bob/job.yaml", "programs/by/bob/x.tar.gz", "data/by/bob/x", "data/x")
+    for key in (*of_others, "jobs/job.yaml", "runs/mine/job.json", "images/gpu.yaml"):
         code, out, _ = typed(f"{PUTS} {bucket} {key} 2>&1")
         assert code, key
         assert "AccessDenied" in out, key
