@@ -153,7 +153,7 @@ class Conclusion:
             self._monitor.listen()
             ended = Finished()
         results: dict[str, Any] = {}
-        left: dict[str, str] = {}
+        working_folder = None
         if isinstance(ended, Finished) and self._context.assignment.is_chief:
             failed_upload = failed_upload or self._upload_results(retries, results)
             self._wait_for_evaluator()
@@ -165,7 +165,7 @@ class Conclusion:
         failed_outputs = uploads.finish("outputs", retries=retries, most_seconds=most_seconds)
         if isinstance(ended, Finished) and self._context.assignment.is_chief:
             self._closing.wait(retries.has_to_end)
-            left = self._note_missing_results(outputs)
+            working_folder = self._note_missing_results(outputs)
         self._monitor.listen()  # the uploads may have noted files that they left out
         last = uploads.finish("log", "metrics", retries=retries, most_seconds=EXTRAS_SECONDS)
         self._closing.report_uploaded()
@@ -185,14 +185,14 @@ class Conclusion:
         match ended:
             case Finished(but):
                 step = self._step(results.get("step"))
-                facts = {**results, "step": step, **left, **self._monitor.progress.restored}
+                facts = {**results, "step": step, **self._monitor.progress.restored}
                 if (loss := not_finite(results.get("loss"))) is not None:
                     facts |= self._monitor.progress.not_finite
                     but = (
                         *but,
                         f"its loss has been {floats.text_of(loss)} since step {self._monitor.nan_since(step)}",
                     )
-                finished = signals.Finished(but=tuple(but), **facts)
+                finished = signals.Finished(but=tuple(but), working_folder=working_folder, **facts)
                 return Outcome(ended, finished if self._context.assignment.is_chief else None)
             case Stopped(why, words):
                 return Outcome(ended, signals.Stopped(why=why, reason=words or None, **self._last_progress))
@@ -312,17 +312,17 @@ class Conclusion:
                 has_checkpoint=self._checkpoints.last.step >= 0,
             )
 
-    def _note_missing_results(self, outputs: OutputsUpload) -> dict[str, str]:
+    def _note_missing_results(self, outputs: OutputsUpload) -> str | None:
         """Note it and return a sentence for the signal if the program has left no files at all."""
         with self._context.account.act():
             saved = self._checkpoints.last.step >= 0
             missing = results.missing(RESULTS, self._context.paths, has_checkpoint=saved)
             found = len(missing) < len(RESULTS) or any(readable_files(self._context.paths.notebook))
         if found or outputs.index.count:
-            return {}
+            return None
         said = results.describe_missing_results(keeps_outputs=outputs.keeps)
         self._monitor.log.note(said)
-        return {"left": said}
+        return said
 
     def _upload_results(self, retries: Retries, results: dict[str, Any]) -> FailedUpload | None:
         """Upload model and metrics.json. Add the program's last progress to `results`, from metrics.json if possible.
