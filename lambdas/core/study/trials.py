@@ -20,14 +20,15 @@ COSTS_CHANGE = timedelta(minutes=10)
 
 
 def input_of(
-    job: Job, study: Study, row: TrialRow, trial: Trial, *, until: datetime, now: datetime
+    job: Job, study: Study, row: TrialRow, trial: Trial, *, trials: int, until: datetime, now: datetime
 ) -> dict[str, Any]:
     """Return the input of a trial's execution. The trial ends with its study at the latest, and costs at most its cap.
-    Its hosts wait for the next trial."""
+    Its hosts wait for the next trial, unless no trial follows it. `trials` is the number that ends the study."""
     document = with_values(as_file(serialization.to_json(job)), row.values)
     left = max((until - now).total_seconds() / 3600, LEAST_HOURS)
     limits = {"dollars": row.cap, "hours": min(job.limits.hours, left)}
-    warm = min(job.gang - job.cpu_gang, MOST_KEPT)
+    is_followed = row.number <= trials - study.parallel
+    warm = min(job.gang - job.cpu_gang, MOST_KEPT) if is_followed else 0
     return {
         "job": {
             **document,

@@ -222,7 +222,9 @@ def _start(yard: TurnSettings, study: RunRow, job: Job, decided: Turn, until: da
     started = []
     for row in decided.to_start:
         mine = Trial(study=study.run, number=row.number, submitter=study.submitter or submitter.UNKNOWN)
-        given = trials.input_of(job, job.study, row, mine, until=until, now=clock())
+        given = trials.input_of(
+            job, job.study, row, mine, trials=decided.row.trials, until=until, now=clock()
+        )
         states.start(yard.train_state_machine_arn, mine.run, given)
         started.append(replace(row, state=TrialState.STARTED, started=clock()))
     ledger = Ledger(yard.table_name)
