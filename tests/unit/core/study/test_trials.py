@@ -34,5 +34,6 @@ def test_only_the_hosts_of_a_trial_that_another_one_follows_wait(number: int, ke
 
 def test_a_trial_has_the_values_and_the_cap_of_its_row() -> None:
     job = job_of_trial(3, trials=10, parallel=3)
+    assert isinstance(job.program.args, dict)
     assert job.program.args["lr"] == 3 / 10_000
     assert (job.limits.dollars, job.study) == (2.0, None)
