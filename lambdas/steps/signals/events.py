@@ -95,7 +95,7 @@ class Forgotten(OfAttempt):
 
 @dataclass(frozen=True, kw_only=True)
 class StudyEnds(OfAttempt):
-    """A trial continues although its study ends or has ended."""
+    """A trial continues, or its hosts wait in the warm pool, although its study ends or has ended."""
 
     word: ClassVar[str] = "study"
 

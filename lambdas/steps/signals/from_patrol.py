@@ -11,7 +11,7 @@ from lambdas.core.run.conclusion import steps
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.stopping import TO_LEAVE
 from lambdas.steps.observability import logger
-from lambdas.steps.signals import from_people, joining
+from lambdas.steps.signals import from_people, joining, warm_hosts
 from lambdas.steps.signals.context import SignalContext
 from lambdas.steps.signals.events import (
     AtCap,
@@ -38,7 +38,7 @@ def handle(context: SignalContext, news: PatrolEvent, now: datetime) -> str:
             context.ledger.require(context.run)  # raises the error that ends the run
             return "the run is in the ledger again"
         case StudyEnds():
-            return from_people.stop(context, STUDY, now)
+            return f"{from_people.stop(context, STUDY, now)}; {warm_hosts.cool(context, STUDY, now)}"
         case unknown:
             assert_never(unknown)
 

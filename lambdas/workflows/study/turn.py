@@ -132,6 +132,8 @@ def _take_turn(yard: TurnSettings, study: str, now: datetime) -> bool:
     for each in decided.to_stop:
         _invoke_signal(yard, each.run_of(study), runs, now)
     if decided.over:
+        for run in sorted({host.run for host in ledger.pool() if host.study == study}):
+            _invoke_signal(yard, run, runs, now)
         _end(ledger, study, decided.over, now)
     return len(decided.changed) >= MOST_NEW
 
@@ -236,7 +238,7 @@ def _start(yard: TurnSettings, study: RunRow, job: Job, decided: Turn, until: da
 
 
 def _invoke_signal(yard: TurnSettings, run: str, runs: Mapping[str, RunRow], now: datetime) -> None:
-    """Ask signal to stop a trial with its study. Patrol repeats the request each minute."""
+    """Ask signal to stop a trial and to end its warm hosts with the study. Patrol repeats the stop each minute."""
     attempt = runs[run].attempt if run in runs else 1
     event = Event(
         source=sources.PATROL,

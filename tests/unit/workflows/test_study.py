@@ -14,6 +14,7 @@ from lambdas.aws import clients, messages, states
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import run_row
 from lambdas.aws.dynamodb.studies import Studies
+from lambdas.aws.dynamodb.write import Write
 from lambdas.steps.job_check import JobSettings
 from lambdas.workflows.study import admit, conclude, turn
 from lambdas.workflows.study.conclude import ConcludeSettings
@@ -262,6 +263,28 @@ def test_the_end_answers_the_state_that_waits_once(yard: Yard) -> None:
     ((token, answer),) = yard.answers
     assert (token, answer["kind"]) == ("token", "finished")
     assert "the best is trial 1 with accuracy 0.5" in answer["reason"]
+
+
+def test_warm_hosts_end_with_their_study(yard: Yard) -> None:
+    yard.admit(trials=1, parallel=1)
+    yard.search()
+    run = yard.run(1)
+    kept = {
+        "run": run,
+        "type": "g6.xlarge",
+        "zone": "us-east-1a",
+        "market": "spot",
+        "image": "ami-1",
+        "price": 0.3,
+    }
+    kept |= {"disk_gib": 45, "gib_month": 0.08, "since": STARTED, "until": STARTED, "minutes": 3.0}
+    yard.ledger.write(
+        Write("pool", "i-of-the-study", kept | {"study": STUDY}),
+        Write("pool", "i-of-another", kept | {"study": "other-0a1b2c3d", "run": "other-0a1b2c3d-0001-trial"}),
+    )
+    yard.end(1, metrics={"accuracy": 0.5})
+    (event,) = (event for name, event in yard.invoked if name == "trainyard-signal")
+    assert (event["detail-type"], event["detail"]["run"]) == ("study", run)
 
 
 def test_the_end_is_in_a_summary_and_a_list_of_trials(yard: Yard) -> None:

@@ -1,0 +1,42 @@
+"""A study of four trials, two at once: one loses its host. The best one is named, and no host is left."""
+
+from typing import Any
+
+from tests.e2e.runs import Runs
+
+STUDY: dict[str, Any] = {
+    "minimize": "loss",
+    "parameters": {"args.steps": {"integers": [30, 90]}},
+    "first": [{"args.steps": 35}, {"args.steps": 80}],
+    "trials": 4,
+    "parallel": 2,
+    "pruner": "none",
+    "seed": 7,
+    "limits": {"dollars": 20, "hours": 1},
+}
+
+
+def test_a_study_finds_the_best_trial_and_leaves_no_host(runs: Runs) -> None:
+    """The loss of the quick program falls with its steps, so the trial with the most steps is the best."""
+    job = runs.job(
+        "tune",
+        program={"args": {"step-delay": 0.05, "first-delay": 0.2}},
+        cluster={"strategy": "single", "workers": 1},
+        study=STUDY,
+    )
+    study = runs.yard.run(runs.upload(job).run, "study").wait_for_start()
+    names = [f"{study.id}-{number:04d}-trial" for number in (1, 2, 3, 4)]
+    second = runs.yard.run(names[1])
+    runs.until("a checkpoint of the second trial", lambda: runs.checkpoint_of(second))
+    runs.yard.session.client("ec2").terminate_instances(InstanceIds=[runs.host_of(second, "chief")])
+    runs.finish(study)
+    assert study.succeeded, study.why()
+    listed = {each.id: each for each in runs.yard.list()}
+    assert [name for name, each in listed.items() if each.study == study.id] == names[::-1]
+    steps = {name: runs.yard.run(name).json("job.json")["program"]["args"]["steps"] for name in names}
+    assert [steps[name] for name in names[:2]] == [35, 80]
+    assert len({*steps.values()}) == len(names), "no two trials are equal"
+    assert (study.summary["best"], study.summary["trials"]) == (max(names, key=steps.__getitem__), len(names))
+    assert len(second.summary["attempts"]) == 2, "a trial handles the loss of its host itself"
+    assert 0 < study.summary["dollars"] <= STUDY["limits"]["dollars"]
+    runs.until("the end of all hosts", lambda: runs.living() == [])
