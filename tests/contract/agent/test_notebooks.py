@@ -55,7 +55,7 @@ def test_it_is_executed_with_its_parameters_and_lies_in_the_bucket_with_what_its
     yard.hear("ready")
     yard.order("start", 1)
     finished = yard.hear("finished")
-    assert "left" not in finished, "a notebook is what it has left"
+    assert "working_folder" not in finished, "a notebook is what it has left"
     given, printed, answer = executed(yard)[1:]
     assert given["metadata"]["tags"] == ["injected-parameters"]
     assert printed_text(printed) == "epochs 3 0.5\n"

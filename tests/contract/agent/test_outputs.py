@@ -89,7 +89,7 @@ def test_outputs_are_kept_while_the_program_runs_and_found_again_after_an_interr
     yard.hear("ready", attempt=2)
     yard.order("start", 2)
     finished = yard.hear("finished", attempt=2)
-    assert "left" not in finished
+    assert "working_folder" not in finished
     log = yard.log(attempt=2)
     begun = re.search(r"begins at (\d+) ", log)
     assert begun

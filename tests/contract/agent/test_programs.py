@@ -99,7 +99,7 @@ def test_a_program_that_leaves_nothing_says_so(yard: Yard) -> None:
     yard.hear("ready")
     yard.order("start", 1)
     said = "it left no model, checkpoint, metrics or outputs: it wrote no file into its working folder"
-    assert yard.hear("finished")["left"] == said
+    assert yard.hear("finished")["working_folder"] == said
     assert said in yard.log()
 
 

@@ -322,8 +322,8 @@ class Dynamo:
                 if wanted_month(wanted) == story.row["month"]
             ]
             if "FilterExpression" in asked:
-                kind = asked["FilterExpression"].get_expression()["values"][1]
-                rows = [row for row in rows if row["kind"] == kind]
+                kinds = asked["FilterExpression"].get_expression()["values"][1]
+                rows = [row for row in rows if row["kind"] in kinds]
             return {"Items": sorted(rows, key=lambda row: str(row["created"]), reverse=True)}
         kind, _, run = str(wanted.get_expression()["values"][1]).partition("#")
         story = self.cloud.stories.get(run)
