@@ -134,7 +134,8 @@ def test_every_upload_is_called_by_its_content(yard: Assembly) -> None:
         for asset in json.loads(listed.read_text())["files"].values()
         if asset["source"]["packaging"] == "zip"
     ]
-    made = (packages.functions_folder(), layers.layer_folder(), packages.software_folder())
+    compiled = layers.compiled_layer_folder(layers.functions_platform())
+    made = (packages.functions_folder(), layers.layer_folder(), compiled, packages.software_folder())
     asked = {hashlib.sha256(packages.asset_hash(folder).encode()).hexdigest() for folder in made}
     assert set(uploads) == {f"asset.{each}" for each in asked}
 

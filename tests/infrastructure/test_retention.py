@@ -29,7 +29,7 @@ def test_retire_may_do_this_and_nothing_else(yard: Assembly) -> None:
         ("ssm:GetParameter", f"parameter/{YARD}/image/previous"),
         *(
             ("states:ListExecutions", f"{{{word}Workflow}}")
-            for word in ("Bake", "DevHost", "Snapshot", "Train")
+            for word in ("Bake", "DevHost", "Snapshot", "Study", "Train")
         ),
     ]
 

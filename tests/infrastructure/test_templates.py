@@ -84,6 +84,7 @@ def test_the_promised_outputs_are_there(yard: Assembly) -> None:
             "EventBusName",
             "TrainStateMachineArn",
             "SnapshotStateMachineArn",
+            "StudyStateMachineArn",
             "DevHostStateMachineArn",
             "Limits",
             "Prepared",
