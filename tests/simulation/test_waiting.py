@@ -60,8 +60,8 @@ def test_a_run_without_capacity_names_the_refusal_and_the_next_request(yard: Yar
     ((run, waits),) = rows.waits().items()
     first, last = waits[0], waits[-1]
     assert (first["what"], set(first["refused"])) == ("capacity", {"quota"})
-    assert first["since"] < first["asks"] <= first["until"]
-    assert last["asks"] > first["asks"]
+    assert first["since"] < first["next_request"] <= first["until"]
+    assert last["next_request"] > first["next_request"]
     assert last["since"] == first["since"]
     assert "the next request is in" in last["reason"]
     ended = rows.seen[run][-1]
@@ -84,6 +84,6 @@ def test_a_run_without_a_slot_reports_it(yard: YardTemplate, limits: dict[str, i
     assert not result.broken
     ((run, waits),) = rows.waits().items()
     assert {each["what"] for each in waits} == {"slot"}
-    assert [each["asks"] for each in waits] == sorted({each["asks"] for each in waits})
+    assert [each["next_request"] for each in waits] == sorted({each["next_request"] for each in waits})
     assert "before it" in waits[0]["reason"]
     assert "waiting" not in rows.seen[run][-1]
