@@ -163,7 +163,7 @@ def check_notifications(yard: Yard) -> Iterator[str]:
         count = sent[execution.name]
         if study_of(execution.name):
             if count:
-                yield f"the trial {execution.name} has sent a notification of its own"
+                yield f"the trial {execution.name} has sent a notification"
         elif not 1 <= count <= 1 + again:
             yield f"{execution.name} has ended, with {count} notifications instead of one"
 

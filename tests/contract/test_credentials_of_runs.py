@@ -52,7 +52,9 @@ def test_a_missing_object_of_the_run_is_missing_and_anothers_is_denied(
         with pytest.raises(AccessDenied):
             bucket.read_if_changed(key, "")
     with pytest.raises(Missing):
-        bucket.download_version(f"runs/{RUN}/outputs/a", "3L4kqtJlcpXroDTDmJrmSpXd3dIbrHY1", tmp_path / "fetched")
+        bucket.download_version(
+            f"runs/{RUN}/outputs/a", "3L4kqtJlcpXroDTDmJrmSpXd3dIbrHY1", tmp_path / "fetched"
+        )
 
 
 @pytest.mark.parametrize("prefix", ["", "runs/", "runs", f"runs/{RUN}", "runs/theirs-1a2b3c4d/", "programs/"])

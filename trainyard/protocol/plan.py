@@ -111,7 +111,7 @@ class Plan:
 
     kind: ClassVar[str] = "plan"
     candidates: tuple[Candidate, ...] = field(metadata={"formerly": "offers"})
-    """In the order in which they are tried."""
+    """Candidates, the first choice first."""
     excluded: tuple[Excluded, ...]
     image: str
     """The AMI that hosts start from."""

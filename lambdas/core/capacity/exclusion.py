@@ -91,13 +91,13 @@ def find_reasons(job: Job, inputs: PlanInputs, pool: Pool) -> list[Reason]:
         *incompatible,
         _no_price(inputs, pool, pool.kind),
         _no_quota(inputs, pool.market, [(size(job, Gang.MAIN), pool.kind)]),
-        None if beside or not job.cpu_gang else _nobody_beside(job, inputs, pool),
+        None if beside or not job.cpu_gang else _no_cpu_type(job, inputs, pool),
         None if price is None else check_price(job, inputs, hourly_dollars(job, price, beside)),
     ]
     return [each for each in found if each]
 
 
-def _nobody_beside(job: Job, inputs: PlanInputs, pool: Pool) -> Reason:
+def _no_cpu_type(job: Job, inputs: PlanInputs, pool: Pool) -> Reason:
     """Return why no CPU type can be launched beside this pool's hosts."""
     listed = "hardware.cpu_instance_types"
     reasons: dict[Reason, list[str]] = {}

@@ -101,7 +101,7 @@ class Draft:
         self.origin.note(*path, reason=self._keep_secret(name))
 
     def _keep_secret(self, name: str) -> str:
-        """Add a secret of the yard, and return the note that tells how to store its value."""
+        """Add a secret of the yard, and return the note with the command that stores its value."""
         secret = re.sub(r"[^a-z0-9.-]+", "-", name.lower()).strip("-")[:40]
         self.put(secret, "program", "secrets", name.upper())
         return "the value of a secret is not copied; store it, typed unseen: " + store_secret(

@@ -90,7 +90,7 @@ def further(told: Progress | None, written: Progress | None) -> Progress | None:
 def objective_in(
     job: Mapping[str, Any], reported: Point | None, metrics: Mapping[str, Any]
 ) -> tuple[str, float] | None:
-    """Return the metric in the job's `objective` with its last value; None if the job names no metric of its own, or
+    """Return the metric in the job's `objective` with its last value; None if the job names no metric, or
     the program has not reported it. metrics.json is newer than the ledger."""
     name = (job.get("objective") or {}).get("metric")
     if name is None or name in ("loss", *MEASURES):

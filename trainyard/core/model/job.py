@@ -107,8 +107,8 @@ class Limits:
     hours: float = key(
         6.0,
         Number(most=720, unit="hours"),
-        "The longest duration of the run, counted from its admission, including the time in which it waits for "
-        "capacity. At its hours or its dollars a run saves, stops, and prints how to continue.",
+        "The longest duration of the run since its admission. Waiting for capacity counts. "
+        "At its hours or its dollars a run saves, stops, and prints how to continue.",
     )
     dollars: float = key(
         20.0,

@@ -323,7 +323,7 @@ def test_pools_go_by_the_price_of_both_gangs() -> None:
     assert pools(plan) == ["g6 c spot", "g6 a spot", "g6 b spot"]
 
 
-def test_a_job_without_cpu_hosts_has_nobody_beside() -> None:
+def test_a_job_without_cpu_hosts_needs_no_cpu_type() -> None:
     alone = served_job(market="spot", cpu_instance_types=[], cpu_roles=[])
     plan = planned(alone, spot_prices=PRICES | CPU_PRICES)
     assert (plan.gang, plan.cpu_gang) == (5, 0)

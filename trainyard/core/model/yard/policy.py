@@ -56,7 +56,7 @@ class Policy:
         "Patrol makes an image of a host that has been stopped for this long.",
     )
     idle_spot: IdleSpot = key(
-        IdleSpot.ARCHIVE, Choice(IdleSpot), "What to do with an idle spot host, which EC2 cannot stop."
+        IdleSpot.ARCHIVE, Choice(IdleSpot), "The treatment of an idle spot host, which EC2 cannot stop."
     )
     unknown_warn_minutes: float = key(
         30.0,
