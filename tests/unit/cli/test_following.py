@@ -37,6 +37,7 @@ class Followed:
     """A run that has ended, as the client returns it."""
 
     id = "digits-1"
+    workflow = "train"
     summary: dict[str, Any] = SUMMARY
 
     def __init__(self, reason: Reason, *printed: Any, interrupted: bool = False) -> None:

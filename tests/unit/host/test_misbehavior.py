@@ -89,7 +89,7 @@ def test_rights_that_a_program_took_away_are_given_back_and_named(tmp_path: Path
     assert lacked == (f"{paths.home} (mode 000)", f"{paths.model} (mode 500)")
     assert paths.home.stat().st_mode & 0o777 == 0o700
     assert folders.give_back_rights(given) == ()
-    assert f"its own rights to {paths.home} (mode 000) and" in folders.why_failed(lacked)
+    assert f"removed its permissions for {paths.home} (mode 000) and" in folders.why_failed(lacked)
 
 
 def test_what_is_no_folder_of_the_program_any_more_is_passed_over(tmp_path: Path) -> None:
