@@ -1,16 +1,17 @@
 """Every key of the yard's bucket, by a function. `ANY` in place of a run or an attempt makes the pattern of a policy.
 
 Users write below their own part of JOBS, PROGRAMS and DATA, operators also below IMAGES and everywhere below DATA;
-functions and hosts write below RUNS.
+functions and hosts write below RUNS, functions below MODELS.
 """
 
-JOBS, IMAGES, PROGRAMS, DATA, CREDENTIALS, RUNS = (
+JOBS, IMAGES, PROGRAMS, DATA, CREDENTIALS, RUNS, MODELS = (
     "jobs/",
     "images/",
     "programs/",
     "data/",
     "credentials/",
     "runs/",
+    "models/",
 )
 ANY = "*"
 SENT = (JOBS, PROGRAMS, DATA)
@@ -96,6 +97,12 @@ def notebook(run: str) -> str:
 def model(run: str) -> str:
     """The folder of the exported model."""
     return f"{RUNS}{run}/model/"
+
+
+# --- a version of a model
+def version(model: str, number: int | str) -> str:
+    """The files of a version, in the folders that TensorFlow Serving reads. They never change."""
+    return f"{MODELS}{model}/{number}/"
 
 
 # --- a study

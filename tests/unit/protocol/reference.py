@@ -114,6 +114,9 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("ledger.md", "study"): lambda: lists(
         "ledger/study", "StudyRow", "Search", "TrialRow", "TrialState", "DrawnBy", "RungRow"
     ),
+    ("ledger.md", "models"): lambda: lists(
+        "ledger/models", "ModelRow", "VersionRow", "VersionState", "Lite", "MoveRow", "ListedModel"
+    ),
     ("ledger.md", "trial"): lambda: lists("trial", "Trial", "Pruned"),
     ("ledger.md", "timeline"): lambda: lists("timeline", "Entry", "Source"),
     ("ledger.md", "yard"): lambda: lists(
