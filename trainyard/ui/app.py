@@ -14,13 +14,14 @@ from urllib.parse import parse_qs
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from trainyard.client import Yard, YardError
 from trainyard.client.errors import RunNotFound
+from trainyard.protocol.ledger.study import STUDY
 from trainyard.ui import actions, downloads, sse
 from trainyard.ui.cache import Cache
 from trainyard.ui.pages.compare import MOST, Compare
@@ -30,13 +31,14 @@ from trainyard.ui.pages.money import Money
 from trainyard.ui.pages.page import Page, Seen, read_values
 from trainyard.ui.pages.run import RunPage
 from trainyard.ui.pages.runs import Runs
+from trainyard.ui.pages.study import StudyPage
 from trainyard.ui.security import Guard
 from trainyard.ui.templating import Templates
 from trainyard.values.text import printable
 
 FIRST_LOOK = 3.0
 """Seconds that a page waits for AWS. After that it is shown without data, which follow by events."""
-PATHS = ("/", "/hosts", "/money", "/images", "/compare", "/runs/{run}")
+PATHS = ("/", "/hosts", "/money", "/images", "/compare", "/runs/{run}", "/studies/{study}")
 MOST_SHOWN = 200
 """Characters of an address that a page shows."""
 MOST_TYPED = 2**16
@@ -62,6 +64,8 @@ class Server:
         for trouble in seen["troubles"]:
             if isinstance(trouble, RunNotFound):
                 return HTMLResponse(self.templates.refusal(trouble), 404)
+        if isinstance(page, RunPage) and "status" in seen and seen["status"].kind == STUDY:
+            return RedirectResponse(f"/studies/{page.run}")
         return HTMLResponse(self.templates.page(page, seen, request.url.path))
 
     async def events(self, request: Request) -> Response:
@@ -106,7 +110,7 @@ class Server:
             run = await self.cache.do(action)
         except YardError as error:
             return HTMLResponse(self.templates.trouble(error))
-        self.cache.stale("runs", "bakes", "hosts", ("run", run))
+        self.cache.stale("runs", "bakes", "hosts", ("run", run), ("study", run))
         return Response(status_code=204, headers={"HX-Redirect": f"/runs/{run}"})
 
     async def _about(self, request: Request) -> Seen:
@@ -170,6 +174,8 @@ def page_of(request: Request) -> Page:
     """Return the page of an address or of its events. Raises HTTPException for an invalid query."""
     if "run" in request.path_params:
         return RunPage(request.path_params["run"])
+    if "study" in request.path_params:
+        return StudyPage(request.path_params["study"])
     match request.url.path.removesuffix("/events"):
         case "/hosts":
             return Hosts()

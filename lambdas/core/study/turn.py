@@ -9,13 +9,13 @@ from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from math import floor
-from statistics import median
 from typing import Protocol
 
 from lambdas.core.study.results import Result
 from trainyard.core.model.errors import Infrastructure, LimitReached, ProgramFailed, Stopped
 from trainyard.core.model.study import Study
 from trainyard.core.model.study_fields import Point
+from trainyard.core.model.study_money import LEAST_DOLLARS, dollars_for_a_trial
 from trainyard.protocol.ledger.study import DrawnBy, StudyRow, TrialRow, TrialState
 from trainyard.protocol.trial import MOST_TRIALS
 from trainyard.values.lazy import dataclass
@@ -25,10 +25,6 @@ MOST_NEW = 48
 """The most trials that one turn asks for, and the most that it reports. One transaction holds both."""
 MOST_FAILURES = 3
 """The number of program errors without a success, or of lost trials in a row, that end a study."""
-LEAST_DOLLARS = 0.01
-"""The least cap of a trial."""
-COSTS_LEFT = 1.5
-"""A trial starts if this many times the median cost of a complete trial is left."""
 
 
 class Draw(Protocol):
@@ -309,23 +305,17 @@ def _left(given: Situation, trials: Sequence[TrialRow]) -> float:
     return given.row.dollars - _spent(trials) - _lent(trials) - given.reserve
 
 
-def _least(trials: Iterable[TrialRow]) -> float:
-    """Return the dollars that must be left for a further trial."""
-    costs = [row.dollars for row in trials if row.state is TrialState.COMPLETE and row.dollars is not None]
-    return max(LEAST_DOLLARS, COSTS_LEFT * median(costs) if costs else 0.0)
-
-
 def _cap(given: Situation, trials: Sequence[TrialRow], free: int) -> float | None:
     """Return the cap of the next trial, with `free` slots for which the rest must last; None if too little is left."""
     left = _left(given, trials)
-    if left < _least(trials):
+    if left < dollars_for_a_trial(trials):
         return None
-    cap = floor(min(given.most_dollars, max(left / free, _least(trials))) * 10_000) / 10_000
+    cap = floor(min(given.most_dollars, max(left / free, dollars_for_a_trial(trials))) * 10_000) / 10_000
     return cap if cap >= LEAST_DOLLARS else None
 
 
 def _why_no_money(given: Situation, trials: Sequence[TrialRow]) -> str:
     return (
         f"${max(_left(given, trials), 0.0):.2f} of ${given.row.dollars:g} are left, and a further trial needs "
-        f"${_least(trials):.2f}"
+        f"${dollars_for_a_trial(trials):.2f}"
     )

@@ -65,6 +65,8 @@ class Story:
     states: list[tuple[datetime, str]] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     status: str = "RUNNING"
+    trials: list[dict[str, Any]] = field(default_factory=list)
+    """The rows of a study: its counters and its trials."""
 
     @property
     def id(self) -> str:
@@ -329,6 +331,8 @@ class Dynamo:
         story = self.cloud.stories.get(run)
         if not story:
             return {"Items": []}
+        if kind == "study":
+            return {"Items": story.trials}
         return {"Items": story.timeline if kind == "timeline" else [story.row, *story.rows]}
 
 
@@ -339,9 +343,11 @@ def wanted_month(condition: Any) -> str:
 
 # --- the stories
 def cloud(runs: int = 0, points: int = 400, now: datetime | None = None) -> Cloud:
-    """Return the five stories, two bakes, and other runs in the given number, each with a curve."""
+    """Return the five stories, a study, two bakes, and other runs in the given number, each with a curve."""
+    from tests.unit.ui.canned_study import study
+
     now = now or datetime.now(UTC)
-    stories = [training(now, points), waiting(now), failed(now), interrupted(now), refused(now)]
+    stories = [training(now, points), waiting(now), failed(now), interrupted(now), refused(now), *study(now)]
     bakes = [bake(now, "succeeded"), bake(now, "failed")]
     made = Cloud([*stories, *bakes, *(other(now, number) for number in range(runs))], instances(now))
     made.images = list(images(now))

@@ -13,6 +13,7 @@ from selenium.webdriver import Chrome
 
 from tests.e2e.browser import Browser, driven
 from tests.unit.ui.canned import FAILED, INTERRUPTED, TRAINING, Cloud, cloud, stamp
+from tests.unit.ui.canned_study import STUDY
 from tests.unit.ui.site import TOKEN, canned
 from trainyard.ui.app import app
 from trainyard.ui.serve import listen
@@ -27,6 +28,7 @@ PATHS = (
     "/nowhere",
     f"/compare?runs={TRAINING},{FAILED}",
     *(f"/runs/{run}" for run in (TRAINING, FAILED, INTERRUPTED)),
+    f"/studies/{STUDY}",
 )
 NEXT_FRAME = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
 """Wait until charts have the new width: they are resized before the next frame."""

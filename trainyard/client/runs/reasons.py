@@ -147,6 +147,9 @@ def _get_line(run: str, part: str) -> str:
 def _goes_on(execution: Execution, row: RunRow | None) -> Reason:
     if row is None:
         return Reason("running", (f"{execution.name} has begun: the yard checks its job now.",))
+    if row.search:
+        done = f"{row.search.reported} of {format_count(row.search.trials, 'trial')} are reported"
+        return Reason("running", (f"{execution.name} is searching: {done}, {row.search.running} run.",))
     progress = progress_in(row.progress)
     at = f", at step {progress.step}" if progress else ""
     word = states.word_for(row.state, row.kind)

@@ -18,6 +18,7 @@ from trainyard.client.runs.records import AnsweredRequest
 from trainyard.client.runs.usage import Usage, usage_of
 from trainyard.command_line import command_line
 from trainyard.protocol import keys
+from trainyard.protocol.trial import study_of
 from trainyard.ui import timeline
 from trainyard.ui.cache import FRESH, Cache
 from trainyard.ui.pages.hosts import FRESH as HOSTS_FRESH
@@ -145,6 +146,11 @@ class RunPage(Page):
             yield from _lines(seen["log"], sent, last)
         if seen.get("usage"):
             yield from _usage(seen["usage"], sent)
+
+    @property
+    def study(self) -> str | None:
+        """Return the study of a trial; None for another run."""
+        return study_of(self.run)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -1,9 +1,11 @@
-"""The training runs of this month and last month. Bakes and snapshots are on Images, dev hosts on Hosts."""
+"""The training runs and studies of this month and last month. The page of a study lists its trials. Bakes and snapshots
+are on Images, dev hosts on Hosts."""
 
 from __future__ import annotations
 
 from trainyard.client import Yard
 from trainyard.client.runs.listing import ListedRun
+from trainyard.protocol.ledger.study import STUDY
 from trainyard.ui.cache import Cache
 from trainyard.ui.pages.page import Page, Seen
 
@@ -18,7 +20,7 @@ class Runs(Page):
 
 
 def _newest(yard: Yard) -> tuple[ListedRun, ...]:
-    return yard.list(kind="train", limit=MOST)
+    return yard.list(kind=("train", STUDY), limit=MOST, wanted=lambda run: run.study is None)
 
 
 def name_state(run: ListedRun) -> str:

@@ -75,19 +75,23 @@ function drawSeveral(element, charts, { time = false, height = 130 } = {}) {
   for (const each of several.get(element)?.plots ?? []) each.destroy();
   element.replaceChildren();
   const width = Math.max(element.clientWidth, 100);
-  const plots = charts.map(({ title, tables, labels }) => {
+  const plots = charts.map(({ title, tables, labels, x = "step", steps = false }) => {
     if (title) {
       const heading = document.createElement("h3");
       heading.textContent = title;
       element.append(heading);
     }
     const series = labels.map((label, at) => ({ label, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: tables.length > 1, points: { show: tables[0][0].length <= FEW_POINTS }, value: (_, value) => number(value) }));
+    if (steps) { // marks for the values, and a step for each new best one
+      Object.assign(series[0], { paths: () => null, points: { show: true } });
+      Object.assign(series[1], { paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } });
+    }
     const options = {
       width,
       height,
       scales: { x: { time }, ...(time && { y: { range: (_, low, high) => [0, high * 1.05 || 1] } }) },
       axes: time ? timeAxis(axes()) : axes(),
-      series: [time ? { label: "UTC", value: (_, at) => clock(at) } : { label: "step" }, ...series],
+      series: [time ? { label: "UTC", value: (_, at) => clock(at) } : { label: x }, ...series],
       cursor: { drag: { x: true, y: false } },
     };
     return new uPlot(options, tables.length > 1 ? uPlot.join(tables) : tables[0], element);
@@ -111,6 +115,11 @@ function onUsage({ charts }) {
 function onCompared({ curves }) {
   if (!curves.length) return;
   drawSeveral(document.querySelector("#compared"), [{ labels: curves.map((each) => each.label), tables: curves.map((each) => [each.steps, each.values]) }], { height: 240 });
+}
+
+function onBest({ charts }) {
+  const drawn = charts.map(({ title, by, x, values, best }) => ({ title, x: by, steps: true, labels: ["value", "best"], tables: [[x, values, best]] }));
+  drawSeveral(document.querySelector("#best"), drawn);
 }
 
 new ResizeObserver(() => {
@@ -138,7 +147,7 @@ if (box) {
 }
 
 // --- data from the server
-const CHARTS = { curve: onCurve, measures: onMeasures, usage: onUsage, compared: onCompared };
+const CHARTS = { curve: onCurve, measures: onMeasures, usage: onUsage, compared: onCompared, best: onBest };
 for (const [name, draws] of Object.entries(CHARTS)) {
   document.querySelector("#live")?.addEventListener(name, (event) => draws(JSON.parse(event.detail.data)));
 }
