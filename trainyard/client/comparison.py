@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trainyard.client.runs.progress import Loss, losses_in, objective_in
@@ -11,6 +11,7 @@ from trainyard.core.model import states
 
 if TYPE_CHECKING:
     from trainyard.client.run import Run
+    from trainyard.client.trials import Trials
 
 FIGURES = (
     "outcome",
@@ -22,12 +23,16 @@ FIGURES = (
     "seconds",
     "dollars",
     "restarts",
+    "trials",
+    "best",
 )
 
 
 @dataclass(frozen=True)
 class Side:
-    """One run: its job by dotted keys, its figures, and its loss curve."""
+    """A run or a study: its job by dotted keys, its figures, and its loss curve.
+
+    A study has the values, the figures and the curve of its best trial, with the time and the money of all trials."""
 
     run: str
     job: Mapping[str, Any]
@@ -58,13 +63,36 @@ class Comparison:
 
 
 def side_of(run: Run) -> Side:
-    """Return the run's side of a comparison, from its files and its row."""
+    """Return the side of a run or of a study in a comparison."""
+    trials = run.yard.trials(run.id)
+    return _side_of_study(run, trials) if trials else _side_of_run(run)
+
+
+def _side_of_study(run: Run, trials: Trials) -> Side:
+    best, own = trials.best, _side_of_run(run)
+    figures = {**own.figures, "dollars": trials.row.spent, "trials": trials.row.reported}
+    if best is None:
+        return replace(own, figures=figures)
+    found = _side_of_run(run.yard.run(best.run_of(run.id)))
+    values = {f"program.{path}": value for path, value in best.values.items()}
+    kept = {name: figures[name] for name in ("outcome", "seconds", "dollars", "restarts", "trials")}
+    return replace(
+        own,
+        job=own.job | values,
+        figures={**found.figures, **kept, "objective": best.value, "best": best.run_of(run.id)},
+        losses=found.losses,
+    )
+
+
+def _side_of_run(run: Run) -> Side:
+    """Return the side of a run, from its files and its row."""
     summary, metrics, row = run.summary, run.metrics, run.yard.row(run.id)
     progress = (row.progress if row else None) or {}
     said = {**{key: metrics.get(key, progress.get(key)) for key in ("loss", "accuracy", "steps_per_second")}}
     figures = {
         **{key: None if value is None else float(value) for key, value in said.items()},
-        "outcome": summary.get("outcome") or states.word_for(row.state if row else "", "train"),
+        "outcome": summary.get("outcome")
+        or states.word_for(row.state if row else "", row.kind if row else "train"),
         "steps": (summary.get("steps") or {}).get("done") or progress.get("step"),
         "seconds": summary.get("seconds"),
         "dollars": (summary.get("cost") or {}).get("dollars"),

@@ -18,7 +18,7 @@ from trainyard.client import ListedRun, Progress, Waiting
 from trainyard.client.errors import NothingFound, RunAmbiguous, RunNotFound
 from trainyard.client.inventory.overview import Budget
 from trainyard.client.runs.listing import BegunRun
-from trainyard.client.runs.spending import Spent, sum_by
+from trainyard.client.runs.spending import Spent, list_billed, sum_by
 from trainyard.protocol.ledger.run import WaitsFor
 from trainyard.values.quantities import format_bytes, span
 
@@ -149,6 +149,11 @@ def test_money_is_added_up_the_dearest_first_and_days_in_order() -> None:
     by_team = sum_by([RUN, OTHER, replace(WIDE, labels={})], "team")
     assert by_team == [replace(wide, of="none"), replace(digits, of="vision")]
     assert sum_by([WIDE], "user") == [replace(wide, of="ada")]
+
+
+def test_the_cost_of_a_study_is_counted_once_with_its_trials() -> None:
+    study, trial = replace(RUN, kind="study", dollars=7.0), replace(RUN, id="digits-1a2b3c4d-0001-trial")
+    assert list_billed([study, trial, WIDE]) == [trial, WIDE]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,12 @@ def study(now: datetime) -> Iterator[Story]:
     }
     job = {"name": "tune", "limits": {"dollars": Decimal(1), "hours": Decimal(1)}, "study": SECTION}
     row = run_row(STUDY, begun, kind="study", state="Search", search=search, job=job, submitter="grace")
-    yield Story(row=row, states=[(at(0), "Admit"), (at(2), "Search")], trials=[counters, *rows])
+    yield Story(
+        row=row,
+        states=[(at(0), "Admit"), (at(2), "Search")],
+        files={"job.json": json.dumps(job, default=float).encode()},
+        trials=[counters, *rows],
+    )
     yield from (_story(each, at) for each in rows)
 
 
@@ -116,7 +121,11 @@ def _story(trial: dict[str, Any], at: Clock) -> Story:
     row = run_row(
         run, datetime.fromisoformat(trial["asked"]), name="tune", price=Decimal("0.3613"), pool=POOL
     )
-    files = {"metrics.json": json.dumps({"scalars": {METRIC: points}}).encode()}
+    job = {"name": "tune", "program": {"args": {"lr": trial["values"]["args.lr"]}}}
+    files = {
+        "metrics.json": json.dumps({"scalars": {METRIC: points}}).encode(),
+        "job.json": json.dumps(job, default=float).encode(),
+    }
     status = {"succeeded": "SUCCEEDED", "failed": "FAILED", "stopped": "SUCCEEDED"}.get(
         outcome or "", "RUNNING"
     )

@@ -22,7 +22,12 @@ PARTS = ("job", "user", "day")
 BUDGET = ("counted", "monthly", "counted_at", "promised", "left")
 
 
-@command("trainyard cost", "trainyard cost --month 2026-10 --by user", "trainyard cost --by team")
+@command(
+    "trainyard cost",
+    "trainyard cost --month 2026-10 --by user",
+    "trainyard cost --by team",
+    "trainyard cost --study digits --by day",
+)
 def cost(
     options: Options,
     month: Annotated[
@@ -31,25 +36,31 @@ def cost(
     by: Annotated[
         str, typer.Option("--by", metavar="job|user|day|LABEL", help="How to group the costs.")
     ] = "job",
+    study: Annotated[
+        str | None, typer.Option("--study", metavar="STUDY", help="Show only the trials of this study.")
+    ] = None,
 ) -> None:
     """Show the cost of a month's runs, and the budget.
 
     Includes the savings by spot and the rest of the budget. For runs that have not ended, only the total includes the
-    amount that patrol has counted.
+    amount that patrol has counted. The cost of a study is the cost of its trials.
     """
     from dataclasses import asdict
 
+    from trainyard.cli import runs as known_runs
     from trainyard.cli.output import terminal
     from trainyard.cli.output.terminal import Column
     from trainyard.client.inventory import overview
-    from trainyard.client.runs.spending import sum_by
+    from trainyard.client.runs.spending import list_billed, sum_by
     from trainyard.values.quantities import dollars, format_count
 
     now = datetime.now(UTC)
     begin = month_of(month, now)
     end = (begin + timedelta(days=31)).replace(day=1)
     yard = options.find()
-    runs = [run for run in yard.list(since=begin, limit=MOST) if run.created < end]
+    study_id = known_runs.find(yard, study).id if study else None
+    listed = list_billed(yard.list(since=begin, limit=MOST))
+    runs = [run for run in listed if run.created < end and study_id in (None, run.study)]
     check_parts(runs, by)
     sums = sum_by(runs, by)
     budget = overview.budget_of(yard) if begin <= now < end else None
@@ -80,9 +91,10 @@ def cost(
     numbers = (Column("RUNS", 1, right=True), Column("$", right=True), Column("SAVED", 2, right=True))
     terminal.table((Column(by.upper()), *numbers, Column("", 3)), rows)
     total, saved = (sum(getattr(each, word) for each in sums) for word in ("dollars", "saved"))
-    summary = f"{dollars(total)} for {format_count(len(runs), 'run')} started in {begin:%B %Y}"
+    what = format_count(len(runs), "trial" if study else "run")
+    summary = f"{dollars(total)} for {what}{f' of {study_id}' if study else ''} started in {begin:%B %Y}"
     terminal.console.print(f"{summary}; on demand {dollars(total + saved)}", markup=False)
-    if budget and not options.quiet:
+    if budget and not study and not options.quiet:
         terminal.note(format_month(budget))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from trainyard.client.runs.listing import ListedRun
 from trainyard.core.model.submitter import UNKNOWN
+from trainyard.protocol.ledger.study import STUDY
 
 THE_YARD = "the yard"
 """The owner of bakes, which belong to no user."""
@@ -24,6 +25,11 @@ class Spent:
     def __add__(self, run: ListedRun) -> Spent:
         dollars, saved = run.dollars or 0.0, run.saved_dollars or 0.0
         return Spent(self.of, self.runs + 1, self.dollars + dollars, self.saved + saved)
+
+
+def list_billed(runs: Iterable[ListedRun]) -> list[ListedRun]:
+    """Return the runs that have hosts of their own. The cost of a study is the cost of its trials, which are runs."""
+    return [run for run in runs if run.kind != STUDY]
 
 
 def sum_by(runs: Iterable[ListedRun], by: str) -> list[Spent]:

@@ -10,7 +10,7 @@ from trainyard.client import Yard
 from trainyard.client.inventory import overview
 from trainyard.client.inventory.overview import Budget
 from trainyard.client.runs.listing import ListedRun
-from trainyard.client.runs.spending import Spent, sum_by
+from trainyard.client.runs.spending import Spent, list_billed, sum_by
 from trainyard.ui.cache import Cache
 from trainyard.ui.pages.page import Page, Seen
 
@@ -68,7 +68,7 @@ class Money(Page):
 
 def _month(yard: Yard, begin: datetime) -> Month:
     end = _after(begin)
-    runs = tuple(run for run in yard.list(since=begin, limit=MOST) if run.created < end)
+    runs = tuple(run for run in list_billed(yard.list(since=begin, limit=MOST)) if run.created < end)
     return Month(begin, runs, overview.budget_of(yard) if datetime.now(UTC) < end else None)
 
 
