@@ -78,7 +78,7 @@ def _side_of_study(run: Run, trials: Trials) -> Side:
     kept = {name: figures[name] for name in ("outcome", "seconds", "dollars", "restarts", "trials")}
     return replace(
         own,
-        job=own.job | values,
+        job={**own.job, **values},
         figures={**found.figures, **kept, "objective": best.value, "best": best.run_of(run.id)},
         losses=found.losses,
     )
