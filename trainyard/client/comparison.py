@@ -71,9 +71,10 @@ def side_of(run: Run) -> Side:
 def _side_of_study(run: Run, trials: Trials) -> Side:
     best, own = trials.best, _side_of_run(run)
     figures = {**own.figures, "dollars": trials.row.spent, "trials": trials.row.reported}
-    if best is None:
+    row = run.yard.row(best.run_of(run.id)) if best else None
+    if best is None or row is None:
         return replace(own, figures=figures)
-    found = _side_of_run(run.yard.run(best.run_of(run.id)))
+    found = _side_of_run(replace(run, arn=row.execution_arn))
     values = {f"program.{path}": value for path, value in best.values.items()}
     kept = {name: figures[name] for name in ("outcome", "seconds", "dollars", "restarts", "trials")}
     return replace(
