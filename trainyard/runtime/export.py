@@ -1,6 +1,5 @@
 """Export of the trained model as a SavedModel with named, typed signatures."""
 
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -9,10 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainyard.runtime import exports
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.processes.cluster import Cluster
-
-BESIDE = "trainyard.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +68,12 @@ def save(
     shutil.rmtree(half, ignore_errors=True)
     half.parent.mkdir(parents=True, exist_ok=True)
     tf.saved_model.save(exported, str(half), signatures=traced, options=options)
-    (half / BESIDE).write_text(json.dumps(_described(environment, signatures, traced, step), indent=1))
+    exports.complete(
+        half,
+        run=environment.run,
+        job=environment.job_name(),
+        step=step,
+        image=environment.image,
+    )
     shutil.rmtree(environment.model, ignore_errors=True)
     half.replace(environment.model)
-
-
-def _described(
-    environment: Environment, signatures: Mapping[str, Signature], traced: Mapping[str, Any], step: int
-) -> dict[str, Any]:
-    return {
-        "run": environment.run,
-        "job": environment.job_name(),
-        "step": step,
-        "image": environment.image,
-        "tensorflow": tf.__version__,
-        "signatures": {
-            name: {
-                "inputs": {spec.name: _type_of(spec) for spec in signature.inputs},
-                "outputs": {key: _type_of(spec) for key, spec in traced[name].structured_outputs.items()},
-            }
-            for name, signature in signatures.items()
-        },
-    }
-
-
-def _type_of(spec: Any) -> dict[str, Any]:
-    return {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}

@@ -1,0 +1,127 @@
+"""The files that an export adds to a SavedModel, for models of several kinds."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from trainyard.core.prediction import lite
+from trainyard.protocol.export import GOLDEN, LITE_MODEL, RECORD, Conversion, ExportRecord, Golden
+from trainyard.runtime import exports
+from trainyard.runtime.export import classifier
+from trainyard.runtime.exports import conversion
+from trainyard.values import serialization
+
+
+def save(folder: Path, function: Callable[..., Any], *specs: tf.TensorSpec) -> None:
+    module = tf.Module()
+    traced = tf.function(function).get_concrete_function(*specs)
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": traced})
+
+
+def of_several_signatures(folder: Path) -> None:
+    module = tf.Module()
+    module.weights = tf.Variable(tf.random.normal((784, 10), seed=1))
+    image = tf.TensorSpec((None, 28, 28), tf.float32, "image")
+    signatures = classifier(lambda x: tf.reshape(x, (-1, 784)) @ module.weights, image)
+    traced = {name: each.traced() for name, each in signatures.items()}
+    tf.saved_model.save(module, str(folder), signatures=traced)
+
+
+def of_keras(folder: Path) -> None:
+    """A text model, as Keras exports it."""
+    layers = keras.layers
+    embedding = [layers.Embedding(100, 8), layers.GlobalAveragePooling1D(), layers.Dense(2)]
+    keras.Sequential([layers.Input((12,), dtype="int32"), *embedding]).export(folder, verbose=False)
+
+
+def of_several_inputs(folder: Path) -> None:
+    spec = [tf.TensorSpec((None, 4), tf.float32, "left"), tf.TensorSpec((None,), tf.int64, "right")]
+    save(folder, lambda left, right: {"sum": left + tf.cast(right, tf.float32)[:, None]}, *spec)
+
+
+def of_free_length(folder: Path) -> None:
+    save(folder, lambda x: {"mean": tf.reduce_mean(x, axis=1)}, tf.TensorSpec((None, None), tf.float32, "x"))
+
+
+def of_one_request(folder: Path) -> None:
+    save(folder, lambda x: {"y": x * 2}, tf.TensorSpec((), tf.float32, "x"))
+
+
+def with_memory(folder: Path) -> None:
+    keras.Sequential([keras.layers.Input((6, 3)), keras.layers.LSTM(4)]).export(folder, verbose=False)
+
+
+def of_examples(folder: Path) -> None:
+    feature = {"x": tf.io.FixedLenFeature([2], tf.float32, [0.0, 0.0])}
+
+    def parse(given: Any) -> dict[str, Any]:
+        return {"y": tf.io.parse_example(given, feature)["x"]}
+
+    save(folder, parse, tf.TensorSpec((None,), tf.string, "examples"))
+
+
+def of_pictures(folder: Path) -> None:
+    """A model whose TensorFlow refuses each golden row, because a row must be a PNG."""
+    save(folder, lambda x: {"y": tf.io.decode_png(x[0])}, tf.TensorSpec((None,), tf.string, "png"))
+
+
+def without_a_finite_answer(folder: Path) -> None:
+    save(folder, lambda x: {"y": x / 0.0}, tf.TensorSpec((None, 2), tf.float32, "x"))
+
+
+CASES: Mapping[str, tuple[Callable[[Path], None], Conversion, str]] = {
+    "three signatures": (of_several_signatures, Conversion.WHOLE, ""),
+    "a Keras text model": (of_keras, Conversion.WHOLE, ""),
+    "several inputs": (of_several_inputs, Conversion.WHOLE, ""),
+    "a free length": (of_free_length, Conversion.WHOLE, ""),
+    "no rows": (of_one_request, Conversion.WHOLE, ""),
+    "an LSTM": (with_memory, Conversion.ROWS, "TensorListReserve"),
+    "parse_example": (of_examples, Conversion.NONE, "ParseExampleV2"),
+    "golden rows that TensorFlow refuses": (of_pictures, Conversion.NONE, "no golden row"),
+    "an answer of infinity": (without_a_finite_answer, Conversion.NONE, "no golden row"),
+}
+
+
+@pytest.mark.parametrize(("make", "how", "reason"), CASES.values(), ids=CASES)
+def test_an_export_has_the_files_that_predictions_need(
+    make: Callable[[Path], None], how: Conversion, reason: str, tmp_path: Path
+) -> None:
+    make(tmp_path)
+    exports.complete(tmp_path, run="digits-1a2b3c4d", job="digits", step=20, image="image")
+    record = serialization.read(ExportRecord, json.loads((tmp_path / RECORD).read_text()))
+    golden = serialization.read(Golden, json.loads((tmp_path / GOLDEN).read_text()))
+    assert (record.run, record.step) == ("digits-1a2b3c4d", 20)
+    assert record.lite
+    assert record.lite.how is how, record.lite.reason
+    assert reason in (record.lite.reason or "")
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert record.digests.keys() == files - {RECORD}
+    assert golden.signatures.keys() | golden.omitted.keys() == record.signatures.keys()
+    assert (LITE_MODEL in files) == bool(record.lite.signatures)
+    for name in record.lite.signatures:
+        assert _answer_again(tmp_path, name, record, golden) == golden.signatures[name].lite
+
+
+def _answer_again(folder: Path, name: str, record: ExportRecord, golden: Golden) -> dict[str, Any]:
+    """Answer the golden rows from the files only."""
+    assert record.lite
+    types = record.signatures[name].inputs
+    given = golden.signatures[name].inputs
+    tensors = {each: np.array(given[each], types[each].dtype) for each in types}
+    interpreter = conversion.interpreter_of((folder / LITE_MODEL).read_bytes())
+    answers = lite.answer(interpreter, name, tensors, record.lite.how)
+    return {each: lite.to_lists(value) for each, value in answers.items()}
+
+
+def test_equal_models_have_equal_golden_rows(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        of_several_inputs(tmp_path / name)
+        exports.complete(tmp_path / name)
+    one, other = ((tmp_path / name / GOLDEN).read_text() for name in ("one", "other"))
+    assert one == other

@@ -1,0 +1,1 @@
+"""Predictions: run a model with LiteRT, and compare answers."""

@@ -1,0 +1,138 @@
+"""Convert a SavedModel for LiteRT, and prove the result with golden rows."""
+
+import os
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from trainyard.core.prediction import agreement, lite
+from trainyard.protocol.export import DEFAULT_SIGNATURE, Conversion, Lite
+from trainyard.runtime.exports import golden
+from trainyard.runtime.exports.golden import Tensors
+from trainyard.runtime.exports.one_row import with_one_row
+
+MOST_BYTES = 600 << 20
+"""The most bytes of a model that the function for predictions keeps in memory."""
+OPERATION = re.compile(
+    r"'tf\.(\w+)' op|(?:Select TF|TF Select|Custom) ops: (\w+)|Encountered unresolved custom op: (\w+)"
+)
+MOST_CHARACTERS = 300
+
+
+@dataclass(frozen=True)
+class Converted:
+    lite: Lite
+    content: bytes = b""
+    """model.tflite; empty if the model does not convert."""
+    answers: Mapping[str, Tensors] = field(default_factory=dict)
+    """LiteRT's answers to the golden rows, by signature."""
+
+
+def convert(folder: Path, loaded: Any, proofs: Mapping[str, tuple[Tensors, Tensors]]) -> Converted:
+    """Return the first conversion that answers the golden rows like TensorFlow. `proofs` has inputs and answers by
+    signature: first all signatures whole, then only the default one, then both by rows."""
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    if size > MOST_BYTES:
+        return _refused(f"the model has {size >> 20} MiB, more than {MOST_BYTES >> 20}")
+    if not proofs:
+        return _refused("no golden row could be made, so no conversion can be proved")
+    reasons: list[str] = []
+    for how in (Conversion.WHOLE, Conversion.ROWS):
+        for names in _choices(proofs):
+            try:
+                content = CONVERTERS[how](folder, loaded, names)
+                answers = _prove(content, names, proofs, how)
+            except Exception as error:  # noqa: BLE001  each op fails with another class, and the reason is recorded
+                reasons.append(reason_of(error))
+                continue
+            reason = reasons[0] if reasons else None
+            return Converted(Lite(how=how, reason=reason, signatures=names), content, answers)
+    return _refused(reasons[0])
+
+
+class DifferenceError(Exception):
+    """LiteRT's answer differs from TensorFlow's."""
+
+
+def reason_of(error: Exception) -> str:
+    """Return a sentence with the name of the operation that does not convert, if the error names one."""
+    text = str(error)
+    if isinstance(error, DifferenceError):
+        return text
+    if found := OPERATION.search(text):
+        return f"LiteRT lacks the operation {next(filter(None, found.groups()))}"
+    line = next(iter(text.strip().splitlines()), type(error).__name__)
+    return f"{type(error).__name__}: {line[:MOST_CHARACTERS]}"
+
+
+def _refused(reason: str) -> Converted:
+    return Converted(Lite(how=Conversion.NONE, reason=reason))
+
+
+def _choices(names: Mapping[str, object]) -> list[tuple[str, ...]]:
+    everything = tuple(sorted(names))
+    default = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in names else everything[0]
+    return [everything] if len(everything) == 1 else [everything, (default,)]
+
+
+def _whole(folder: Path, _loaded: Any, names: Sequence[str]) -> bytes:
+    return bytes(tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[*names]).convert())
+
+
+def _by_rows(_folder: Path, loaded: Any, names: Sequence[str]) -> bytes:
+    """Convert the model with a batch of 1."""
+    module = tf.Module()
+    signatures = {name: with_one_row(loaded.signatures[name]) for name in names}
+    with tempfile.TemporaryDirectory(prefix="trainyard-") as scratch:
+        tf.saved_model.save(module, scratch, signatures=signatures)
+        return _whole(Path(scratch), None, names)
+
+
+CONVERTERS: Mapping[Conversion, Callable[[Path, Any, Sequence[str]], bytes]] = {
+    Conversion.WHOLE: _whole,
+    Conversion.ROWS: _by_rows,
+}
+
+
+def _prove(
+    content: bytes, names: Sequence[str], proofs: Mapping[str, tuple[Tensors, Tensors]], how: Conversion
+) -> Mapping[str, Tensors]:
+    """Return LiteRT's answers to the golden rows. Raises DifferenceError if they differ from TensorFlow's."""
+    interpreter = interpreter_of(content)
+    answers: dict[str, Tensors] = {}
+    for name in names:
+        inputs, expected = proofs[name]
+        answers[name] = lite.answer(interpreter, name, inputs, how)
+        if difference := agreement.find_difference(golden.as_json(expected), golden.as_json(answers[name])):
+            raise DifferenceError(f"LiteRT's answer of {name} differs from TensorFlow's: {difference}")
+    return answers
+
+
+def interpreter_of(content: bytes) -> Any:
+    """Return TensorFlow's interpreter for a model.tflite."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it names its successor in another package
+        return tf.lite.Interpreter(model_content=content)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Discard the standard error of this process: TensorFlow writes refused rows and failed conversions there."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    os.close(nothing)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
