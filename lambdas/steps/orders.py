@@ -22,10 +22,10 @@ def give(order: Order, *, bucket: str, document: str) -> tuple[str, ...] | None:
     given = {"Run": order.run, "Attempt": str(order.attempt)}
     try:
         return ssm.send_to_registered(
-            document, order.hosts, given, comment=f"{order.run} {order.word} {order.attempt}"
+            document, order.hosts, given, comment=f"{order.run} {order.kind} {order.attempt}"
         )
     except ServiceUnavailable as trouble:
-        logger.warning("%s: %s only through the bucket: %s", order.run, order.word, trouble.reason)
+        logger.warning("%s: %s only through the bucket: %s", order.run, order.kind, trouble.reason)
         return order.hosts
 
 
@@ -33,7 +33,7 @@ def find_started_attempt(bucket: str, run: str) -> int:
     """Return the attempt that the run's last order starts; 0 if that order is a stop, or if there is none."""
     there = s3.get_tagged(bucket, keys.order(run))
     order = _read(there.content) if there else None
-    return order.attempt if order and order.word is OrderKind.START else 0
+    return order.attempt if order and order.kind is OrderKind.START else 0
 
 
 def list_confirmations(bucket: str, run: str, attempt: int) -> Collection[str]:

@@ -1,4 +1,4 @@
-"""Waits for the end of a command or an image. The request is sent once; any news of it is checked the same way.
+"""Waits for the end of a command or an image. The request is sent once; each signal about it is checked the same way.
 
 A waiting state is entered again after `look_seconds` without an answer, so a lost event costs that time. Each entry
 stores its new task token first, then checks.

@@ -43,7 +43,7 @@ from lambdas.steps.signals.events import (
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol import keys, requests, signals, sources
-from trainyard.protocol.requests import Cool, DevHost, Request, Stop
+from trainyard.protocol.requests import DevHost, EndWarmHosts, Request, Stop
 from trainyard.protocol.signals import DevCredentials, Hold, Sent
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
@@ -58,7 +58,7 @@ class Handled:
     result: str
 
 
-RunEvent = Sent | PatrolEvent | Stop | Cool | AwsEvent
+RunEvent = Sent | PatrolEvent | Stop | EndWarmHosts | AwsEvent
 NOT_OURS = Handled(result="not about this yard")
 MOST_NAMED = 80
 """The most characters of a run's name in the log."""
@@ -95,19 +95,19 @@ def handler(event: Event) -> Handled:
     claimed, attempt = _name_attempt(event)
     if claimed:
         set_log_context(claimed, attempt)
-    news, context = _read(event), None
-    if news is None:
+    message, context = _read(event), None
+    if message is None:
         return NOT_OURS
-    if isinstance(news, DevHost):  # the request comes before its run
-        set_log_context(news.run)
-        return Handled(result=dev_hosts.handle(yard, ledger, news, _person(event), now))
-    if isinstance(news, Sent) and isinstance(news.signal, DevCredentials):  # its run may be over
-        return Handled(result=credentials.give_to_dev_host(yard, news))
+    if isinstance(message, DevHost):  # the request comes before its run
+        set_log_context(message.run)
+        return Handled(result=dev_hosts.handle(yard, ledger, message, _person(event), now))
+    if isinstance(message, Sent) and isinstance(message.signal, DevCredentials):  # its run may be over
+        return Handled(result=credentials.give_to_dev_host(yard, message))
     try:
-        context = _context(news, yard, ledger)
+        context = _context(message, yard, ledger)
         if context is None:
             return NOT_OURS
-        result = _handle(context, news, event, now)
+        result = _handle(context, message, event, now)
     except Misconfigured as lost:
         assert context is not None, "only the rows of a run can be missing"
         result = (
@@ -129,8 +129,8 @@ def _read(event: Event) -> RunEvent | DevHost | None:
     if sources.sending_user(event.source):
         return _read_request(event)
     if event.source == sources.PATROL:
-        news = PATROL_EVENTS.get(event.detail_type)
-        return parse(news, event.detail, of="signal") if news else None
+        message = PATROL_EVENTS.get(event.detail_type)
+        return parse(message, event.detail, of="signal") if message else None
     kind = AWS_EVENTS.get(event.detail_type)
     return parse(kind, event.detail, of="signal") if kind else None
 
@@ -167,58 +167,58 @@ def _count_forged(what: str) -> None:
     measure(Metric.FORGED_SIGNALS, what=what)
 
 
-def _context(news: RunEvent, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
+def _context(message: RunEvent, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
     """Return the run and attempt of the event. Hosts and patrol name them; events of AWS are matched by the look-up
     rows. A host may name the run that it was launched for; a request for a hold names the run in the host's tag."""
-    match news:
+    match message:
         case Sent():
-            set_log_context(news.run, news.attempt)
-            if not isinstance(news.signal, Hold) and not _is_of_its_run(news, ledger):
+            set_log_context(message.run, message.attempt)
+            if not isinstance(message.signal, Hold) and not _is_of_its_run(message, ledger):
                 return None
-            return SignalContext(yard, ledger, news.run, news.attempt)
+            return SignalContext(yard, ledger, message.run, message.attempt)
         case AtCap() | StillStopping() | MayGrow() | Forgotten() | StudyEnds():
-            set_log_context(news.run, news.attempt)
-            return SignalContext(yard, ledger, news.run, news.attempt)
-        case Stop() | Cool():
-            set_log_context(news.run)
-            return SignalContext(yard, ledger, news.run, 1)
+            set_log_context(message.run, message.attempt)
+            return SignalContext(yard, ledger, message.run, message.attempt)
+        case Stop() | EndWarmHosts():
+            set_log_context(message.run)
+            return SignalContext(yard, ledger, message.run, 1)
         case SpotWarning() | InstanceState() | ImageState() | CommandStatus():
-            kind, name = from_aws.name_resource(news)
+            kind, name = from_aws.name_resource(message)
             owner = ledger.owner(kind, name)
             if owner is None:
                 logger.info("%s %s: not of this yard", kind, name)
                 return None
             set_log_context(owner.run, owner.attempt)
             return SignalContext(yard, ledger, owner.run, owner.attempt, owner.wait)
-    assert_never(news)
+    assert_never(message)
 
 
-def _is_of_its_run(news: Sent, ledger: Ledger) -> bool:
-    owner = ledger.owner("instance", news.instance)
+def _is_of_its_run(message: Sent, ledger: Ledger) -> bool:
+    owner = ledger.owner("instance", message.instance)
     if owner is None:
-        logger.info("%s: not a host of this yard", news.instance)
+        logger.info("%s: not a host of this yard", message.instance)
         return False
-    if owner.before is not None and owner.before == news.run:
-        logger.info("%s: a late signal about %s, for which it was launched", news.instance, news.run)
+    if owner.before is not None and owner.before == message.run:
+        logger.info("%s: a late signal about %s, for which it was launched", message.instance, message.run)
         return False
-    if owner.run != news.run:
-        _count_forged(f"{news.instance}, a host of {owner.run}, sent a signal about the run {news.run}")
-    return owner.run == news.run
+    if owner.run != message.run:
+        _count_forged(f"{message.instance}, a host of {owner.run}, sent a signal about the run {message.run}")
+    return owner.run == message.run
 
 
-def _handle(context: SignalContext, news: RunEvent, event: Event, now: datetime) -> str:
-    match news:
+def _handle(context: SignalContext, message: RunEvent, event: Event, now: datetime) -> str:
+    match message:
         case Sent():
-            return from_hosts.handle(context, news, now)
+            return from_hosts.handle(context, message, now)
         case AtCap() | StillStopping() | MayGrow() | Forgotten() | StudyEnds():
-            return from_patrol.handle(context, news, now)
+            return from_patrol.handle(context, message, now)
         case Stop():
             return from_people.stop(context, _person(event), now)
-        case Cool():
-            return warm_hosts.cool(context, _person(event), now)
+        case EndWarmHosts():
+            return warm_hosts.end(context, _person(event), now)
         case SpotWarning() | InstanceState() | ImageState() | CommandStatus():
-            return from_aws.handle(context, news, event.time or now, now)
-    assert_never(news)
+            return from_aws.handle(context, message, event.time or now, now)
+    assert_never(message)
 
 
 def _name_attempt(event: Event) -> tuple[str, int]:

@@ -103,12 +103,12 @@ class Work:
 
     def metrics(self, step: int) -> dict[str, Any]:
         """Return the metrics.json that the program writes at its end."""
-        facts = self.report(step)
+        values = self.report(step)
         return {
             "steps": step,
             "epochs": 1,
-            "loss": facts["loss"],
-            "accuracy": facts["accuracy"],
+            "loss": values["loss"],
+            "accuracy": values["accuracy"],
             **({self.metric: self.value(step)} if self.metric else {}),
-            "history": [{"epoch": 1, "loss": facts["loss"], "accuracy": facts["accuracy"]}],
+            "history": [{"epoch": 1, "loss": values["loss"], "accuracy": values["accuracy"]}],
         }

@@ -68,7 +68,7 @@ class People:
         entry = {
             "EventBusName": bus,
             "Source": source,
-            "DetailType": Stop.word,
+            "DetailType": Stop.detail_type,
             "Detail": json.dumps(serialization.to_json(Stop(run=run))),
         }
         self.call("events", "put_events", Entries=[entry])

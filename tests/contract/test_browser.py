@@ -295,7 +295,7 @@ def test_the_page_is_its_browsers_alone(page: tuple[str, canned.Cloud], browser:
         browser.get(evil)
         assert not [sent for sent in heard if "cookie" in {name.lower() for name in sent}]
         assert browser.execute_script("return localStorage.length") == 0
-        for path in ("/", "/hosts", f"/runs/{canned.TRAINING}/left/model"):
+        for path in ("/", "/hosts", f"/runs/{canned.TRAINING}/results/model"):
             assert read(browser, root + path, credentials="include")[0] == "refused"
         stop = f"{root}/runs/{canned.TRAINING}/stop"
         read(browser, stop, method="POST", mode="no-cors", credentials="include", body="how=now")

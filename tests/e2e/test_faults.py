@@ -46,7 +46,7 @@ def digits(runs: Runs, name: str) -> dict[str, Any]:
 
 def fingerprint(run: Run) -> str:
     """Return the fingerprint of all variables at the last step, including the optimizer's."""
-    return str(run.json(f"checkpoints/{STEPS:08d}/{STEPS:08d}/trainyard-facts.json")["fingerprint"])
+    return str(run.json(f"checkpoints/{STEPS:08d}/{STEPS:08d}/trainyard-metadata.json")["fingerprint"])
 
 
 def check_continued(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -77,6 +77,6 @@ def test_a_second_run_starts_on_warm_hosts_and_finds_nothing_of_the_first(runs: 
 
     (left,) = runs.until("one of the two waits again", lambda: (found := warm(runs)) and found)
     assert left in kept
-    inventory.cool(runs.yard, second.id)
+    inventory.end_warm_hosts(runs.yard, second.id)
     runs.until("no host waits", lambda: not warm(runs))
     runs.until("patrol ends it", lambda: not runs.living())

@@ -48,7 +48,7 @@ def test_a_run_is_followed_from_its_submission_to_its_end(runs: Runs, page: Brow
     runs.let_finish(run)
     page.until_text("Finished", "#head .chip")
     page.until_text("finished at step 200", "#log")
-    page.until_text("model/", "#left")
+    page.until_text("model/", "#results")
     assert "Total cost" in page.text("#figures")
     assert "finished" in page.text("#attempts")
     assert page.until("all points", lambda: _points(page)) > 2
@@ -121,7 +121,7 @@ def test_the_other_pages_show_the_yard(runs: Runs, page: Browser) -> None:
 
 
 def test_nothing_is_reachable_without_the_token(window: Browser) -> None:
-    for path in ("/", "/events", "/hosts", "/runs/x/left/model", "/?token=no"):
+    for path in ("/", "/events", "/hosts", "/runs/x/results/model", "/?token=no"):
         assert status_of(window.root + path) == 403
 
 

@@ -67,8 +67,8 @@ def forgets_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every signal as one of the current attempt."""
     stock = signal._context
 
-    def context(news: Any, yard: Any, ledger: Ledger) -> SignalContext | None:
-        found = stock(news, yard, ledger)
+    def context(message: Any, yard: Any, ledger: Ledger) -> SignalContext | None:
+        found = stock(message, yard, ledger)
         records = ledger.read(found.run) if found else None
         return found.for_attempt(records.run.attempt) if found and records else found
 

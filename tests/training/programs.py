@@ -89,8 +89,8 @@ def started(
 
 def fingerprint(folder: Path, step: int) -> str:
     """Return the values of all variables in a checkpoint."""
-    facts = json.loads((folder / "checkpoints" / f"{step:08d}" / "trainyard-facts.json").read_text())
-    return str(facts["fingerprint"])
+    metadata = json.loads((folder / "checkpoints" / f"{step:08d}" / "trainyard-metadata.json").read_text())
+    return str(metadata["fingerprint"])
 
 
 def resumed_lines(progress: Path) -> list[dict[str, Any]]:

@@ -46,9 +46,11 @@ def test_three_workers_make_exactly_the_steps_there_are_and_learn(
     assert [epoch["epoch"] for epoch in metrics["history"]] == list(range(1, EPOCHS + 1))
     assert metrics["accuracy"] > 0.9
     assert 0 < metrics["staleness"] < metrics["staleness_max"]
-    facts = json.loads((tmp_path / "checkpoints" / f"{steps(3):08d}" / "trainyard-facts.json").read_text())
-    assert sum(facts["statistics"]["turns"]) == steps(3)
-    assert min(facts["statistics"]["turns"]) > 0
+    metadata = json.loads(
+        (tmp_path / "checkpoints" / f"{steps(3):08d}" / "trainyard-metadata.json").read_text()
+    )
+    assert sum(metadata["statistics"]["turns"]) == steps(3)
+    assert min(metadata["statistics"]["turns"]) > 0
     evaluated = all_.evaluators[0].log.read_text()
     assert f"evaluation at step {steps(3)}: loss" in evaluated
     assert list((tmp_path / "tensorboard" / "evaluation").glob("events.*"))

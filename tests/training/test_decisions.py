@@ -89,7 +89,7 @@ def test_a_share_is_part_of_each_batch_or_a_batch_of_ones_own(
 
 
 def test_a_checkpoint_of_this_plan_says_where_to_go_on() -> None:
-    assert resume(PLAN.facts_at(25, 10), PLAN, 10) == Resumed(25, 64, epoch=3, batch=5, verified=True)
+    assert resume(PLAN.metadata_at(25, 10), PLAN, 10) == Resumed(25, 64, epoch=3, batch=5, verified=True)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_checkpoint_of_this_plan_says_where_to_go_on() -> None:
 )
 def test_a_checkpoint_of_something_else_is_refused(change: dict[str, int], now: int, says: str) -> None:
     with pytest.raises(SystemExit, match=says):
-        resume(PLAN.facts_at(25, 10) | change, PLAN, now)
+        resume(PLAN.metadata_at(25, 10) | change, PLAN, now)
 
 
 def test_the_environment_tells_folders_from_how_they_are_shared_out() -> None:

@@ -156,9 +156,9 @@ class Disk:
         )
 
 
-def is_sparse(facts: os.stat_result) -> bool:
+def is_sparse(status: os.stat_result) -> bool:
     """Return True if a large file has less than an eighth of its size on the disk: S3 would bill the holes."""
-    return facts.st_size > SPARSE_BYTES and facts.st_blocks * BLOCK_BYTES * SPARSE_FACTOR < facts.st_size
+    return status.st_size > SPARSE_BYTES and status.st_blocks * BLOCK_BYTES * SPARSE_FACTOR < status.st_size
 
 
 def walk(folder: Path, *, besides: Collection[Path] = ()) -> Iterator["os.DirEntry[str]"]:

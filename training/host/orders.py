@@ -22,14 +22,14 @@ def give(order: Order, paths: Paths) -> None:
     paths.orders.mkdir(parents=True, exist_ok=True)
     with (paths.orders / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        there = latest(order.word, paths)
+        there = latest(order.kind, paths)
         if there is None or there.run != order.run or there.attempt < order.attempt:
-            write_whole(paths.orders / f"{order.word}.json", json.dumps(orders.encode(order)))
+            write_whole(paths.orders / f"{order.kind}.json", json.dumps(orders.encode(order)))
 
 
-def latest(word: OrderKind, paths: Paths) -> Order | None:
+def latest(kind: OrderKind, paths: Paths) -> Order | None:
     """Return the latest order of that kind."""
-    path = paths.orders / f"{word}.json"
+    path = paths.orders / f"{kind}.json"
     try:
         return orders.decode(path.read_text())
     except FileNotFoundError:

@@ -13,7 +13,7 @@ from trainyard.cli.options import Options
 from trainyard.core.model import dev
 
 if TYPE_CHECKING:
-    from trainyard.client.dev.requests import Tell
+    from trainyard.client.dev.requests import OnStep
 
 
 def check_name(name: str) -> str:
@@ -35,14 +35,14 @@ def monthly(amount: float | None) -> str:
     return "an unknown amount a month" if amount is None else f"${amount:,.2f} a month"
 
 
-def teller(options: Options) -> Tell:
+def step_printer(options: Options) -> OnStep:
     """Return a function that prints a step, with the seconds since the command began."""
     from trainyard.cli.output import terminal
 
     begun = time.monotonic()
 
-    def tell(step: str) -> None:
+    def on_step(step: str) -> None:
         if not options.quiet:
             terminal.note(f"{time.monotonic() - begun:4.0f} s  {step}")
 
-    return tell
+    return on_step

@@ -11,7 +11,7 @@ from typing import IO, Any
 from botocore.exceptions import ClientError
 
 from trainyard.client import fetching
-from trainyard.client.fetching import Fetched, Tell, Tree
+from trainyard.client.fetching import Fetched, OnProgress, Tree
 from trainyard.client.session import Session
 
 PIECE = 2**18
@@ -19,7 +19,7 @@ COPIED_IN_PARTS = 2**26
 """The smallest size in bytes of an object that S3 copies in parts, which needs one more request."""
 
 
-def silent(key: str, done: int, total: int) -> None:
+def ignore_progress(key: str, done: int, total: int) -> None:
     """Ignore progress."""
 
 
@@ -35,10 +35,12 @@ class Bucket:
         answer = self.session.client("s3").put_object(Bucket=self.name, Key=key, Body=body)
         return str(answer.get("VersionId", "null"))
 
-    def send(self, key: str, file: IO[bytes], size: int, tell: Tell) -> None:
-        """Write the object from a file, in parts if it is large, and report the progress to `tell`."""
+    def send(self, key: str, file: IO[bytes], size: int, on_progress: OnProgress) -> None:
+        """Write the object from a file, in parts if it is large, and report the progress to `on_progress`."""
         file.seek(0)
-        self.session.client("s3").upload_fileobj(file, self.name, key, Callback=_count_bytes(key, size, tell))
+        self.session.client("s3").upload_fileobj(
+            file, self.name, key, Callback=_count_bytes(key, size, on_progress)
+        )
 
     def copy(self, source: str, key: str, size: int) -> bool:
         """Copy an object within the bucket. Return False if the object no longer exists."""
@@ -115,7 +117,7 @@ class Bucket:
         self,
         prefix: str,
         folder: Path,
-        tell: Tell = silent,
+        on_progress: OnProgress = ignore_progress,
         *,
         owner: str,
         wanted: Callable[[str], bool] = lambda _: True,
@@ -130,16 +132,16 @@ class Bucket:
         """
         client = self.session.client("s3")
         return fetching.fetch(
-            client, self.name, prefix, folder, tell, owner=owner, wanted=wanted, names=names, tree=tree
+            client, self.name, prefix, folder, on_progress, owner=owner, wanted=wanted, names=names, tree=tree
         )
 
 
-def _count_bytes(key: str, size: int, tell: Tell) -> Callable[[int], None]:
+def _count_bytes(key: str, size: int, on_progress: OnProgress) -> Callable[[int], None]:
     done = 0
 
     def more(count: int) -> None:
         nonlocal done
         done += count
-        tell(key, done, size)
+        on_progress(key, done, size)
 
     return more

@@ -31,7 +31,7 @@ from trainyard.client.fetch_record import (
     remove_replaced,
 )
 
-Tell = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 """Called with a key, its transferred bytes, and its size."""
 MOST_NAME_BYTES = 255
 LARGE = 64 * 2**20
@@ -109,7 +109,7 @@ def fetch(
     bucket: str,
     prefix: str,
     folder: Path,
-    tell: Tell,
+    on_progress: OnProgress,
     *,
     owner: str,
     wanted: Callable[[str], bool] = lambda _: True,
@@ -145,7 +145,7 @@ def fetch(
     replaced = changed_by_user(folder, before, [each.name for each in missing])
     record.files |= {name: FetchedFile.of(folder / name, each.etag) for name, each in there.items()}
     try:
-        vanished = _download_all(client, bucket, folder, missing, record, tell, tree.times)
+        vanished = _download_all(client, bucket, folder, missing, record, on_progress, tree.times)
         no_links = dict(_make_links(folder, tree, record))
     except BaseException:
         with suppress(OSError):  # The disk may be full. Without a record, files are compared by content.
@@ -280,7 +280,7 @@ def _download_all(
     folder: Path,
     missing: Iterable[Stored],
     record: Record,
-    tell: Tell,
+    on_progress: OnProgress,
     times: Mapping[str, int],
 ) -> list[str]:
     """Download small objects in parallel, and large ones one after another with several connections each. Return the
@@ -289,7 +289,7 @@ def _download_all(
 
     def one(stored: Stored) -> None:
         at = times.get(stored.name, int(stored.modified.timestamp()) * 10**9)
-        if _download(client, bucket, folder / stored.name, stored, at, _count(stored, stop, tell)):
+        if _download(client, bucket, folder / stored.name, stored, at, _count(stored, stop, on_progress)):
             record.files[stored.name] = FetchedFile.of(folder / stored.name, stored.etag)
         else:
             vanished.append(stored.name)
@@ -313,7 +313,7 @@ class _Stopped(Exception):  # noqa: N818 - never leaves this module
     """Another download failed, or the user has interrupted."""
 
 
-def _count(stored: Stored, stop: threading.Event, tell: Tell) -> Callable[[int], None]:
+def _count(stored: Stored, stop: threading.Event, on_progress: OnProgress) -> Callable[[int], None]:
     done = 0
 
     def more(count: int) -> None:
@@ -321,7 +321,7 @@ def _count(stored: Stored, stop: threading.Event, tell: Tell) -> Callable[[int],
         if stop.is_set():
             raise _Stopped
         done += count
-        tell(stored.key, done, stored.size)
+        on_progress(stored.key, done, stored.size)
 
     return more
 

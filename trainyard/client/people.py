@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from trainyard.client.errors import RequestNotAccepted
 from trainyard.client.identity import event_source
-from trainyard.protocol.requests import Cool, DevHost, Request, Stop
+from trainyard.protocol.requests import DevHost, EndWarmHosts, Request, Stop
 from trainyard.values import serialization
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def send_request(yard: Deployment, request: Request) -> None:
     event = {
         "EventBusName": yard.bus,
         "Source": event_source(yard.session),
-        "DetailType": request.word,
+        "DetailType": request.detail_type,
         "Detail": json.dumps(serialization.to_json(request)),
     }
     (answer,) = yard.session.client("events").put_events(Entries=[event])["Entries"]
@@ -35,7 +35,7 @@ def _explain(request: Request) -> str:
     match request:
         case Stop():
             return f"{request.run} continues"
-        case Cool():
+        case EndWarmHosts():
             return f"the hosts that {request.run} keeps continue to wait"
         case DevHost():
             return f"{request.run} does not begin; nothing was changed"
@@ -46,7 +46,7 @@ def _advice(request: Request) -> str:
     match request:
         case Stop():
             return "ask again, or stop it without saving"
-        case Cool():
+        case EndWarmHosts():
             return "ask again; they end automatically after pool.minutes"
         case DevHost():
             return "ask again"

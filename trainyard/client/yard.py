@@ -11,10 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trainyard.client.bucket import silent
+from trainyard.client.bucket import ignore_progress
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import RunFinished, RunGoesOn, RunNotFound
-from trainyard.client.fetching import Tell
+from trainyard.client.fetching import OnProgress
 from trainyard.client.identity import caller_name
 from trainyard.client.jobs import source, submission
 from trainyard.client.jobs.source import Destination, LocalJob
@@ -137,13 +137,13 @@ class Yard(Deployment):
             "trains further, and --force resumes it as it is",
         )
 
-    def upload(self, local: LocalJob, tell: Tell = silent) -> Upload:
+    def upload(self, local: LocalJob, on_progress: OnProgress = ignore_progress) -> Upload:
         """Upload the local files and then the job, which starts the run."""
-        return self.begin(local, self.send(local, tell))
+        return self.begin(local, self.send(local, on_progress))
 
-    def send(self, local: LocalJob, tell: Tell = silent) -> tuple[str, ...]:
+    def send(self, local: LocalJob, on_progress: OnProgress = ignore_progress) -> tuple[str, ...]:
         """Upload the local files, which starts nothing, and return the keys of new ones."""
-        return submission.send(self.bucket, local, tell)
+        return submission.send(self.bucket, local, on_progress)
 
     def begin(self, local: LocalJob, sent: tuple[str, ...] = ()) -> Upload:
         """Upload the job to the caller's folder, which starts the run. The job's local files must already be in the

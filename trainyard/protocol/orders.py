@@ -19,7 +19,7 @@ class OrderKind(StrEnum):
 class Order:
     """An order to some hosts of a run."""
 
-    word: OrderKind
+    kind: OrderKind
     run: str
     attempt: int
     hosts: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Order:
     @property
     def sort_key(self) -> tuple[int, int]:
         """Return the sort key of an order: a later attempt is higher, and a stop is higher than its start."""
-        return self.attempt, list(OrderKind).index(self.word)
+        return self.attempt, list(OrderKind).index(self.kind)
 
 
 def encode(order: Order) -> dict[str, Any]:

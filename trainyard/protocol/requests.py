@@ -12,15 +12,15 @@ from trainyard.values.lazy import dataclass
 class Stop:
     """Save and stop a run."""
 
-    word: ClassVar[str] = "stop"
+    detail_type: ClassVar[str] = "stop"
     run: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cool:
+class EndWarmHosts:
     """End the warm hosts that a run keeps."""
 
-    word: ClassVar[str] = "cool"
+    detail_type: ClassVar[str] = "end-warm-hosts"
     run: str
 
 
@@ -28,7 +28,7 @@ class Cool:
 class DevHost:
     """Bring a dev host up, or make an image of it."""
 
-    word: ClassVar[str] = "dev"
+    detail_type: ClassVar[str] = "dev"
     run: str
     """The id of the execution that this request starts. It begins with `dev-NAME-`."""
     name: str
@@ -38,8 +38,8 @@ class DevHost:
     """The input of the dev-host workflow, for `up`."""
 
 
-Request = Stop | Cool | DevHost
-REQUESTS: Mapping[str, type[Request]] = {each.word: each for each in get_args(Request)}
+Request = Stop | EndWarmHosts | DevHost
+REQUESTS: Mapping[str, type[Request]] = {each.detail_type: each for each in get_args(Request)}
 """The requests by the event's `detail-type`."""
 
 

@@ -82,7 +82,7 @@ class Credentials:
     """Sent by every host at its start, and when its credentials expire in less than 30 min; then every 10 s until the
     new ones are in [the bucket](bucket.md). Only a host of a run that has not ended gets credentials."""
 
-    word: ClassVar[str] = "credentials"
+    detail_type: ClassVar[str] = "credentials"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,14 +90,14 @@ class DevCredentials:
     """Sent by a dev host when its owner's credentials expire in less than 30 min; then every minute until the new ones
     arrive. A host gets them if its tags name it a dev host of this yard, even after its launch has ended."""
 
-    word: ClassVar[str] = "dev-credentials"
+    detail_type: ClassVar[str] = "dev-credentials"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
     """Sent by every host when program, data and environment are on its disk, every 15 s until it is started."""
 
-    word: ClassVar[str] = "ready"
+    detail_type: ClassVar[str] = "ready"
     address: str | None = None
     """Private address."""
     boot_seconds: float | None = None
@@ -110,7 +110,7 @@ class Ready:
 class Started:
     """Sent by every host when the process of its program runs."""
 
-    word: ClassVar[str] = "started"
+    detail_type: ClassVar[str] = "started"
     role: Role | None = None
     index: int | None = None
     instead: str | None = None
@@ -144,14 +144,14 @@ class HowFar:
 class Progress(HowFar):
     """Sent by the chief, at most every 10 s and at least once a minute."""
 
-    word: ClassVar[str] = "progress"
+    detail_type: ClassVar[str] = "progress"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpointed:
     """Sent by the chief when a checkpoint is whole in the bucket."""
 
-    word: ClassVar[str] = "checkpointed"
+    detail_type: ClassVar[str] = "checkpointed"
     step: int | None = None
     """Missing if the program reports no steps, because the names of its checkpoints usually count checkpoints."""
     key: str | None = None
@@ -161,7 +161,7 @@ class Checkpointed:
 class Finished(HowFar):
     """Sent by the chief when model, metrics and logs are in the bucket."""
 
-    word: ClassVar[str] = "finished"
+    detail_type: ClassVar[str] = "finished"
     working_folder: str | None = None
     """The contents of the program's working folder, if the program left no model, checkpoint or metrics."""
     but: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ class Finished(HowFar):
 class Stopped(HowFar):
     """Sent by every host whose program exited with the restart code, or because it was asked to."""
 
-    word: ClassVar[str] = "stopped"
+    detail_type: ClassVar[str] = "stopped"
     why: StopReason | None = None
     reason: str | None = None
     """Details of the end of a program that was `killed`."""
@@ -182,7 +182,7 @@ class Stopped(HowFar):
 class Failed(HowFar):
     """Sent by any host. A host other than the chief waits 5 s before it reports that its program failed."""
 
-    word: ClassVar[str] = "failed"
+    detail_type: ClassVar[str] = "failed"
     kind: FailureKind = FailureKind.HOST
     reason: str = "no reason given"
     """One sentence."""
@@ -202,7 +202,7 @@ class Hold:
     """Sent by a host of a run or launch at a user's request. The function tags the instance if it lives and has the
     run's tag, even after the run has ended. A longer hold stays. The tag is the answer."""
 
-    word: ClassVar[str] = "hold"
+    detail_type: ClassVar[str] = "hold"
     until: datetime | None
     """At most 24 h ahead; null ends the hold."""
 
@@ -212,7 +212,7 @@ class Wiped:
     """Sent by a warm host that has deleted all files of its run, every 15 s until its tag contains the time until which
     it may wait."""
 
-    word: ClassVar[str] = "wiped"
+    detail_type: ClassVar[str] = "wiped"
     reason: str | None = None
     """Why the host cannot be wiped. The host then ends."""
 
@@ -230,7 +230,7 @@ Signal = (
     | Hold
     | Wiped
 )
-SIGNALS: Mapping[str, type[Signal]] = {each.word: each for each in get_args(Signal)}
+SIGNALS: Mapping[str, type[Signal]] = {each.detail_type: each for each in get_args(Signal)}
 """The signals by the event's `detail-type`."""
 Ending = Finished | Stopped | Failed
 """The signals that end a host's part in an attempt. A copy is stored in the bucket, because the bus may lose an event.
@@ -263,7 +263,7 @@ def encode(sent: Sent) -> dict[str, Any]:
     """Return the event's Detail."""
     head = {"run": sent.run, "attempt": sent.attempt, "instance": sent.instance}
     at = {"at": serialization.timestamp(sent.at)} if sent.at else {}
-    return {**head, **at, "signal": sent.signal.word, **to_detail(sent.signal)}
+    return {**head, **at, "signal": sent.signal.detail_type, **to_detail(sent.signal)}
 
 
 def to_detail(model: Signal | Resumed) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from trainyard.runtime.plan import Plan, Resumed, resume
 from trainyard.runtime.processes.cluster import Cluster
 
 VARIABLES = "variables"
-FACTS = "trainyard-facts.json"
+METADATA = "trainyard-metadata.json"
 PARTIAL = ".trainyard-partial-"
 """Prefix of unfinished checkpoints. The host agent ignores such folders."""
 
@@ -46,7 +46,7 @@ class Checkpoints:
         )
 
     def restore(self) -> dict[str, Any] | None:
-        """Restore the latest checkpoint and return the facts saved with it; return None without a checkpoint.
+        """Restore the latest checkpoint and return the metadata saved with it; return None without a checkpoint.
 
         Every worker restores by itself, because TensorFlow does not broadcast restored values. Raises SystemExit if
         files or variables differ from the saved ones, or if the workers have different checkpoints.
@@ -56,8 +56,10 @@ class Checkpoints:
         if not found:
             return None
         latest = self.folder / name_of(found[-1])
-        facts: dict[str, Any] = json.loads((latest / FACTS).read_text())
-        damaged = sorted(name for name, known in facts["files"].items() if checksum(latest / name) != known)
+        metadata: dict[str, Any] = json.loads((latest / METADATA).read_text())
+        damaged = sorted(
+            name for name, known in metadata["files"].items() if checksum(latest / name) != known
+        )
         if damaged:
             raise SystemExit(
                 f"the checkpoint {latest} is damaged: the content of {', '.join(damaged)} has changed since it was "
@@ -65,22 +67,22 @@ class Checkpoints:
             )
         status = self.tracked.read(str(latest / VARIABLES), options=self._options())
         status.assert_existing_objects_matched()
-        if fingerprint(self.tracked) != facts["fingerprint"]:
+        if fingerprint(self.tracked) != metadata["fingerprint"]:
             raise SystemExit(
                 f"the variables restored from {latest} differ from the saved ones: the program builds another model or "
                 "optimizer than the program that saved the checkpoint"
             )
-        return facts
+        return metadata
 
     def resume(self, plan: Plan, steps_per_epoch: int) -> tuple[Resumed | None, dict[str, Any]]:
-        """Restore the latest checkpoint, print the step, and return the position with the saved facts."""
-        facts = self.restore()
-        resumed = resume(facts, plan, steps_per_epoch) if facts else None
+        """Restore the latest checkpoint, print the step, and return the position with the saved metadata."""
+        metadata = self.restore()
+        resumed = resume(metadata, plan, steps_per_epoch) if metadata else None
         print(f"resumed from step {resumed.step}" if resumed else "starting at step 0", flush=True)
-        return resumed, facts or {}
+        return resumed, metadata or {}
 
-    def save(self, step: int, facts: dict[str, Any]) -> None:
-        """Save a checkpoint with `facts`, which `restore` returns. Every worker must call it at the same step."""
+    def save(self, step: int, metadata: dict[str, Any]) -> None:
+        """Save a checkpoint with `metadata`, which `restore` returns. Every worker must call it at the same step."""
         target = self.folder / name_of(step)
         if not self.cluster.is_chief or target.exists():  # the chief may be at the step that it restored
             with tempfile.TemporaryDirectory(prefix="trainyard-") as scratch:
@@ -91,7 +93,7 @@ class Checkpoints:
         half.mkdir()
         of_variables = self._write(half)
         files = {path.name: checksum(path) for path in sorted(half.iterdir())}
-        (half / FACTS).write_text(json.dumps({**facts, "files": files, "fingerprint": of_variables}))
+        (half / METADATA).write_text(json.dumps({**metadata, "files": files, "fingerprint": of_variables}))
         half.replace(target)
         if self.keep is not None:
             for old in steps_in(self.folder)[: -self.keep]:
@@ -149,5 +151,5 @@ def name_of(step: int) -> str:
 def steps_in(folder: Path) -> list[int]:
     """Return the steps of the complete checkpoints, ascending."""
     return sorted(
-        int(path.name) for path in folder.iterdir() if path.name.isdigit() and (path / FACTS).is_file()
+        int(path.name) for path in folder.iterdir() if path.name.isdigit() and (path / METADATA).is_file()
     )

@@ -30,10 +30,10 @@ def follow(
         if max(steps_in(runtime.environment.checkpoints), default=-1) <= evaluated:
             time.sleep(LOOK_SECONDS)
             continue
-        facts = checkpoints.restore()
-        if facts is None:
+        metadata = checkpoints.restore()
+        if metadata is None:
             continue
-        evaluated = int(facts["step"])
+        evaluated = int(metadata["step"])
         numbers = evaluate()
         with events.as_default(evaluated):
             for name, number in numbers.items():
@@ -41,6 +41,6 @@ def follow(
         events.flush()
         text = " ".join(f"{name} {number:.4f}" for name, number in numbers.items())
         print(f"evaluation at step {evaluated}: {text}", flush=True)
-        if evaluated >= facts["steps_per_epoch"] * epochs:
+        if evaluated >= metadata["steps_per_epoch"] * epochs:
             leave(FINISHED, f"evaluated up to the last step, {evaluated}")
     leave(RESTART, f"stopping on request; evaluated up to step {evaluated}")

@@ -158,8 +158,8 @@ class Resumable(keras.callbacks.Callback):
             leave(RESTART, f"step {self.step} of {self._steps} is saved; stopping for a restart")
 
     def _save(self) -> None:
-        facts = self._plan.facts_at(self.step, self._per_epoch)
-        self._checkpoints.save(self.step, facts | {"history": self.history, "finished": self._finished})
+        metadata = self._plan.metadata_at(self.step, self._per_epoch)
+        self._checkpoints.save(self.step, metadata | {"history": self.history, "finished": self._finished})
         self._saved_at = time.monotonic()
 
     def _restore(self) -> Resumed | None:

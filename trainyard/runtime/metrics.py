@@ -110,9 +110,9 @@ class Reporter:
             self._write({"step": step, "epoch": epoch, **further})
         self.add_scalars(step, **{f"epoch/{name}": value for name, value in means.items()})
 
-    def _write(self, facts: Mapping[str, Any]) -> None:
+    def _write(self, values: Mapping[str, Any]) -> None:
         resumed = {"resumed": self._resumed.to_json()} if self._resumed else {}
-        report_progress(self._environment, {**facts, **resumed})
+        report_progress(self._environment, {**values, **resumed})
 
     def add_scalars(self, step: int, **values: float) -> None:
         """Write scalars to TensorBoard, on the chief."""
@@ -123,16 +123,16 @@ class Reporter:
             self._events.flush()
 
 
-def report_progress(environment: Environment, facts: Mapping[str, Any]) -> None:
+def report_progress(environment: Environment, values: Mapping[str, Any]) -> None:
     """Append a line to the progress file, which the host agent reads."""
     environment.progress.parent.mkdir(parents=True, exist_ok=True)
     with environment.progress.open("a") as lines:
-        lines.write(json.dumps(facts) + "\n")
+        lines.write(json.dumps(values) + "\n")
 
 
-def write_metrics(path: Path, facts: Mapping[str, Any]) -> None:
+def write_metrics(path: Path, values: Mapping[str, Any]) -> None:
     """Write metrics.json atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.{os.getpid()}")
-    half.write_text(json.dumps(facts, indent=1))
+    half.write_text(json.dumps(values, indent=1))
     half.replace(path)

@@ -39,7 +39,7 @@ class Plan:
     def is_due(self, step: int) -> bool:
         return self.checkpoint_every > 0 and step % self.checkpoint_every == 0
 
-    def facts_at(self, step: int, steps_per_epoch: int) -> dict[str, Any]:
+    def metadata_at(self, step: int, steps_per_epoch: int) -> dict[str, Any]:
         """Return what a checkpoint records of the plan and of the position in the data."""
         return {
             "step": step,
@@ -80,7 +80,7 @@ class Trained:
 def resume(saved: Mapping[str, Any], plan: Plan, steps_per_epoch: int) -> Resumed:
     """Return the position to continue from. Raises SystemExit if the checkpoint has another plan or other data."""
     step = int(saved["step"])
-    for name, now in plan.facts_at(step, steps_per_epoch).items():
+    for name, now in plan.metadata_at(step, steps_per_epoch).items():
         if saved[name] != now:
             raise SystemExit(
                 f"the checkpoint of step {step} has {name} {saved[name]}, but the program has {now}: arguments, data "

@@ -150,10 +150,10 @@ class Runtime:
         if self.is_chief:
             metrics.report_progress(self.environment, {"step": step, **values})
 
-    def write_metrics(self, facts: Mapping[str, Any]) -> None:
+    def write_metrics(self, values: Mapping[str, Any]) -> None:
         """Write metrics.json on the chief: `step`, `steps`, `epochs`, `loss`, `accuracy`, ..."""
         if self.is_chief:
-            metrics.write_metrics(self.environment.metrics, facts)
+            metrics.write_metrics(self.environment.metrics, values)
 
     def finish(self, step: int) -> NoReturn:
         """Wait until every worker has called it, then exit with success."""

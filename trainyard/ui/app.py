@@ -154,7 +154,7 @@ def app(
         Mount("/static", Static(directory=Path(__file__).with_name("static"))),
         *(Route(path, server.page) for path in PATHS),
         *(Route(f"{path.rstrip('/')}/events", server.events) for path in PATHS),
-        Route("/runs/{run}/left/{name}", server.download),
+        Route("/runs/{run}/results/{name}", server.download),
         Route("/runs/{run}/{action}", server.dialog),
         Route("/runs/{run}/{action}", server.done, methods=["POST"]),
         Route("/images/{action}", server.dialog),

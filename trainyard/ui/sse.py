@@ -13,7 +13,7 @@ from trainyard.ui.templating import Templates, digest
 
 FIRST = "0"
 QUIET = 15.0
-"""Seconds without news after which a comment keeps the connection open."""
+"""Seconds without an event after which a comment keeps the connection open."""
 
 
 async def stream(
@@ -55,9 +55,9 @@ def _format_changes(parts: dict[str, str], shown: dict[str, str]) -> list[str]:
     return [_message(text)] if text else []
 
 
-def _format_event(news: PageEvent) -> str:
-    known = f"id: {news.id}\n" if news.id else ""
-    return f"{known}event: {news.event}\n{_message(json.dumps(news.data, allow_nan=False))}"
+def _format_event(sent: PageEvent) -> str:
+    known = f"id: {sent.id}\n" if sent.id else ""
+    return f"{known}event: {sent.event}\n{_message(json.dumps(sent.data, allow_nan=False))}"
 
 
 def _message(text: str) -> str:

@@ -129,7 +129,7 @@ def _find_stored_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: 
         for left in stored_signals.endings_of(yard.bucket_name, run, row.attempt):
             if now - left.at >= PATIENCE:
                 source = sources.host_source(f":{left.sent.instance}")
-                word, detail = left.sent.signal.word, signals.encode(left.sent)
+                word, detail = left.sent.signal.detail_type, signals.encode(left.sent)
                 yield run, Event(source=source, detail_type=word, time=left.at, detail=detail)
 
 
@@ -189,12 +189,12 @@ def _find_lost_warm_hosts(seen: Observation, book: Logbook, now: datetime) -> It
             yield host.run, _from_ec2(state, changed or now)
 
 
-def _from_patrol(news: PatrolEvent, now: datetime) -> Event:
-    return Event(source=sources.PATROL, detail_type=news.word, time=now, detail=news)
+def _from_patrol(message: PatrolEvent, now: datetime) -> Event:
+    return Event(source=sources.PATROL, detail_type=message.detail_type, time=now, detail=message)
 
 
-def _from_ec2(news: InstanceState | ImageState, at: datetime) -> Event:
-    return Event(source="aws.ec2", detail_type=news.word, time=at, detail=news)
+def _from_ec2(message: InstanceState | ImageState, at: datetime) -> Event:
+    return Event(source="aws.ec2", detail_type=message.detail_type, time=at, detail=message)
 
 
 def _find_cut_short(

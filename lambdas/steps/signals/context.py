@@ -98,12 +98,12 @@ class SignalContext:
             **detail,
         )
 
-    def move(self, news: Write, *events: Write) -> None:
+    def move(self, update: Write, *events: Write) -> None:
         """Write the values and the events. If the row contains later values, write only the events."""
         try:
-            self.ledger.write(news, *events)
+            self.ledger.write(update, *events)
         except AlreadyWrittenError:
-            logger.info("%s: a late or repeated signal leaves %s unchanged", self.run, news.sk)
+            logger.info("%s: a late or repeated signal leaves %s unchanged", self.run, update.sk)
             if events:
                 self.ledger.write(*events)
 

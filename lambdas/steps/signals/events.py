@@ -21,21 +21,21 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class SpotWarning:
-    word: ClassVar[str] = "EC2 Spot Instance Interruption Warning"
+    detail_type: ClassVar[str] = "EC2 Spot Instance Interruption Warning"
     instance: str = field(metadata={"json_key": "instance-id"})
     action: str = field(default="terminate", metadata={"json_key": "instance-action"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceState:
-    word: ClassVar[str] = "EC2 Instance State-change Notification"
+    detail_type: ClassVar[str] = "EC2 Instance State-change Notification"
     instance: str = field(metadata={"json_key": "instance-id"})
     state: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageState:
-    word: ClassVar[str] = "EC2 AMI State Change"
+    detail_type: ClassVar[str] = "EC2 AMI State Change"
     image: str = field(metadata={"json_key": "ImageId"})
     state: str = field(metadata={"json_key": "State"})
     error: str | None = field(default=None, metadata={"json_key": "ErrorMessage"})
@@ -43,7 +43,7 @@ class ImageState:
 
 @dataclass(frozen=True, kw_only=True)
 class CommandStatus:
-    word: ClassVar[str] = "EC2 Command Status-change Notification"
+    detail_type: ClassVar[str] = "EC2 Command Status-change Notification"
     command: str = field(metadata={"json_key": "command-id"})
     document: str = field(default="", metadata={"json_key": "document-name"})
     status: str
@@ -52,7 +52,7 @@ class CommandStatus:
 
 
 AwsEvent = SpotWarning | InstanceState | ImageState | CommandStatus
-AWS_EVENTS: Mapping[str, type[AwsEvent]] = {each.word: each for each in get_args(AwsEvent)}
+AWS_EVENTS: Mapping[str, type[AwsEvent]] = {each.detail_type: each for each in get_args(AwsEvent)}
 """By the event's `detail-type`."""
 
 
@@ -68,28 +68,28 @@ class OfAttempt:
 class AtCap(OfAttempt):
     """The hours or dollars of a run are used up."""
 
-    word: ClassVar[str] = "cap"
+    detail_type: ClassVar[str] = "cap"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StillStopping(OfAttempt):
     """A run continues although a user stopped it."""
 
-    word: ClassVar[str] = "stop"
+    detail_type: ClassVar[str] = "stop"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MayGrow(OfAttempt):
     """A run may request more hosts."""
 
-    word: ClassVar[str] = "grow"
+    detail_type: ClassVar[str] = "grow"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forgotten(OfAttempt):
     """A run with hosts is missing in the ledger, and its attempt with it."""
 
-    word: ClassVar[str] = "forgotten"
+    detail_type: ClassVar[str] = "forgotten"
     attempt: int = 1
 
 
@@ -97,9 +97,9 @@ class Forgotten(OfAttempt):
 class StudyEnds(OfAttempt):
     """A trial continues, or its hosts wait in the warm pool, although its study ends or has ended."""
 
-    word: ClassVar[str] = "study"
+    detail_type: ClassVar[str] = "study"
 
 
 PatrolEvent = AtCap | StillStopping | MayGrow | Forgotten | StudyEnds
-PATROL_EVENTS: Mapping[str, type[PatrolEvent]] = {each.word: each for each in get_args(PatrolEvent)}
+PATROL_EVENTS: Mapping[str, type[PatrolEvent]] = {each.detail_type: each for each in get_args(PatrolEvent)}
 """By the event's `detail-type`."""

@@ -21,32 +21,32 @@ IMAGING = "recorded: EC2 continues to make the image of this host, and the end o
 LAUNCHING = "recorded: the gang is being launched, and AwaitHosts counts it without this host"
 
 
-def name_resource(news: AwsEvent) -> tuple[ResourceKind, str]:
+def name_resource(message: AwsEvent) -> tuple[ResourceKind, str]:
     """Return the kind and name of the event's resource, as in the look-up rows."""
-    match news:
+    match message:
         case ImageState():
-            return "image", news.image
+            return "image", message.image
         case CommandStatus():
-            return "command", news.command
+            return "command", message.command
         case SpotWarning() | InstanceState():
-            return "instance", news.instance
+            return "instance", message.instance
         case _:
-            assert_never(news)
+            assert_never(message)
 
 
-def handle(context: SignalContext, news: AwsEvent, at: datetime, now: datetime) -> str:
+def handle(context: SignalContext, message: AwsEvent, at: datetime, now: datetime) -> str:
     """Handle the event of that time; return the result for the log."""
-    match news:
+    match message:
         case SpotWarning():
-            return _handle_warning(context, news, at, now)
+            return _handle_warning(context, message, at, now)
         case InstanceState():
-            return _handle_state_change(context, news, at, now)
+            return _handle_state_change(context, message, at, now)
         case ImageState():
-            return _handle_image(context, news, now)
+            return _handle_image(context, message, now)
         case CommandStatus():
-            return _handle_command(context, news, now)
+            return _handle_command(context, message, now)
         case _:
-            assert_never(news)
+            assert_never(message)
 
 
 def _find_member(context: SignalContext, instance: str) -> SignalContext | None:

@@ -25,9 +25,9 @@ from trainyard.protocol.timeline import Source
 from trainyard.protocol.trial import STUDY
 
 
-def handle(context: SignalContext, news: PatrolEvent, now: datetime) -> str:
+def handle(context: SignalContext, message: PatrolEvent, now: datetime) -> str:
     """Handle the event of patrol; return the result for the log."""
-    match news:
+    match message:
         case AtCap():
             return _handle_cap(context, now)
         case StillStopping():
@@ -38,7 +38,7 @@ def handle(context: SignalContext, news: PatrolEvent, now: datetime) -> str:
             context.ledger.require(context.run)  # raises the error that ends the run
             return "the run is in the ledger again"
         case StudyEnds():
-            return f"{from_people.stop(context, STUDY, now)}; {warm_hosts.cool(context, STUDY, now)}"
+            return f"{from_people.stop(context, STUDY, now)}; {warm_hosts.end(context, STUDY, now)}"
         case unknown:
             assert_never(unknown)
 

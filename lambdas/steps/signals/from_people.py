@@ -1,5 +1,5 @@
-"""Requests of users: stop and cool. A stopped run saves if it trains, and ends as `stopped`. A cooled run keeps no
-hosts in the warm pool."""
+"""Requests of users. `stop`: a run saves if it trains, and ends as `stopped`. `end-warm-hosts`: no run claims the warm
+hosts of the run any more."""
 
 import json
 from datetime import datetime

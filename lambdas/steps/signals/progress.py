@@ -85,13 +85,13 @@ def handle_checkpointed(context: SignalContext, sent: Sent, signal: Checkpointed
     return _alive(context, newest, event_row(context.run, entry))
 
 
-def _alive(context: SignalContext, news: Write | None, event: Write) -> str:
+def _alive(context: SignalContext, update: Write | None, event: Write) -> str:
     """Write values of a running program, and send the heartbeat of Train."""
     token = _token(context)
     if token is None:
         return OVER_BEFORE
-    if news:
-        context.move(news, event)
+    if update:
+        context.move(update, event)
     else:
         context.ledger.write(event)
     return _beat_train(token)

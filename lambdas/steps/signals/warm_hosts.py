@@ -43,7 +43,7 @@ def leave(context: SignalContext, instance: str, reason: str, at: datetime) -> s
     return _remove(context, host, reason, max(at, host.since))
 
 
-def cool(context: SignalContext, by: str, now: datetime) -> str:
+def end(context: SignalContext, by: str, now: datetime) -> str:
     """Remove the hosts of a run from the warm pool for a user. Patrol terminates them."""
     hosts = [host for host in context.ledger.pool() if host.run == context.run]
     for host in hosts:

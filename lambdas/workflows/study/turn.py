@@ -242,7 +242,7 @@ def _invoke_signal(yard: TurnSettings, run: str, runs: Mapping[str, RunRow], now
     attempt = runs[run].attempt if run in runs else 1
     event = Event(
         source=sources.PATROL,
-        detail_type=StudyEnds.word,
+        detail_type=StudyEnds.detail_type,
         time=now,
         detail=StudyEnds(run=run, attempt=attempt),
     )

@@ -146,7 +146,9 @@ def _handle_stored_signals(
     for left in stored_signals.endings_of(yard.bucket_name, run, attempt):
         signal = left.sent.signal
         if isinstance(signal, signals.Ending) and (left.sent.run, left.sent.attempt) == (run, attempt):
-            logger.info("%s in the bucket: %s", signal.word, endings.handle(heard, left.sent, signal, now))
+            logger.info(
+                "%s in the bucket: %s", signal.detail_type, endings.handle(heard, left.sent, signal, now)
+            )
     return ledger.require(run)
 
 

@@ -109,11 +109,11 @@ class Agent:
         self.going_down = True
         self.wake()
 
-    def order(self, word: OrderKind, run: str, attempt: int) -> bool:
-        there = self.orders.get(word)
+    def order(self, kind: OrderKind, run: str, attempt: int) -> bool:
+        there = self.orders.get(kind)
         if there is None or there.attempt < attempt:
-            self.orders[word] = Order(word, run, attempt)
-            self.machine.note(f"takes the order {word}", attempt=attempt)
+            self.orders[kind] = Order(kind, run, attempt)
+            self.machine.note(f"takes the order {kind}", attempt=attempt)
             self.wake()
         return True
 
@@ -130,8 +130,8 @@ class Agent:
                 found = self.bucket.read_if_changed(keys.order(self._tags.run), self._seen)
                 order = standing_order.read(found.body, instance=self.machine.instance) if found else None
                 if order:
-                    self.order(order.word, order.run, order.attempt)
-                    if order.word is OrderKind.STOP:
+                    self.order(order.kind, order.run, order.attempt)
+                    if order.kind is OrderKind.STOP:
                         self.mailbox.write(standing_order.confirmation_key(order, self._tags.sender), b"{}")
                 self._seen = found.etag if found else self._seen
                 return

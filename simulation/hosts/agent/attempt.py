@@ -245,9 +245,9 @@ class Attempt:
     def _report(self, program: Program) -> Steps:
         while True:
             self._take_reports(program)
-            facts = self._reports.due(self._seconds())
-            if facts is not None:
-                self._send(signals.Progress(**facts))
+            values = self._reports.due(self._seconds())
+            if values is not None:
+                self._send(signals.Progress(**values))
                 if self._machine.site.is_exact:
                     self._curve.try_to_send(self._machine)
             yield Sleep(self._reports.wait(self._seconds(), program.gang.until_next_report()))
@@ -354,11 +354,11 @@ class Attempt:
     def _outcome(self, ended: Finished | Stopped | Failed, results: dict[str, Any], tail: str) -> Outcome:
         match ended:
             case Finished():
-                facts = {**results, "step": self._step(results.get("step")), **self._reports.restored}
-                return Outcome(ended, signals.Finished(**facts) if self.assignment.is_chief else None)
+                values = {**results, "step": self._step(results.get("step")), **self._reports.restored}
+                return Outcome(ended, signals.Finished(**values) if self.assignment.is_chief else None)
             case Stopped(why, said):
-                facts = {**self._reports.all, "step": self._step()}
-                return Outcome(ended, signals.Stopped(why=why, reason=said or None, **facts))
+                values = {**self._reports.all, "step": self._step()}
+                return Outcome(ended, signals.Stopped(why=why, reason=said or None, **values))
             case Failed():
                 last, far = ending.last_lines(tail.encode()), {**self._reports.all, "step": self._step()}
                 return Outcome(ended, failed_signal(ended, last, progress=far))

@@ -13,7 +13,7 @@ from simulation.hosts.machine import Machine
 from training.host.bucket import Bucket
 from training.host.checkpoints import catalogue, in_bucket
 from training.host.checkpoints.catalogue import STEP, Manifest, Stored, Version
-from training.host.checkpoints.fetching import FACTS
+from training.host.checkpoints.fetching import METADATA
 from training.host.checkpoints.restore import restore_with
 from training.host.errors import Damaged, HostTrouble
 from trainyard.protocol.cluster import Checkpoint
@@ -25,9 +25,9 @@ VARIABLES = "variables.data-00000-of-00001"
 def files_of(run: str, step: int) -> dict[str, bytes]:
     """Return the files that the program saves at this step."""
     variables = f"{run} {step} ".encode() * 8
-    facts = {"step": step, "files": {VARIABLES: hashlib.sha256(variables).hexdigest()}}
+    metadata = {"step": step, "files": {VARIABLES: hashlib.sha256(variables).hexdigest()}}
     folder = catalogue.name_of(step)
-    return {f"{folder}/{FACTS}": json.dumps(facts).encode(), f"{folder}/{VARIABLES}": variables}
+    return {f"{folder}/{METADATA}": json.dumps(metadata).encode(), f"{folder}/{VARIABLES}": variables}
 
 
 def upload(bucket: Bucket, run: str, step: int, at: datetime) -> tuple[Version, Manifest]:
@@ -92,9 +92,9 @@ def _damage(bucket: Bucket, manifest: Manifest) -> str | None:
             return f"{name} is missing"
         if len(content) != stored.size:
             return f"{name} has {len(content)} bytes instead of {stored.size}"
-    for facts in (name for name in contents if name.endswith(f"/{FACTS}")):
-        for name, expected in json.loads(contents[facts] or b"{}").get("files", {}).items():
-            path = f"{facts.removesuffix(FACTS)}{name}"
+    for metadata in (name for name in contents if name.endswith(f"/{METADATA}")):
+        for name, expected in json.loads(contents[metadata] or b"{}").get("files", {}).items():
+            path = f"{metadata.removesuffix(METADATA)}{name}"
             found = hashlib.sha256(contents.get(path) or b"").hexdigest()
             if found != expected:
                 return f"{path} has the SHA-256 {found[:16]}... instead of {expected[:16]}..."

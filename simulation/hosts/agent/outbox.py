@@ -70,7 +70,9 @@ class Outbox:
     def put(self, attempt: int, signal: Signal) -> None:
         self._sent_at = max(self._speaker.now(), self._sent_at + A_MOMENT)
         if isinstance(signal, SUPERSEDED):
-            self._waiting = [old for old in self._waiting if old.sent.signal.word != signal.word]
+            self._waiting = [
+                old for old in self._waiting if old.sent.signal.detail_type != signal.detail_type
+            ]
         instance = self._speaker.instance
         sent = Sent(run=self._run, attempt=attempt, instance=instance, at=self._sent_at, signal=signal)
         self._waiting.append(Message(sent))
@@ -96,7 +98,7 @@ class Outbox:
             is_sent = yield from self._send(message)
             self._sending = False
             if is_sent:
-                self._speaker.inject(message.sent.signal.word, "after")
+                self._speaker.inject(message.sent.signal.detail_type, "after")
                 yield 0.0
                 continue
             if not self._is_superseded(message.sent.signal):
@@ -108,7 +110,7 @@ class Outbox:
         fault = None
         if not message.is_injected:
             message.is_injected = True
-            fault = self._speaker.inject(message.sent.signal.word, "before")
+            fault = self._speaker.inject(message.sent.signal.detail_type, "before")
             if fault:
                 yield fault.seconds if isinstance(fault, Late) else 0.0
         is_sent = self._deliver(message.sent)
@@ -121,7 +123,7 @@ class Outbox:
 
     def _is_superseded(self, signal: Signal) -> bool:
         return isinstance(signal, SUPERSEDED) and any(
-            newer.sent.signal.word == signal.word for newer in self._waiting
+            newer.sent.signal.detail_type == signal.detail_type for newer in self._waiting
         )
 
     def _deliver(self, sent: Sent) -> bool:
@@ -138,7 +140,7 @@ class Outbox:
         if not answer.get("FailedEntryCount"):
             known = signals.to_detail(sent.signal)
             shown = {key: known[key] for key in SHOWN if key in known}
-            self._speaker.note(f"sends {sent.signal.word}", attempt=sent.attempt, **shown)
+            self._speaker.note(f"sends {sent.signal.detail_type}", attempt=sent.attempt, **shown)
             if isinstance(sent.signal, Ending):
                 self._store(keys.copies_of_signals(self._run, sent.attempt), sent)
             return True

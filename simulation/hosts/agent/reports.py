@@ -45,7 +45,7 @@ class Reports(Progress):
         return True
 
     def conclude(self, metrics: dict[str, Any] | None, step: int | None) -> dict[str, Any]:
-        """Return the last facts of a program that has finished, from its metrics.json if it has written one."""
+        """Return the last values of a program that has finished, from its metrics.json if it has written one."""
         self.scalars.conclude(metrics or {}, step)
         return (metrics_in(metrics) if metrics else self.reported) | self.scalars.in_signal
 

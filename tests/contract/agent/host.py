@@ -232,7 +232,7 @@ class Yard:
         if word == "start":
             self.put(f"runs/{self.run}/attempts/{attempt}/cluster.json", json.dumps(cluster))
         if "bucket" in ways:
-            document = {"run": self.run, "attempt": attempt, "word": word, "hosts": [INSTANCE]}
+            document = {"run": self.run, "attempt": attempt, "kind": word, "hosts": [INSTANCE]}
             self.put(f"runs/{self.run}/order.json", json.dumps(document))
         if "ssm" in ways:
             orders.give(Order(OrderKind(word), self.run, attempt), self.paths)

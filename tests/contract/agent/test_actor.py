@@ -50,7 +50,7 @@ def save(step):
     half, variables = folder / f".trainyard-partial-{step}", f"weights of {step}"
     write(half, "variables.data-00000-of-00001", variables)
     sums = {"variables.data-00000-of-00001": hashlib.sha256(variables.encode()).hexdigest()}
-    write(half, "trainyard-facts.json", json.dumps({"step": step, "files": sums}))
+    write(half, "trainyard-metadata.json", json.dumps({"step": step, "files": sums}))
     half.replace(folder / f"{step:08d}")
 
 

@@ -40,7 +40,7 @@ def put_checkpoints(yard: Yard, *steps: int, damaged: tuple[int, ...] = ()) -> l
     for step in steps:
         weights = f"weights of {step:03d}"
         sums = {"variables": hashlib.sha256(weights.encode()).hexdigest()}
-        files = {"variables": weights, "trainyard-facts.json": json.dumps({"step": step, "files": sums})}
+        files = {"variables": weights, "trainyard-metadata.json": json.dumps({"step": step, "files": sums})}
         key, stored = f"runs/{yard.run}/checkpoints/{step:08d}/", {}
         for name, text in files.items():
             below = f"{step:08d}/{name}"

@@ -34,7 +34,7 @@ def save(step):
     weights = f"weights of {step}"
     (half / "variables").write_text(weights)
     sums = {"variables": hashlib.sha256(weights.encode()).hexdigest()}
-    (half / "trainyard-facts.json").write_text(json.dumps({"step": step, "files": sums}))
+    (half / "trainyard-metadata.json").write_text(json.dumps({"step": step, "files": sums}))
     half.replace(folder / f"{step:08d}")
 
 
@@ -124,8 +124,8 @@ def test_a_disk_that_another_run_has_used_begins_anew(yard: Yard) -> None:
     """Test an image of another run's host: the disk's data must not be used for this run."""
     old = {
         yard.paths.state: '{"run": "other", "instance": "i-0other", "attempt": 3, "phase": "running"}',
-        yard.paths.orders / "start.json": json.dumps({"word": "start", "run": yard.run, "attempt": 1}),
-        yard.paths.checkpoints / "00000099/trainyard-facts.json": "{}",
+        yard.paths.orders / "start.json": json.dumps({"kind": "start", "run": yard.run, "attempt": 1}),
+        yard.paths.checkpoints / "00000099/trainyard-metadata.json": "{}",
         yard.paths.program_log(1, "chief", 0): "the other run's line\n",
         yard.paths.stamped_log(1, "chief", 0): "2026 chief-0 i-0other | the other run's line\n",
         yard.root / "home/notes": "mine",
@@ -366,7 +366,7 @@ half = folder / ".trainyard-partial-5"
 half.mkdir()
 (half / "variables").write_text("good")
 sums = {"variables": hashlib.sha256(b"good").hexdigest()}
-(half / "trainyard-facts.json").write_text(json.dumps({"step": 5, "files": sums}))
+(half / "trainyard-metadata.json").write_text(json.dumps({"step": 5, "files": sums}))
 half.replace(folder / "00000005")
 print("saved", flush=True)
 half = folder / ".trainyard-partial-6"

@@ -18,9 +18,9 @@ def shape():
     found = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
-        facts = path.lstat()
+        status = path.lstat()
         kind = os.readlink(path) if path.is_symlink() else "folder" if path.is_dir() else path.read_text()
-        found[name] = [kind, facts.st_mtime_ns, oct(facts.st_mode & 0o7777)]
+        found[name] = [kind, status.st_mtime_ns, oct(status.st_mode & 0o7777)]
     return found
 
 

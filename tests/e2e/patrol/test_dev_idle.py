@@ -61,7 +61,7 @@ async def say(path, message, until):
 RUNS_A_CELL = """\
 kernel = post("/api/kernels", {"name": "python3"})["id"]
 header = {"msg_id": "1", "session": "s", "username": "", "msg_type": "execute_request", "version": "5.3"}
-cell = {"code": "import time; print('be' + 'gun', flush=True); time.sleep(3600)", "silent": False}
+cell = {"code": "import time; print('be' + 'gun', flush=True); time.sleep(3600)", "ignore_progress": False}
 message = {"header": header, "parent_header": {}, "metadata": {}, "content": cell, "channel": "shell"}
 ioloop.IOLoop.current().run_sync(lambda: say(f"/api/kernels/{kernel}/channels", message, "begun"))
 """

@@ -163,7 +163,7 @@ DEFECTS: tuple[Defect, ...] = (
         "latest.json names a checkpoint before its files are uploaded (D12, on a host)",
         "training/host/checkpoints/upload.py",
         "sent = in_bucket.upload_files(self.bucket, staging, staged, key)",
-        "sent = {name: facts.size for name, facts in staged.items()}",
+        "sent = {name: state.size for name, state in staged.items()}",
         "tests/unit/host/checkpoints/test_checkpoint_upload.py",
     ),
     Defect(
@@ -175,13 +175,13 @@ DEFECTS: tuple[Defect, ...] = (
     given = {"Run": order.run, "Attempt": str(order.attempt)}
     try:
         return ssm.send_to_registered(
-            document, order.hosts, given, comment=f"{order.run} {order.word} {order.attempt}"
+            document, order.hosts, given, comment=f"{order.run} {order.kind} {order.attempt}"
         )
 """,
         """    given = {"Run": order.run, "Attempt": str(order.attempt)}
     try:
         sent = ssm.send_to_registered(
-            document, order.hosts, given, comment=f"{order.run} {order.word} {order.attempt}"
+            document, order.hosts, given, comment=f"{order.run} {order.kind} {order.attempt}"
         )
         return sent if _write(bucket, order) else None
 """,
@@ -224,7 +224,7 @@ DEFECTS: tuple[Defect, ...] = (
         "strangers-signal",
         "a host may send signals for a run that it does not belong to (D5)",
         "lambdas/workflows/signal.py",
-        "    return owner.run == news.run\n",
+        "    return owner.run == message.run\n",
         "    return True\n",
         f"{UNIT}/test_signal.py::test_a_host_speaks_for_itself_and_of_its_run_alone",
     ),

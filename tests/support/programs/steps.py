@@ -96,14 +96,14 @@ def leave(number: int, frame: FrameType | None) -> None:
 
 
 def restored(checkpoints: Path) -> dict[str, Any] | None:
-    """Return the facts of the latest checkpoint on disk, or None."""
+    """Return the metadata of the latest checkpoint on disk, or None."""
     steps = sorted(int(folder.name) for folder in checkpoints.glob("[0-9]*") if folder.is_dir())
     if not steps:
         return None
-    facts: dict[str, Any] = json.loads(
-        (checkpoints / f"{steps[-1]:08d}" / "trainyard-facts.json").read_text()
+    metadata: dict[str, Any] = json.loads(
+        (checkpoints / f"{steps[-1]:08d}" / "trainyard-metadata.json").read_text()
     )
-    return facts
+    return metadata
 
 
 def save(checkpoints: Path, step: int) -> None:
@@ -113,7 +113,9 @@ def save(checkpoints: Path, step: int) -> None:
         return
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
-    (half / "trainyard-facts.json").write_text(json.dumps({"step": step, "loss": loss_at(step), "files": {}}))
+    (half / "trainyard-metadata.json").write_text(
+        json.dumps({"step": step, "loss": loss_at(step), "files": {}})
+    )
     half.replace(target)
 
 

@@ -55,11 +55,11 @@ def test_many_small_files_and_each_large_one_are_counted_in_a_terminal(
 ) -> None:
     told = io.StringIO()
     monkeypatch.setattr(terminal, "beside", Console(file=told, force_terminal=True, width=100))
-    with terminal.transfers(quiet=False) as tell:
+    with terminal.transfers(quiet=False) as on_progress:
         for number in range(30):
-            tell(f"runs/a/model/{number}", 0, 10)
-            tell(f"runs/a/model/{number}", 10, 10)
-        tell("runs/a/model/large", terminal.LARGE, 2 * terminal.LARGE)
+            on_progress(f"runs/a/model/{number}", 0, 10)
+            on_progress(f"runs/a/model/{number}", 10, 10)
+        on_progress("runs/a/model/large", terminal.LARGE, 2 * terminal.LARGE)
     said = told.getvalue()
     assert "30 smaller files" in said
     assert "large" in said

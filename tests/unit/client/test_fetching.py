@@ -182,12 +182,12 @@ def test_an_end_in_the_middle_leaves_whole_files_alone(bucket: Bucket, tmp_path:
     for number in range(20):
         bucket.put(f"runs/a/model/{number:02}", bytes(1000))
 
-    def tell(key: str, done: int, total: int) -> None:
+    def on_progress(key: str, done: int, total: int) -> None:
         if key.endswith("07"):
             raise error
 
     with pytest.raises((KeyboardInterrupt, OSError)) as ended:
-        bucket.fetch("runs/a/model/", tmp_path, tell, owner="a")
+        bucket.fetch("runs/a/model/", tmp_path, on_progress, owner="a")
     assert getattr(ended.value, "filename", None) in (None, str(tmp_path / "07"))
     assert "07" not in files(tmp_path)
     assert set(files(tmp_path).values()) <= {bytes(1000)}

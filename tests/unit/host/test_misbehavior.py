@@ -140,7 +140,7 @@ def test_a_checkpoint_file_of_3_gb_is_read_in_bounded_memory(tmp_path: Path) -> 
 def test_a_number_too_large_for_a_step_is_a_name_of_the_programs_own(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     (tmp_path / name / "facts.json").write_text("{}")
-    (tmp_path / name / "trainyard-facts.json").write_text("{}")
+    (tmp_path / name / "trainyard-metadata.json").write_text("{}")
     assert steps_in(tmp_path) == []
 
 

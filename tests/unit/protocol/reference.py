@@ -33,7 +33,7 @@ def explained(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
 def word_of(node: ast.ClassDef) -> str | None:
     """Return the word of a signal or a request."""
     for field in node.body:
-        if isinstance(field, ast.AnnAssign) and getattr(field.target, "id", "") == "word":
+        if isinstance(field, ast.AnnAssign) and getattr(field.target, "id", "") == "detail_type":
             return str(ast.literal_eval(field.value)) if isinstance(field.value, ast.Constant) else None
     return None
 
@@ -44,7 +44,7 @@ def messages(module: str, head: str) -> str:
     rows = [head, "|---|---|---|"]
     for node in found.values():
         if word := word_of(node):
-            own = [_key(name, text) for name, text in explained(node) if name != "word"]
+            own = [_key(name, text) for name, text in explained(node) if name != "detail_type"]
             shared = [f"fields of {base.id}" for base in node.bases if isinstance(base, ast.Name)]
             rows.append(f"| `{word}` | {_docstring(node)} | {'<br>'.join(own + shared)} |")
     return "\n".join(rows)

@@ -62,7 +62,7 @@ CONTRACTS = [
         for word, kind in signals.SIGNALS.items()
     ),
     Contract(signals.Origin, ORIGIN, read_signal("ready")),
-    Contract(orders.Order, {"word": "stop", "run": "r-1", "attempt": 1, "hosts": ["i-1"]}, read_order),
+    Contract(orders.Order, {"kind": "stop", "run": "r-1", "attempt": 1, "hosts": ["i-1"]}, read_order),
     Contract(Cluster, CLUSTER, lambda document: cluster.read(json.dumps(document))),
     *(
         Contract(

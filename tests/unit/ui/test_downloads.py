@@ -49,7 +49,7 @@ def test_an_archive_of_hostile_names_unpacks_below_its_folder(tmp_path: Path) ->
     hostile = [name for name in HOSTILE if name.startswith("model/")]
     cloud.stories[canned.TRAINING].files.clear()
     cloud.stories[canned.TRAINING].files.update({name: name.encode() for name in hostile})
-    answer = owner(cloud).get(f"/runs/{canned.TRAINING}/left/model")
+    answer = owner(cloud).get(f"/runs/{canned.TRAINING}/results/model")
     deep.mkdir(parents=True)
     subprocess.run(["tar", "-xP", "-C", deep], input=answer.content, check=True)
     written = [path for path in tmp_path.rglob("*") if path.is_file()]

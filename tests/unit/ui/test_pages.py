@@ -283,8 +283,8 @@ def test_a_run_has_a_curve_of_each_measure_beside_the_loss() -> None:
     measures = measures_in({"samples": samples})
     assert measures == {"accuracy": ((1, 0.1), (2, 0.2), (3, 0.3))}
     told: dict[str, Any] = {}
-    (news,) = run_page._measures(measures, told)
-    assert (news.event, news.data) == (
+    (found,) = run_page._measures(measures, told)
+    assert (found.event, found.data) == (
         "measures",
         {"accuracy": {"steps": [1, 2, 3], "values": [0.1, 0.2, 0.3]}},
     )
@@ -415,7 +415,7 @@ def test_what_is_not_done_here_is_not_found(cloud: canned.Cloud, path: str) -> N
 
 # --- results
 def test_a_folder_comes_as_one_archive(cloud: canned.Cloud) -> None:
-    answer = owner(cloud).get(f"/runs/{INTERRUPTED}/left/model")
+    answer = owner(cloud).get(f"/runs/{INTERRUPTED}/results/model")
     with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
         assert {member.name: member.size for member in archive} == {
             "model/saved_model.pb": 40_000,
@@ -426,7 +426,7 @@ def test_a_folder_comes_as_one_archive(cloud: canned.Cloud) -> None:
 
 @pytest.mark.parametrize("name", ["model", "words", "..%2fother", "credentials", "order.json"])
 def test_what_is_not_there_or_nobodys_business_is_not_found(cloud: canned.Cloud, name: str) -> None:
-    assert owner(cloud).get(f"/runs/{TRAINING}/left/{name}").status_code == 404
+    assert owner(cloud).get(f"/runs/{TRAINING}/results/{name}").status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/nope", "/runs/none-12345678"])

@@ -18,7 +18,7 @@ PATHS = (
     f"/runs/{TRAINING}",
     f"/runs/{TRAINING}/events",
     f"/runs/{TRAINING}/stop",
-    f"/runs/{TRAINING}/left/model",
+    f"/runs/{TRAINING}/results/model",
     "/images/bake",
     "/static/charts.js",
     "/static/page.js",
@@ -95,7 +95,7 @@ def test_what_a_browser_is_started_with_is_good_once(cloud: canned.Cloud) -> Non
 
 
 def test_a_download_takes_a_ticket_which_is_good_once_and_for_one_path(cloud: canned.Cloud) -> None:
-    path, other = f"/runs/{TRAINING}/left/summary.json", f"/runs/{TRAINING}/stop"
+    path, other = f"/runs/{TRAINING}/results/summary.json", f"/runs/{TRAINING}/stop"
     client = owner(cloud)
     browser = TestClient(client.app, base_url=HERE)
     assert browser.post("/ticket", params={"path": path}, headers={"origin": HERE}).status_code == 403
@@ -177,7 +177,7 @@ def test_the_page_names_no_other_place(cloud: canned.Cloud) -> None:
 
 def test_what_a_run_left_is_saved_and_never_opened(cloud: canned.Cloud) -> None:
     cloud.stories[TRAINING].files["summary.json"] = b"<script>alert(1)</script>"
-    headers = owner(cloud).get(f"/runs/{TRAINING}/left/summary.json").headers
+    headers = owner(cloud).get(f"/runs/{TRAINING}/results/summary.json").headers
     assert headers["content-disposition"].startswith("attachment")
     assert headers["content-type"] == "application/octet-stream"
 

@@ -84,7 +84,7 @@ def test_who_has_the_order_to_leave_is_not_lost_though_systems_manager_does_not_
     for at in (1, 16):
         aws.hears(place.chief, "ready", attempt=2, at=at)
     order = place.object("runs/digits-1/order.json")
-    assert order == {"run": "digits-1", "attempt": 1, "word": "stop", "hosts": [place.worker]}
+    assert order == {"run": "digits-1", "attempt": 1, "kind": "stop", "hosts": [place.worker]}
     place.put(f"runs/digits-1/attempts/1/drain-confirmations/AROA:{place.worker}.json", {})
     for at in (31, 46):
         aws.hears(place.chief, "ready", attempt=2, at=at)

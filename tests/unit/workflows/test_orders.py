@@ -49,7 +49,7 @@ def give(word: str, attempt: int, hosts: tuple[str, ...] = BOTH) -> tuple[str, .
 
 def test_an_order_goes_both_ways(place: Place, manager: SystemsManager) -> None:
     assert give("start", 1) == ()
-    assert place.object(KEY) == {"run": "digits-1", "attempt": 1, "word": "start", "hosts": list(BOTH)}
+    assert place.object(KEY) == {"run": "digits-1", "attempt": 1, "kind": "start", "hosts": list(BOTH)}
     assert manager.told == list(BOTH)
 
 
@@ -61,7 +61,7 @@ def test_a_host_that_systems_manager_does_not_know_has_it_from_the_bucket_alone(
     assert manager.told == ["i-2"]
     manager.knows = frozenset()
     assert give("stop", 1) == BOTH
-    assert place.object(KEY)["word"] == "stop"
+    assert place.object(KEY)["kind"] == "stop"
 
 
 def test_systems_managers_own_trouble_keeps_no_order_back(place: Place, manager: SystemsManager) -> None:
@@ -89,7 +89,7 @@ def test_an_order_that_comes_late_changes_nothing_in_the_bucket(
     assert (give(*late, hosts=("i-1",)) is None) is (there != late)
     assert (manager.told == []) is (there != late), "no host gets it, except a repeated order"
     document = place.object(KEY)
-    assert (document["word"], document["attempt"], document["hosts"]) == (*there, list(BOTH))
+    assert (document["kind"], document["attempt"], document["hosts"]) == (*there, list(BOTH))
 
 
 def test_of_two_that_write_at_once_the_later_order_stays(
@@ -106,7 +106,7 @@ def test_of_two_that_write_at_once_the_later_order_stays(
 
     monkeypatch.setattr(s3, "get_tagged", another_writes_meanwhile)
     give("stop", 1)
-    assert (place.object(KEY)["word"], place.object(KEY)["attempt"]) == ("start", 2)
+    assert (place.object(KEY)["kind"], place.object(KEY)["attempt"]) == ("start", 2)
 
 
 def test_what_a_program_has_written_there_is_written_over(place: Place, manager: SystemsManager) -> None:
@@ -127,6 +127,6 @@ def test_a_gang_that_was_asked_to_leave_before_its_start_is_not_waited_for(
     manager.told.clear()
     train.handler({"run": "digits-1", "attempt": 1, "task_token": "t"}, CONTEXT)
     assert manager.told == []
-    assert place.object(KEY)["word"] == "stop"
+    assert place.object(KEY)["kind"] == "stop"
     ((error, lost),) = [(trouble.error, trouble.lost) for trouble in failed]
     assert (error, lost) == ("Interrupted", (place.worker,))

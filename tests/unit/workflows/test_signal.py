@@ -377,7 +377,7 @@ def test_who_stays_in_an_attempt_that_ended_as_it_was_started_is_called_back(
     """The first waiting host causes the order. A host that has the order gets no second one."""
     given: list[Order] = []
     monkeypatch.setattr(orders, "give", lambda order, **_: given.append(order))
-    last = s3.Tagged(json.dumps({"run": "r", "attempt": 1, "word": word}).encode(), "etag")
+    last = s3.Tagged(json.dumps({"run": "r", "attempt": 1, "kind": word}).encode(), "etag")
     monkeypatch.setattr(s3, "get_tagged", lambda *_: last)
     del run.account.table["run#r", "token#0002#train"]
     run.put("token#0001#train", token="was", stored=AT, answered=AT)

@@ -27,7 +27,7 @@ def test_a_warning_marks_the_host_and_has_its_gang_save(run: Run) -> None:
     assert run.row("host#i-b")["warned"] == AT
     assert "warned" not in run.row("host#i-a")
     order = json.loads(run.account.objects["runs/r/order.json"])
-    assert (order["word"], order["attempt"], order["hosts"]) == ("stop", 2, ["i-a", "i-b"])
+    assert (order["kind"], order["attempt"], order["hosts"]) == ("stop", 2, ["i-a", "i-b"])
     (told,) = [row for (pk, _), row in run.account.table.items() if pk.startswith("timeline#")]
     assert (told["event"], told["instance"]) == ("spot warning", "i-b")
 

@@ -144,7 +144,7 @@ class Conclusion:
             retries=retries,
             most_seconds=EXTRAS_SECONDS if has_failed else None,
         )
-        self._monitor.listen()  # the uploads may have added lines and facts
+        self._monitor.listen()  # the uploads may have added lines and values
         ended = ending.decide(
             replace(end, missing=self._missing() if self._context.assignment.is_chief else ())
         )
@@ -185,14 +185,14 @@ class Conclusion:
         match ended:
             case Finished(but):
                 step = self._step(results.get("step"))
-                facts = {**results, "step": step, **self._monitor.progress.restored}
+                values = {**results, "step": step, **self._monitor.progress.restored}
                 if (loss := not_finite(results.get("loss"))) is not None:
-                    facts |= self._monitor.progress.not_finite
+                    values |= self._monitor.progress.not_finite
                     but = (
                         *but,
                         f"its loss has been {floats.text_of(loss)} since step {self._monitor.nan_since(step)}",
                     )
-                finished = signals.Finished(but=tuple(but), working_folder=working_folder, **facts)
+                finished = signals.Finished(but=tuple(but), working_folder=working_folder, **values)
                 return Outcome(ended, finished if self._context.assignment.is_chief else None)
             case Stopped(why, words):
                 return Outcome(ended, signals.Stopped(why=why, reason=words or None, **self._last_progress))

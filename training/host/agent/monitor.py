@@ -62,16 +62,16 @@ class Monitor:
         now = datetime.now(UTC)
         with self._context.account.act():
             reported = self.progress.update()
-        for facts in reported:
-            self.metrics.add(facts, now)
+        for values in reported:
+            self.metrics.add(values, now)
         self.log.stamp(now)
         if not self.progress.reports:
             self._read_recent()
         while not self._seen.empty():
             source, seen = self._seen.get()
-            facts = self.progress.see(seen, source)
-            if facts:
-                self.metrics.add(facts, now)
+            values = self.progress.see(seen, source)
+            if values:
+                self.metrics.add(values, now)
         while not self._further.empty():
             scalar, is_printed = self._further.get()
             self.progress.add_further(scalar, is_printed=is_printed)
@@ -88,9 +88,9 @@ class Monitor:
         """Send progress if it is due. The signal is also the run's heartbeat, so an idle program has one, too."""
         if not self._context.assignment.is_chief:
             return
-        facts = self.progress.due(time.monotonic())
-        if facts is not None:
-            self._context.send(signals.Progress(**facts))
+        values = self.progress.due(time.monotonic())
+        if values is not None:
+            self._context.send(signals.Progress(**values))
 
     def look_at(self, *events: EventFiles) -> None:
         """Read TensorBoard's scalars, unless the program gives progress. The job's pattern replaces only the loss, the
@@ -98,9 +98,9 @@ class Monitor:
         if self.progress.reports:
             return
         with self._context.account.act():
-            found = [(each, facts) for each in events for facts in each.look()]
-        for each, facts in found if not self._printed else ():
-            self._seen.put((Source.EVENT_STEPS if each.counts_steps else Source.EVENT_EPOCHS, facts))
+            found = [(each, values) for each in events for values in each.look()]
+        for each, values in found if not self._printed else ():
+            self._seen.put((Source.EVENT_STEPS if each.counts_steps else Source.EVENT_EPOCHS, values))
         for scalar in (scalar for each in events for scalar in each.take_further()):
             self._further.put((scalar, False))
 
@@ -143,14 +143,14 @@ class Monitor:
             self._recent.append(line)
         if self._metric and (value := self._metric.value(line)) is not None:
             self._further.put((Scalar(self._metric.name, value), True))
-        facts = self._printed.metrics(line) if self._printed else {}
-        if facts:
-            self._seen.put((Source.PATTERN, facts))
+        values = self._printed.metrics(line) if self._printed else {}
+        if values:
+            self._seen.put((Source.PATTERN, values))
 
     def _read_recent(self) -> None:
         """Read progress only from the newest lines: to read every line of a verbose program would be slow."""
         for line in self._recent:
-            if facts := self._lines.metrics(line):
+            if values := self._lines.metrics(line):
                 counts_steps = self._lines.counts_steps
-                self._seen.put((Source.PRINTED_STEPS if counts_steps else Source.PRINTED_EPOCHS, facts))
+                self._seen.put((Source.PRINTED_STEPS if counts_steps else Source.PRINTED_EPOCHS, values))
         self._recent.clear()

@@ -62,7 +62,7 @@ class StandingOrder:
         order = read(found.body, instance=self._instance)
         if order:
             orders.give(order, self._paths)
-            if order.word is OrderKind.STOP:
+            if order.kind is OrderKind.STOP:
                 self._mailbox.write(confirmation_key(order, self._sender), b"{}")
         self._seen = found.etag
 

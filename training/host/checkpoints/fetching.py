@@ -16,7 +16,7 @@ from training.host.disk import fresh, inside, is_readable, walk
 from training.host.errors import Damaged, Missing
 from training.host.reporting.metrics import as_object
 
-FACTS = "trainyard-facts.json"
+METADATA = "trainyard-metadata.json"
 """The runtime writes this file into each of its checkpoints. It holds the SHA-256 of the other files."""
 
 
@@ -119,16 +119,16 @@ def damage(folder: Path, sizes: Mapping[str, int]) -> str | None:
             return f"{name} is missing"
         if path.stat().st_size != size:
             return f"{name} has {path.stat().st_size} bytes instead of {size}"
-    checks = (_find_damage(folder, name) for name in sizes if name.rpartition("/")[2] == FACTS)
+    checks = (_find_damage(folder, name) for name in sizes if name.rpartition("/")[2] == METADATA)
     return next(filter(None, checks), None)
 
 
-def _find_damage(folder: Path, facts: str) -> str | None:
-    document = as_object((folder / facts).read_bytes())
+def _find_damage(folder: Path, metadata: str) -> str | None:
+    document = as_object((folder / metadata).read_bytes())
     if document is None:
-        return f"{facts} is not a JSON object"
+        return f"{metadata} is not a JSON object"
     for name, expected in _sums_in(document):
-        path = (folder / facts).parent / name
+        path = (folder / metadata).parent / name
         if not path.is_file():
             return f"{name} is missing"
         found = sha256(path)

@@ -1,7 +1,7 @@
 """The checkpoints folder on this host's disk: its files, links, and folders, and which of them belong together.
 
-A program may use any files in any layout. The agent's own names begin with `.trainyard-` or are `trainyard-facts.json`,
-which no program uses.
+A program may use any files in any layout. The agent's own names begin with `.trainyard-` or are
+`trainyard-metadata.json`, which no program uses.
 """
 
 import errno
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from training.host.account import remove_tree
 from training.host.checkpoints.catalogue import Link, Stored, name_of
-from training.host.checkpoints.fetching import FACTS
+from training.host.checkpoints.fetching import METADATA
 from training.host.disk import fresh, is_readable
 from training.host.keys import LONGEST_KEY_BYTES
 
@@ -64,7 +64,7 @@ class Listing:
 
     def without(self, names: Collection[str]) -> "Listing":
         """Return the listing without these files and links."""
-        files = {name: facts for name, facts in self.files.items() if name not in names}
+        files = {name: state for name, state in self.files.items() if name not in names}
         links = {name: link for name, link in self.links.items() if name not in names}
         return Listing(files, links, self.folders, self.left_out)
 
@@ -76,7 +76,7 @@ def steps_in(folder: Path) -> list[int]:
     return sorted(
         int(path.name)
         for path in folder.iterdir()
-        if STEP_FOLDER.fullmatch(path.name) and not path.is_symlink() and is_readable(path / FACTS)
+        if STEP_FOLDER.fullmatch(path.name) and not path.is_symlink() and is_readable(path / METADATA)
     )
 
 
@@ -119,7 +119,7 @@ def _without_oversized(found: Listing, folder: Path) -> Listing:
         disk = shutil.disk_usage(folder).total
     except FileNotFoundError:  # the program has just removed it
         return found
-    names = [name for name, facts in found.files.items() if facts.size > disk]
+    names = [name for name, state in found.files.items() if state.size > disk]
     found.left_out.update(dict.fromkeys(names, "it is larger than the disk: most of it was never written"))
     return found.without(names)
 
@@ -133,7 +133,7 @@ def _steps(listing: Listing) -> list[int]:
     return [
         int(name)
         for name in listing.folders
-        if STEP_FOLDER.fullmatch(name) and f"{name}/{FACTS}" in listing.files
+        if STEP_FOLDER.fullmatch(name) and f"{name}/{METADATA}" in listing.files
     ]
 
 
@@ -141,31 +141,31 @@ def _without_older_steps(found: Listing) -> Listing:
     older = tuple(f"{name_of(step)}/" for step in sorted(_steps(found))[:-1])
     if not older:
         return found
-    files = {name: facts for name, facts in found.files.items() if not name.startswith(older)}
+    files = {name: state for name, state in found.files.items() if not name.startswith(older)}
     links = {name: link for name, link in found.links.items() if not name.startswith(older)}
-    folders = {name: facts for name, facts in found.folders.items() if not f"{name}/".startswith(older)}
+    folders = {name: state for name, state in found.folders.items() if not f"{name}/".startswith(older)}
     return Listing(files, links, folders, found.left_out)
 
 
 def _add(found: Listing, name: str, entry: "os.DirEntry[str]", inside: str) -> bool:
     """Add one entry to the listing. Return True for a folder that has to be listed, too."""
     try:
-        facts = entry.stat(follow_symlinks=False)
-        if stat.S_ISDIR(facts.st_mode):
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
             if len(os.fsencode(name)) > LONGEST_KEY_BYTES:
                 found.left_out[name] = f"its path is longer than the {LONGEST_KEY_BYTES} bytes that S3 allows"
                 return False
-            found.folders[name] = (facts.st_mtime_ns, stat.S_IMODE(facts.st_mode))
+            found.folders[name] = (status.st_mtime_ns, stat.S_IMODE(status.st_mode))
             return True
-        if stat.S_ISLNK(facts.st_mode):
-            found.links[name] = Link(os.readlink(entry.path), facts.st_mtime_ns)  # noqa: PTH115 - a Path would normalize the target
+        if stat.S_ISLNK(status.st_mode):
+            found.links[name] = Link(os.readlink(entry.path), status.st_mtime_ns)  # noqa: PTH115 - a Path would normalize the target
             _add_content(found, name, entry, inside)
-        elif not stat.S_ISREG(facts.st_mode):
+        elif not stat.S_ISREG(status.st_mode):
             found.left_out[name] = "it is a pipe, a socket or a device"
-        elif not facts.st_mode & stat.S_IROTH and not is_readable(Path(entry.path)):
+        elif not status.st_mode & stat.S_IROTH and not is_readable(Path(entry.path)):
             found.left_out[name] = "the program's account may not read it"
         else:
-            found.files[name] = _state_of(facts)
+            found.files[name] = _state_of(status)
     except FileNotFoundError:  # just removed or replaced; the next look finds the new file
         pass
     return False
@@ -177,15 +177,15 @@ def _add_content(found: Listing, name: str, entry: "os.DirEntry[str]", inside: s
     if os.path.commonpath([target, inside]) == inside:
         return
     try:
-        facts = Path(target).stat()
+        status = Path(target).stat()
     except OSError:  # it leads nowhere, in a circle, or where this account may not look
         return
-    if stat.S_ISREG(facts.st_mode) and is_readable(Path(target)):
-        found.files[name] = _state_of(facts)
+    if stat.S_ISREG(status.st_mode) and is_readable(Path(target)):
+        found.files[name] = _state_of(status)
 
 
-def _state_of(facts: os.stat_result) -> FileState:
-    return FileState(facts.st_size, facts.st_mtime_ns, stat.S_IMODE(facts.st_mode), facts.st_ino)
+def _state_of(status: os.stat_result) -> FileState:
+    return FileState(status.st_size, status.st_mtime_ns, stat.S_IMODE(status.st_mode), status.st_ino)
 
 
 def halves_in(files: Mapping[str, FileState]) -> set[str]:
@@ -231,21 +231,21 @@ def written_by(process: Path) -> Iterable[Path]:
             continue
 
 
-def _may_write(facts: Path) -> bool:
+def _may_write(fdinfo: Path) -> bool:
     """Return True if /proc/<pid>/fdinfo/<fd> allows writing (proc(5))."""
-    flags = re.search(r"^flags:\s*(\d+)$", facts.read_text(), re.MULTILINE)
+    flags = re.search(r"^flags:\s*(\d+)$", fdinfo.read_text(), re.MULTILINE)
     return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY
 
 
 def fingerprint(files: Mapping[str, FileState]) -> str:
     """Return a hash that differs for each state of these files."""
-    known = sorted((name, facts.size, facts.mtime) for name, facts in files.items())
+    known = sorted((name, state.size, state.mtime) for name, state in files.items())
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
 def hold_something(files: Mapping[str, FileState] | Mapping[str, Stored]) -> bool:
     """Return True if the files include more than a TensorFlow session writes before its first save."""
-    return any(facts.size and not is_no_state(name) for name, facts in files.items())
+    return any(state.size and not is_no_state(name) for name, state in files.items())
 
 
 def stage(folder: Path, target: Path, linked: Iterable[str], copied: Mapping[str, int]) -> None:

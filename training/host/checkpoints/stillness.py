@@ -48,7 +48,7 @@ class Look:
 class _Track:
     """One file over the last looks."""
 
-    facts: FileState
+    state: FileState
     still: int = 0
     """Consecutive looks without a change."""
     changed: int = 0
@@ -90,7 +90,7 @@ class Stillness:
 
     def look(self, files: Mapping[str, FileState], being_written: Collection[str], now: float) -> Look:
         """Compare the files with the previous look. `now` is in seconds since 1970."""
-        changed = {name for name, facts in files.items() if self.files.get(name) != facts}
+        changed = {name for name, state in files.items() if self.files.get(name) != state}
         watched = changed | self._tracks.keys() | set(being_written)
         tracks = {
             name: self._track(name, files[name], name in being_written) for name in watched if name in files
@@ -116,33 +116,33 @@ class Stillness:
         idle = {name for name, track in tracks.items() if track.is_idle}
         return Look(*map(frozenset, (fresh, logs, busy, unsafe, held, idle)))
 
-    def _track(self, name: str, facts: FileState, is_open: bool) -> _Track:
+    def _track(self, name: str, state: FileState, is_open: bool) -> _Track:
         before = self._tracks.get(name)
-        is_text = is_open and ends_a_line(self.read_end(name, facts.size, END_BYTES))
+        is_text = is_open and ends_a_line(self.read_end(name, state.size, END_BYTES))
         if before is None:
             known = self.files.get(name)
             before = _Track(known) if known else None
         if before is None:
-            return _Track(facts, opened=int(is_open), is_text=is_text)
+            return _Track(state, opened=int(is_open), is_text=is_text)
         opened = before.opened + 1 if is_open else 0
-        if before.facts == facts:
+        if before.state == state:
             return replace(
                 before, still=before.still + 1, changed=0, opened=opened, growth=0, is_text=is_text
             )
-        growth = facts.size - before.facts.size
+        growth = state.size - before.state.size
         appended = (
             growth > 0
-            and facts.inode == before.facts.inode
+            and state.inode == before.state.inode
             and bool(before.end)
-            and self._end(name, before.facts.size) == before.end
+            and self._end(name, before.state.size) == before.end
         )
         return _Track(
-            facts,
+            state,
             changed=before.changed + 1,
             opened=opened,
             appends=before.appends + 1 if appended and growth <= SLOW_BYTES else 0,
             growth=growth,
-            end=self._end(name, facts.size),
+            end=self._end(name, state.size),
             is_text=is_text,
         )
 

@@ -255,27 +255,27 @@ class CheckpointUpload:
                 self._manifests[known.newest.key] = in_bucket.manifest_if_there(self.bucket, known.newest)
         return self._manifests[self._newest.key] if self._newest else NOTHING
 
-    def _has(self, before: Manifest, name: str, facts: FileState) -> bool:
+    def _has(self, before: Manifest, name: str, state: FileState) -> bool:
         """Return True if the newest checkpoint has the file as it is now."""
         stored, sent = before.files.get(name), self._sent.get(name)
         return (
             stored is not None
-            and (stored.size, stored.mtime) == (facts.size, facts.mtime)
-            and (sent is None or sent.inode == facts.inode)
+            and (stored.size, stored.mtime) == (state.size, state.mtime)
+            and (sent is None or sent.inode == state.inode)
         )
 
     def _find_reusable(self, seen: Listing, changed: frozenset[str]) -> dict[str, Stored]:
         """Return the files that this run's newest checkpoint already has, even under another name."""
         before, own = self._read_newest(), keys.checkpoints(self.run)
         renamed = {
-            (facts.inode, facts.size, facts.mtime): before.files[name]
-            for name, facts in self._sent.items()
-            if self._has(before, name, facts)
+            (state.inode, state.size, state.mtime): before.files[name]
+            for name, state in self._sent.items()
+            if self._has(before, name, state)
         }
         kept = {}
-        for name, facts in seen.files.items():
+        for name, state in seen.files.items():
             stored = (
-                renamed.get((facts.inode, facts.size, facts.mtime)) if name in changed else before.files[name]
+                renamed.get((state.inode, state.size, state.mtime)) if name in changed else before.files[name]
             )
             if stored and stored.key.startswith(own):
                 kept[name] = stored
@@ -301,7 +301,7 @@ class CheckpointUpload:
         finally:
             remove_tree(staging)
         manifest = self._manifest(
-            choice, {name: facts for name, facts in staged.items() if name in sent}, key
+            choice, {name: state for name, state in staged.items() if name in sent}, key
         )
         if not on_disk.hold_something(manifest.files):
             return None  # it has no whole copy of a file that a program resumes from
@@ -317,15 +317,15 @@ class CheckpointUpload:
         folder, staging = self.paths.checkpoints, self.paths.staging
         whole: dict[str, FileState] = {}
         for _ in range(COPY_TRIES if names else 0):
-            before = {name: facts for name in names if (facts := on_disk.state_at(folder / name))}
-            for name, facts in before.items():
+            before = {name: state for name in names if (state := on_disk.state_at(folder / name))}
+            for name, state in before.items():
                 with suppress(FileNotFoundError):  # it has just become shorter, so it differs from `before`
-                    on_disk.copy_start(folder / name, staging / name, facts.size)
+                    on_disk.copy_start(folder / name, staging / name, state.size)
             written = on_disk.open_to_write(folder) - self._look.held
             same = {
-                name: facts
-                for name, facts in before.items()
-                if name not in written and on_disk.state_at(folder / name) == facts
+                name: state
+                for name, state in before.items()
+                if name not in written and on_disk.state_at(folder / name) == state
             }
             if same.keys() == before.keys():
                 return same
@@ -336,10 +336,10 @@ class CheckpointUpload:
     def _manifest(self, choice: Choice, staged: Mapping[str, FileState], key: str) -> Manifest:
         before, own = self._read_newest(), keys.checkpoints(self.run)
         files = {}
-        for name, facts in choice.listing.files.items():
+        for name, state in choice.listing.files.items():
             older = before.files.get(name)
             if name in choice.reused:
-                files[name] = Stored(facts.size, facts.mtime, facts.mode, choice.reused[name].key)
+                files[name] = Stored(state.size, state.mtime, state.mode, choice.reused[name].key)
             elif name in staged:
                 files[name] = Stored(staged[name].size, staged[name].mtime, staged[name].mode, key + name)
             elif older and older.key.startswith(own):
@@ -365,7 +365,7 @@ class CheckpointUpload:
     def _conclude(self, choice: Choice, version: Version, manifest: Manifest) -> None:
         catalogue = in_bucket.make_newest(self.bucket, self.run, version, manifest, keep=self.keep)
         self._newest, self._manifests[version.key] = version, manifest
-        self._sent = {name: facts for name, facts in choice.listing.files.items() if name in manifest.files}
+        self._sent = {name: state for name, state in choice.listing.files.items() if name in manifest.files}
         self._taken_at = time.monotonic()
         if not choice.revision:
             self.last = LastCheckpoint(version.step, self._print(choice))
@@ -374,7 +374,7 @@ class CheckpointUpload:
 
     def _print(self, choice: Choice) -> str:
         files = choice.listing.files
-        still = {name: facts for name, facts in files.items() if name not in self._look.logs}
+        still = {name: state for name, state in files.items() if name not in self._look.logs}
         return "" if choice.kind == STEP else on_disk.fingerprint(still or files)
 
     def _prune(self, catalogue: Catalogue) -> None:
@@ -395,4 +395,4 @@ def _log_seconds(seen: Listing, changed: frozenset[str]) -> float:
 def _are(files: Mapping[str, FileState], names: Iterable[str], folder: Path) -> bool:
     """Return True if the files below `folder` have not changed since the look."""
     found = {name: on_disk.state_at(folder / name) for name in names}
-    return all(facts and facts[:2] == files[name][:2] for name, facts in found.items())
+    return all(state and state[:2] == files[name][:2] for name, state in found.items())

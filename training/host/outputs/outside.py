@@ -130,13 +130,13 @@ class Outside:
                     continue
 
     def _size(self, entry: "os.DirEntry[str]") -> int | None:
-        facts = entry.stat(follow_symlinks=False)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != self.account.uid:
+        status = entry.stat(follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != self.account.uid:
             return None
-        if facts.st_ctime < self.since or ARCHIVE.fullmatch(entry.name):
+        if status.st_ctime < self.since or ARCHIVE.fullmatch(entry.name):
             return None
-        matters = facts.st_size > TRIFLE_BYTES or (facts.st_size and MODEL.fullmatch(entry.name))
-        return facts.st_size if matters else None
+        matters = status.st_size > TRIFLE_BYTES or (status.st_size and MODEL.fullmatch(entry.name))
+        return status.st_size if matters else None
 
 
 def _network_folders(mounts: str) -> frozenset[Path]:

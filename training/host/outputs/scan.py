@@ -34,8 +34,8 @@ class Seen(NamedTuple):
     ctime_ns: int
 
     @staticmethod
-    def of(facts: os.stat_result) -> "Seen":
-        return Seen(facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+    def of(status: os.stat_result) -> "Seen":
+        return Seen(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,13 @@ def _take(found: Scan, entry: "os.DirEntry[str]", path: str) -> Iterator[str]:
         found.is_complete = False
 
 
-def _take_file(found: Scan, facts: os.stat_result, path: str) -> None:
-    if not stat.S_ISREG(facts.st_mode):
-        found.left_out[path] = Omission(0, f"it is a {_kind(facts.st_mode)}")
-    elif is_sparse(facts):
-        found.left_out[path] = Omission(facts.st_size, SPARSE)
+def _take_file(found: Scan, status: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        found.left_out[path] = Omission(0, f"it is a {_kind(status.st_mode)}")
+    elif is_sparse(status):
+        found.left_out[path] = Omission(status.st_size, SPARSE)
     elif len(found.files) < MOST_FILES:
-        found.files[path] = Seen.of(facts)
+        found.files[path] = Seen.of(status)
     else:
         found.beyond += 1
         found.is_complete = False

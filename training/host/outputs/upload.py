@@ -290,17 +290,17 @@ class OutputsUpload:
         """Send the file with its state before the upload, so that a file that changes meanwhile is sent again."""
         descriptor = os.open(self.folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            facts = os.fstat(descriptor)
-            if not stat.S_ISREG(facts.st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise FileNotFoundError(path)
-            if facts.st_size <= WHOLE_BYTES:
-                version = self.bucket.put(key, os.pread(descriptor, facts.st_size, 0))
+            if status.st_size <= WHOLE_BYTES:
+                version = self.bucket.put(key, os.pread(descriptor, status.st_size, 0))
             else:
                 same = Path(
                     f"/proc/self/fd/{descriptor}"
                 )  # the same file even if the program replaces it meanwhile
                 version = self.bucket.send(same, key, lambda: self._check_time(path, seen))
-            return Sent(Seen.of(facts), version)
+            return Sent(Seen.of(status), version)
         finally:
             os.close(descriptor)
 

@@ -71,10 +71,10 @@ class EventFiles:
         return self._has_steps
 
     def look(self) -> list[dict[str, float]]:
-        """Return new facts, merged by step. Skip files that are not event files or cannot be read."""
+        """Return new values, merged by step. Skip files that are not event files or cannot be read."""
         files = [path for path in sorted(self.list_files()) if "tfevents" in path.name]
         of_training = self._leave_out_evaluation(files)
-        return [facts for path in files for facts in self._look_at(path, trains=path in of_training)]
+        return [values for path in files for values in self._look_at(path, trains=path in of_training)]
 
     def take_further(self) -> list[Scalar]:
         """Return the new values of other metrics, each once."""
@@ -102,19 +102,19 @@ class EventFiles:
     def _read_metrics(self, path: Path, trains: bool) -> Iterator[dict[str, float]]:
         together: dict[str, float] = {}
         for event in self._events(path):
-            facts = self._metrics_of(event, trains)
-            step = facts.get("step")
+            values = self._metrics_of(event, trains)
+            step = values.get("step")
             if step is not None and together.get("step", step) != step:
                 yield together
                 together = {}
-            together |= facts
+            together |= values
         if together:
             yield together
 
     def _metrics_of(self, event: Event, trains: bool) -> dict[str, float]:
-        """Return the facts of one event. Keras numbers epochs from 0, and writes an epoch's event at its end. If there
+        """Return the values of one event. Keras numbers epochs from 0, and writes an epoch's event at its end. If there
         are steps, only steps count."""
-        facts: dict[str, float] = {}
+        values: dict[str, float] = {}
         for tag, value in scalars(event) if event.wall_time >= self.since else ():
             per, name = meaning(tag) if trains else ("", "")
             if not name:
@@ -122,11 +122,11 @@ class EventFiles:
                 continue
             self._has_steps = self._has_steps or not per
             if per == "epoch":
-                facts["epoch"] = event.step + 1
+                values["epoch"] = event.step + 1
             if per and self._has_steps:
                 continue
-            facts |= {name: value, "step": event.step + (per == "epoch")}
-        return facts
+            values |= {name: value, "step": event.step + (per == "epoch")}
+        return values
 
     def _events(self, path: Path) -> Iterator[Event]:
         """Yield the events that are whole by now."""

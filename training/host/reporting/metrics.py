@@ -42,21 +42,21 @@ class Curve:
             distance = max(1, min(after - before for before, after in pairwise(steps[:-1])))
         return Curve(list(samples), samples[-1] if samples else None, distance, begins)
 
-    def add(self, facts: dict[str, Any], at: datetime) -> None:
+    def add(self, values: dict[str, Any], at: datetime) -> None:
         """Add a sample, unless it has no number or an old step. Reports without steps are counted, until the program's
         first step replaces these samples."""
-        step = facts.get("step")
+        step = values.get("step")
         if step is not None:
             self._forget(step if self._begins else self._counted_from)
             self._has_steps, self._begins, self._counted_from = True, False, None
-        if not facts.keys() & set(NUMBERS):
+        if not values.keys() & set(NUMBERS):
             return
         if step is None and not self._has_steps:
             step = self._newest["step"] + 1 if self._newest else 1
             self._counted_from = step if self._counted_from is None else self._counted_from
         if step is None or (self._newest and step <= self._newest["step"]):
             return
-        self._newest = {"at": timestamp(at)} | {key: facts.get(key) for key in SAMPLED} | {"step": step}
+        self._newest = {"at": timestamp(at)} | {key: values.get(key) for key in SAMPLED} | {"step": step}
         if len(self.samples) == MOST_SAMPLES:
             self.samples = self.samples[::2]
             steps = self.samples[-1]["step"] - self.samples[0]["step"]
@@ -102,9 +102,9 @@ class Metrics:
         self.curve = Curve.after(known, begins=begins)
         self.scalars.begin(document.get("scalars"), up_to=up_to)
 
-    def add(self, facts: dict[str, Any], at: datetime) -> None:
-        self.values = self.values | facts
-        self.curve.add(facts, at)
+    def add(self, values: dict[str, Any], at: datetime) -> None:
+        self.values = self.values | values
+        self.curve.add(values, at)
 
     def send(self) -> None:
         """Write it to the bucket if it has changed."""

@@ -59,7 +59,7 @@ def entry(sent: Sent, sender: Sender) -> dict[str, str]:
     """Return the entry for PutEvents."""
     return {
         "Source": sources.host_source(sender.user),
-        "DetailType": sent.signal.word,
+        "DetailType": sent.signal.detail_type,
         "EventBusName": sender.bus,
         "Detail": json.dumps(signals.encode(sent)),
     }
@@ -111,7 +111,7 @@ def final_report(unsent: Sent, reason: str, *, exit_code: int | None) -> Sent:
             tail=signal.tail if isinstance(signal, signals.Failed) else "",
             exit_code=exit_code,
             final=True,
-            unsaid=signal.word,
+            unsaid=signal.detail_type,
         ),
     )
 
@@ -150,10 +150,10 @@ class Outbox(threading.Thread):
             run=self._run_id, attempt=attempt, instance=self._instance, at=datetime.now(UTC), signal=signal
         )
         shown = {key: value for key, value in signals.to_detail(signal).items() if key != "tail"}
-        logger.info("signal %s %s", signal.word, shown)
+        logger.info("signal %s %s", signal.detail_type, shown)
         with self._changed:
             if isinstance(signal, SUPERSEDED):
-                self._waiting = [old for old in self._waiting if old.signal.word != signal.word]
+                self._waiting = [old for old in self._waiting if old.signal.detail_type != signal.detail_type]
             self._waiting.append(sent)
             self._changed.notify_all()
 
@@ -179,7 +179,7 @@ class Outbox(threading.Thread):
 
     def _is_superseded(self, signal: Signal) -> bool:
         return isinstance(signal, SUPERSEDED) and any(
-            newer.signal.word == signal.word for newer in self._waiting
+            newer.signal.detail_type == signal.detail_type for newer in self._waiting
         )
 
     def _deliver(self, sent: Sent) -> bool:
@@ -220,7 +220,9 @@ class Outbox(threading.Thread):
         try:
             self._write(keys.copies_of_signals(self._run_id, sent.attempt), sent)
         except HostTrouble as trouble:
-            logger.warning("%s could not be written to the bucket: %s", sent.signal.word, trouble.reason)
+            logger.warning(
+                "%s could not be written to the bucket: %s", sent.signal.detail_type, trouble.reason
+            )
             return
         self._last_copy = sent
         if is_progress:

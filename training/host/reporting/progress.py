@@ -57,7 +57,7 @@ class Progress:
     _sent_at: float | None = None
 
     def update(self) -> list[dict[str, Any]]:
-        """Read new whole lines and return their facts. Lines that are not JSON objects are skipped."""
+        """Read new whole lines and return their values. Lines that are not JSON objects are skipped."""
         try:
             # O_NONBLOCK: the program may have replaced the file by a pipe
             with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK), "rb") as lines:
@@ -74,14 +74,14 @@ class Progress:
             except ValueError:
                 continue
             if isinstance(report, dict):
-                facts = metrics_in(report)
-                has_numbers = facts.keys() & set(NUMBERS)
-                self.reported = facts if has_numbers else self.reported | facts | self._later(report)
-                self.scalars.take(report, facts)
-                self._watch_loss(facts)
+                values = metrics_in(report)
+                has_numbers = values.keys() & set(NUMBERS)
+                self.reported = values if has_numbers else self.reported | values | self._later(report)
+                self.scalars.take(report, values)
+                self._watch_loss(values)
                 self.resumed = resumed_in(report) or self.resumed
                 self._fresh = True
-                new.append(facts)
+                new.append(values)
         return new
 
     def _later(self, report: Mapping[str, Any]) -> dict[str, int]:
@@ -91,23 +91,23 @@ class Progress:
         return {"step": now} if is_late else {}
 
     def see(self, report: Mapping[str, Any], source: Source = Source.PATTERN) -> dict[str, Any]:
-        """Add values from another source, and return the new facts: a number belongs to the last seen step. Return
+        """Add values from another source, and return the new values: a number belongs to the last seen step. Return
         nothing if the program reports itself or has a better source."""
-        facts = metrics_in(report)
+        values = metrics_in(report)
         if self.reports or source < self._source or not report:
             return {}
-        if facts and source > self._source:
-            if "loss" in self.seen and "loss" not in facts:
+        if values and source > self._source:
+            if "loss" in self.seen and "loss" not in values:
                 return {}
             self._source, self.seen = source, {}
-        self.scalars.take(report, facts)
+        self.scalars.take(report, values)
         self._sights += 1
         self._fresh = True
-        if not facts:
+        if not values:
             return {}
-        self.seen |= facts
+        self.seen |= values
         self._watch_loss(self.seen)
-        return self.seen if facts.keys() & set(NUMBERS) else facts
+        return self.seen if values.keys() & set(NUMBERS) else values
 
     def add_further(self, scalar: Scalar, *, is_printed: bool) -> None:
         """Add a value of another metric, unless the program reports its progress itself."""
@@ -117,7 +117,7 @@ class Progress:
             self._fresh = True
 
     def due(self, now: float) -> dict[str, Any] | None:
-        """Return the facts to send now, or None: new facts at most every 10 s, and the same facts again after a minute.
+        """Return the values to send now, or None: new values at most every 10 s, the same values again after a minute.
 
         The signal is the run's heartbeat: it shows that this host lives, even if the program hangs (silence.py).
         """
@@ -131,12 +131,12 @@ class Progress:
 
     @property
     def all(self) -> dict[str, Any]:
-        """The latest facts and metrics, and the restored state if there is one."""
+        """The latest values and metrics, and the restored state if there is one."""
         return self.latest | self.not_finite | self.restored | self.scalars.in_signal
 
     @property
     def latest(self) -> dict[str, Any]:
-        """The latest facts."""
+        """The latest values."""
         return self.reported or self.seen
 
     @property
@@ -144,15 +144,15 @@ class Progress:
         """The step since which the loss has been NaN or infinite; empty while it is a number."""
         return {} if self.nan_since is None else {"nan_since": self.nan_since}
 
-    def _watch_loss(self, facts: Mapping[str, Any]) -> None:
+    def _watch_loss(self, values: Mapping[str, Any]) -> None:
         """Track since when the loss is not finite. A line without a loss changes nothing."""
-        loss = facts.get("loss")
+        loss = values.get("loss")
         if loss is None:
             return
         if math.isfinite(loss):
             self.nan_since = None
         elif self.nan_since is None:
-            self.nan_since = facts.get("step", 0)
+            self.nan_since = values.get("step", 0)
 
     @property
     def restored(self) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class Progress:
 
 
 def metrics_in(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the valid facts of a report: whole counts and finite numbers, and losses that are NaN or infinite."""
+    """Return the valid values of a report: whole counts and finite numbers, and losses that are NaN or infinite."""
     counts = {key: int(report[key]) for key in COUNTS if is_number(report.get(key))}
     numbers = {key: float(report[key]) for key in NUMBERS if is_number(report.get(key))}
     return (

@@ -43,18 +43,18 @@ class FolderUpload:
 
     def _send(self, path: Path, now: float) -> None:
         try:
-            facts = path.stat()
-            if self._sent.get(path) == (facts.st_size, facts.st_mtime_ns):
+            status = path.stat()
+            if self._sent.get(path) == (status.st_size, status.st_mtime_ns):
                 return
             name = path.relative_to(self.folder).as_posix()
-            if is_sparse(facts):
+            if is_sparse(status):
                 self.left_out.report({name: SPARSE})
                 return
             self.bucket.upload(path, self.prefix + name)
         except FileNotFoundError:  # the program has just removed or replaced it
             return
-        self._sent[path] = (facts.st_size, facts.st_mtime_ns)
-        self._next_at[path] = now + due_after(facts.st_size)
+        self._sent[path] = (status.st_size, status.st_mtime_ns)
+        self._next_at[path] = now + due_after(status.st_size)
 
 
 def missing(expected: tuple[str, ...], paths: Paths, *, has_checkpoint: bool) -> tuple[str, ...]:

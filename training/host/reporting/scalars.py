@@ -77,14 +77,14 @@ class Scalars:
                 if value is not None and isinstance(point[0], int) and point[0] <= up_to:
                     self._samples.setdefault(name, Samples()).add(point[0], value)
 
-    def take(self, report: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-        """Add the metrics of a report. `facts` are its step, epoch, loss and accuracy, as far as it has them."""
-        self._step, self._epoch = facts.get("step", self._step), facts.get("epoch", self._epoch)
+    def take(self, report: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """Add the metrics of a report. `values` are its step, epoch, loss and accuracy, as far as it has them."""
+        self._step, self._epoch = values.get("step", self._step), values.get("epoch", self._epoch)
         for name, found in report.items():
             if name not in RESERVED and (value := number_in(found)) is not None:
                 self.add(Scalar(name, value))
-        if self.objective and self.objective in facts:
-            self._add_point(facts[self.objective], self._position(), self._epoch)
+        if self.objective and self.objective in values:
+            self._add_point(values[self.objective], self._position(), self._epoch)
 
     def add(self, scalar: Scalar, *, is_printed: bool = False) -> None:
         """Add a value, by default at the last reported step. A printed value does not count once a better source has

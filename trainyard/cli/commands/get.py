@@ -54,11 +54,11 @@ def get(
     found = runs.find(options.find(), run)
     in_folder = part in FOLDERS or part.startswith(f"{Part.OUTPUTS}/")
     target = folder or (Path(found.id) / PurePosixPath(part).parts[0] if in_folder else Path(found.id))
-    with terminal.transfers(options.quiet) as tell:
+    with terminal.transfers(options.quiet) as on_progress:
         if part == Part.MODEL:
-            part, fetched = found.fetch_model(target, tell)
+            part, fetched = found.fetch_model(target, on_progress)
         else:
-            fetched = found.fetch(part, target, tell)
+            fetched = found.fetch(part, target, on_progress)
     for line in fetched.left_out:
         terminal.note(f"Left out: {line}")
     if fetched.replaced and not options.quiet:

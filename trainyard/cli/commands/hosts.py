@@ -22,15 +22,15 @@ STYLES: dict[Action | None, str] = {
 }
 
 
-@command("trainyard hosts", "trainyard hosts -o json", "trainyard hosts --cool")
+@command("trainyard hosts", "trainyard hosts -o json", "trainyard hosts --end-warm")
 def hosts(
     options: Options,
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also list hosts that have just ended.")
     ] = False,
-    cool: Annotated[
+    end_warm: Annotated[
         bool,
-        typer.Option("--cool", help="End the hosts in the warm pool; patrol does it within two minutes."),
+        typer.Option("--end-warm", help="End the hosts in the warm pool; patrol does it within two minutes."),
     ] = False,
 ) -> None:
     """List hosts with their prices and patrol's verdicts.
@@ -46,9 +46,9 @@ def hosts(
 
     yard = options.find()
     found = yards.hosts(yard, gone=everything)
-    if cool:
+    if end_warm:
         for run in sorted({host.run for host in found if host.warm}):
-            yards.cool(yard, run)
+            yards.end_warm_hosts(yard, run)
     if options.is_json:
         terminal.answer([asdict(host) for host in found])
         return
@@ -71,9 +71,9 @@ def hosts(
     running = [host.price or 0 for host in found if host.state in ("pending", "running")]
     if not options.quiet:
         terminal.hint(f"{format_count(len(found), 'host')}, {dollars(sum(running))} an hour")
-        if cool and not any(host.warm for host in found):
+        if end_warm and not any(host.warm for host in found):
             terminal.hint("The warm pool is empty.")
-        elif cool:
+        elif end_warm:
             terminal.hint("No run claims the warm hosts any more; patrol ends them within two minutes.")
 
 

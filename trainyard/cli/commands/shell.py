@@ -37,11 +37,11 @@ def enter(yard: Yard, target: str, line: Sequence[str] | None) -> None:
     from trainyard.client.sessions import shell as shells
 
     if line:
-        raise typer.Exit(shells.run_command(yard, target, line, _tell))
-    shells.run(yard, target, _tell)
+        raise typer.Exit(shells.run_command(yard, target, line, _on_step))
+    shells.run(yard, target, _on_step)
 
 
-def _tell(sentence: str) -> None:
+def _on_step(sentence: str) -> None:
     """Print a sentence in a terminal in raw mode."""
     sys.stderr.write(f"\r\ntrainyard: {sentence}\r\n")
     sys.stderr.flush()

@@ -68,7 +68,7 @@ def submit(
     if not options.quiet:
         for line in (*uploads_of(local), *local.notes, *(f"Warning: {each}" for each in local.warnings)):
             terminal.hint(line)
-    with terminal.transfers(options.quiet) as tell:
-        uploaded = yard.upload(local, tell)
+    with terminal.transfers(options.quiet) as on_progress:
+        uploaded = yard.upload(local, on_progress)
     run = yard.run(uploaded.run, local.workflow)
     following.follow_new(options, run, detach=detach, logs=not no_logs, sent=uploaded.sent)

@@ -40,8 +40,8 @@ def tb(
 
     words, yard = tensorboard.command(), options.find()
     found = [known.find(yard, each) for each in runs]
-    with terminal.transfers(options.quiet) as tell:
-        events = {run.id: run.fetch_events(folder / run.id, tell) for run in found}
+    with terminal.transfers(options.quiet) as on_progress:
+        events = {run.id: run.fetch_events(folder / run.id, on_progress) for run in found}
     for run in find_without_events(found, events):
         terminal.note(f"{run.id} has no TensorBoard events yet.")
     with tensorboard.serve_tensorboard(words, folder, port) as serves:

@@ -189,7 +189,7 @@ def event_line(event: Event) -> str:
 
 
 def list_host_changes(before: Host | None, host: Host, status: RunStatus) -> Iterator[tuple[datetime, str]]:
-    """Yield the news of a host with their times: its launch, its role, its state."""
+    """Yield the changes of a host with their times: its launch, its role, its state."""
     if before is None:
         where = f"{host.type} in {host.zone}, {host.market}, ${host.price:.3f}/h"
         address = host.address or "not yet known"

@@ -24,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainyard.client import YardError
-from trainyard.client.fetching import Tell
+from trainyard.client.fetching import OnProgress
 from trainyard.values import floats, serialization
 from trainyard.values.quantities import format_bytes, format_count
 from trainyard.values.text import printable
@@ -248,7 +248,7 @@ LARGE = 4 * 2**20
 
 
 @contextmanager
-def transfers(quiet: bool) -> Iterator[Tell]:
+def transfers(quiet: bool) -> Iterator[OnProgress]:
     """Show the progress of each large file and the number of small ones in a terminal. Elsewhere, print a line for each
     large file that has arrived."""
     if quiet or not beside.is_terminal:
@@ -260,7 +260,7 @@ def transfers(quiet: bool) -> Iterator[Tell]:
         small = progress.add_task("", total=None, visible=False)
         arrived, counting = [0, 0], threading.Lock()
 
-        def tell(key: str, done: int, total: int) -> None:
+        def on_progress(key: str, done: int, total: int) -> None:
             folder, _, count = key.partition(": ")
             if total >= LARGE or count:
                 name = f"{folder} {count}" if count else key.rpartition("/")[2] or key
@@ -275,7 +275,7 @@ def transfers(quiet: bool) -> Iterator[Tell]:
                     small, description=format_count(number, "smaller file"), completed=size, visible=True
                 )
 
-        yield tell
+        yield on_progress
 
 
 def _silent(key: str, done: int, total: int) -> None:

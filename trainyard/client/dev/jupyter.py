@@ -20,7 +20,7 @@ from trainyard.client.errors import (
     YardError,
 )
 from trainyard.client.sessions import forward, shell
-from trainyard.client.sessions.link import Tell
+from trainyard.client.sessions.link import OnStep
 from trainyard.command_line import command_line
 
 UNIT = "trainyard-jupyter"
@@ -45,7 +45,7 @@ class Jupyter:
         return f"http://{forward.LOOPBACK}:{local}/lab?token={self.token}"
 
 
-def find(yard: Deployment, name: str, tell: Tell) -> tuple[DevHost, Jupyter]:
+def find(yard: Deployment, name: str, on_step: OnStep) -> tuple[DevHost, Jupyter]:
     """Wait until JupyterLab serves, and for a host that boots. Raise JupyterNotThere, HostNotFound, HostNotConnected or
     Denied."""
     ends = time.monotonic() + CONNECT_SECONDS
@@ -55,25 +55,25 @@ def find(yard: Deployment, name: str, tell: Tell) -> tuple[DevHost, Jupyter]:
         if host.state != "pending":
             hosts.running(yard, name)
             try:
-                return host, request_jupyter(yard, host, tell)
+                return host, request_jupyter(yard, host, on_step)
             except HostNotConnected:
                 if time.monotonic() >= ends:
                     raise
         if not told:
-            tell(f"{name} ({host.instance}) boots; waiting until it can be reached")
+            on_step(f"{name} ({host.instance}) boots; waiting until it can be reached")
             told = True
         time.sleep(RETRY_SECONDS)
 
 
-def hold(yard: Deployment, name: str, local: int, ready: Callable[[str], None], tell: Tell) -> None:
+def hold(yard: Deployment, name: str, local: int, ready: Callable[[str], None], on_step: OnStep) -> None:
     """Forward JupyterLab to the port `local` of this computer's loopback interface (0 for any free port) until a signal
     ends the process.
 
     A session that ends is followed by another one, on the current host of the name. `ready` is called with each new
-    address, `tell` with sentences for the user. Raise NotHere if the port is in use, and the errors of `find`.
+    address, `on_step` with sentences for the user. Raise NotHere if the port is in use, and the errors of `find`.
     """
     _check_free(local)
-    host, found = find(yard, name, tell)
+    host, found = find(yard, name, on_step)
     port, said = local, ""
 
     def opened(at: int) -> None:
@@ -84,12 +84,12 @@ def hold(yard: Deployment, name: str, local: int, ready: Callable[[str], None], 
             ready(said)
 
     while True:
-        watch = Watch(yard, host, tell)
+        watch = Watch(yard, host, on_step)
         try:
             forward.run(yard, host.instance, found.port, port, opened, watch.heard)
         except SessionOver as over:
-            tell(f"{over.what} ({over.means}); beginning another")
-        host, found = _find_again(yard, name, tell)
+            on_step(f"{over.what} ({over.means}); beginning another")
+        host, found = _find_again(yard, name, on_step)
 
 
 def _check_free(port: int) -> None:
@@ -103,32 +103,32 @@ def _check_free(port: int) -> None:
 class Watch:
     """The messages of the forward. If nothing answers, the reason is looked up on the host."""
 
-    def __init__(self, yard: Deployment, host: DevHost, tell: Tell) -> None:
-        self._yard, self._host, self._tell = yard, host, tell
+    def __init__(self, yard: Deployment, host: DevHost, on_step: OnStep) -> None:
+        self._yard, self._host, self._on_step = yard, host, on_step
         self._looking = threading.Lock()
 
     def heard(self, sentence: str) -> None:
         if not sentence.startswith("nothing answers"):
-            self._tell(sentence)
+            self._on_step(sentence)
         elif self._looking.acquire(blocking=False):
             threading.Thread(target=self._look, daemon=True).start()
 
     def _look(self) -> None:
         try:
-            self._tell("JupyterLab does not answer; its host starts it again")
+            self._on_step("JupyterLab does not answer; its host starts it again")
             request_jupyter(self._yard, self._host, _silent)
-            self._tell("JupyterLab serves again")
+            self._on_step("JupyterLab serves again")
         except YardError as error:
-            self._tell(str(error))
+            self._on_step(str(error))
         finally:
             self._looking.release()
 
 
-def request_jupyter(yard: Deployment, host: DevHost, tell: Tell) -> Jupyter:
+def request_jupyter(yard: Deployment, host: DevHost, on_step: OnStep) -> Jupyter:
     """Ask the host for its JupyterLab, which may take a while to start. Raise JupyterNotThere, HostNotConnected or
     Denied."""
     line = f"trainyard jupyter --wait {SERVES_SECONDS}"
-    code, said = shell.run_line(yard, host.instance, line, tell)
+    code, said = shell.run_line(yard, host.instance, line, on_step)
     try:
         found = json.loads(said)
         way, log = str(found["way"]), str(found["log"])
@@ -175,11 +175,11 @@ def not_there(name: str, way: str, log: str) -> JupyterNotThere:
     )
 
 
-def _find_again(yard: Deployment, name: str, tell: Tell) -> tuple[DevHost, Jupyter]:
+def _find_again(yard: Deployment, name: str, on_step: OnStep) -> tuple[DevHost, Jupyter]:
     """Find JupyterLab again, also after an interruption of the network."""
     while True:
         try:
-            return find(yard, name, tell)
+            return find(yard, name, on_step)
         except NoAnswer:
             time.sleep(RETRY_SECONDS)
 

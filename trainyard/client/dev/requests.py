@@ -21,7 +21,7 @@ from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.yard import DevImaging, DevRow
 from trainyard.protocol.requests import DevHost
 
-Tell = Callable[[str], None]
+OnStep = Callable[[str], None]
 """Called with a sentence for each step."""
 LOOK_SECONDS = 1.0
 IMAGING = "dev-imaging"
@@ -78,20 +78,20 @@ def _run(yard: Deployment, want: str, run: str) -> Run:
     return Run(yard, f"{machine.replace(':stateMachine:', ':execution:')}:{run}")
 
 
-def once(tell: Tell) -> Tell:
+def once(on_step: OnStep) -> OnStep:
     """Return a function that leaves out repetitions of the last step."""
     last = ""
 
     def told(step: str) -> None:
         nonlocal last
         if step != last:
-            tell(step)
+            on_step(step)
         last = step
 
     return told
 
 
-def follow(run: Run, tell: Tell) -> dict[str, Any]:
+def follow(run: Run, on_step: OnStep) -> dict[str, Any]:
     """Report each event of the run until it ends, and return its summary. Raise RunRefused, or RunFailed with the run's
     reason."""
     told = 0
@@ -99,7 +99,7 @@ def follow(run: Run, tell: Tell) -> dict[str, Any]:
         over = run.execution.is_over
         events = run.timeline
         for event in events[told:]:
-            tell(event.reason or event.event)
+            on_step(event.reason or event.event)
         told = len(events)
         if over:
             return run.result()

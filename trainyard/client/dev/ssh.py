@@ -20,7 +20,7 @@ from trainyard.client.deployment import Deployment
 from trainyard.client.dev.hosts import DevHost
 from trainyard.client.errors import NotHere, SessionRefused
 from trainyard.client.sessions import relay, shell
-from trainyard.client.sessions.link import Tell
+from trainyard.client.sessions.link import OnStep
 from trainyard.command_line import command_line
 
 PORT = 22
@@ -75,7 +75,7 @@ class Files:
         return self.home / ".ssh" / "config"
 
 
-def introduce(yard: Deployment, host: DevHost, files: Files, proxy: Sequence[str], tell: Tell) -> None:
+def introduce(yard: Deployment, host: DevHost, files: Files, proxy: Sequence[str], on_step: OnStep) -> None:
     """Exchange the keys: the user's key is added to the host's account for sessions, and the host's keys are stored
     here.
 
@@ -83,7 +83,7 @@ def introduce(yard: Deployment, host: DevHost, files: Files, proxy: Sequence[str
     host, Denied or HostNotConnected.
     """
     line = GREETING.format(key=shlex.quote(_public_key(files)))
-    code, said = shell.run_line(yard, host.instance, line, tell)
+    code, said = shell.run_line(yard, host.instance, line, on_step)
     who, keys = WHO.search(said), KEY.findall(said)
     if who is None:
         raise SessionRefused(
@@ -120,9 +120,9 @@ def has_keys(host: DevHost, files: Files) -> bool:
     )
 
 
-def carry(yard: Deployment, host: DevHost, tell: Tell) -> None:
+def carry(yard: Deployment, host: DevHost, on_step: OnStep) -> None:
     """Carry the connection of an ssh through standard input and output. Raise the errors of `relay.run`."""
-    relay.run(yard, host.instance, PORT, tell)
+    relay.run(yard, host.instance, PORT, on_step)
 
 
 def entry(files: Files, account: str, proxy: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from trainyard.client.dev import hosts
 from trainyard.client.errors import SessionOver, TensorBoardEnded
 from trainyard.client.sessions import forward, shell
 from trainyard.client.sessions.ending import terminate_afterwards
-from trainyard.client.sessions.link import Link, Tell
+from trainyard.client.sessions.link import Link, OnStep
 from trainyard.command_line import command_line
 
 COMMAND = "/opt/trainyard/venv/bin/tensorboard"
@@ -24,12 +24,12 @@ LAST_BYTES = 600
 
 
 def hold(
-    yard: Deployment, name: str, folder: str, local: int, ready: Callable[[str], None], tell: Tell
+    yard: Deployment, name: str, folder: str, local: int, ready: Callable[[str], None], on_step: OnStep
 ) -> None:
     """Run TensorBoard over a folder of the host and forward it to this computer until a signal ends both.
 
     A relative folder is below the home of the account for sessions. A session that ends is followed by another one.
-    `ready` is called with the address, `tell` with sentences for the user. Raise NotHere if the port is in use,
+    `ready` is called with the address, `on_step` with sentences for the user. Raise NotHere if the port is in use,
     HostNotFound, HostNotConnected, Denied or TensorBoardEnded.
     """
     said = ""
@@ -45,9 +45,9 @@ def hold(
         with forward.listen(local) as listening:
             host = hosts.running(yard, name)
             try:
-                asyncio.run(_run_both(yard, host.instance, line(folder), listening, opened, tell))
+                asyncio.run(_run_both(yard, host.instance, line(folder), listening, opened, on_step))
             except SessionOver as over:
-                tell(f"{over.what} ({over.means}); beginning another")
+                on_step(f"{over.what} ({over.means}); beginning another")
 
 
 def line(folder: str) -> str:
@@ -57,7 +57,12 @@ def line(folder: str) -> str:
 
 
 async def _run_both(
-    yard: Deployment, host: str, line: str, listening: socket.socket, ready: Callable[[int], None], tell: Tell
+    yard: Deployment,
+    host: str,
+    line: str,
+    listening: socket.socket,
+    ready: Callable[[int], None],
+    on_step: OnStep,
 ) -> None:
     """Run TensorBoard and the forward until either ends."""
     said = bytearray()
@@ -69,7 +74,7 @@ async def _run_both(
             port.set_result(int(found[1]))
         del said[:-LAST_BYTES]
 
-    link = Link(yard.session, await asyncio.to_thread(shell.begin, yard, host, line), tell)
+    link = Link(yard.session, await asyncio.to_thread(shell.begin, yard, host, line), on_step)
     async with terminate_afterwards(link):
         serving = asyncio.ensure_future(shell.read_output(link, keep))
         tasks: list[asyncio.Future[Any]] = [serving]
@@ -79,9 +84,9 @@ async def _run_both(
             if port.done():
                 local = int(listening.getsockname()[1])
                 opened = await asyncio.to_thread(forward.begin, yard, host, port.result(), local)
-                way = Link(yard.session, opened, tell)
+                way = Link(yard.session, opened, on_step)
                 tasks.append(
-                    asyncio.ensure_future(forward.carry(way, listening, port.result(), ready, tell, ()))
+                    asyncio.ensure_future(forward.carry(way, listening, port.result(), ready, on_step, ()))
                 )
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:

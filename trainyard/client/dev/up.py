@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from trainyard.client.deployment import Deployment
 from trainyard.client.dev import hosts, requests
 from trainyard.client.dev.hosts import DevHost
-from trainyard.client.dev.requests import Tell
+from trainyard.client.dev.requests import OnStep
 from trainyard.client.errors import HostNotConnected, HostNotFound, HostRefused
 from trainyard.client.run import Run
 from trainyard.command_line import command_line
@@ -24,40 +24,40 @@ MOST_SECONDS = 1200.0
 """The longest time that a host takes to boot or to stop. The largest types boot for ten minutes."""
 
 
-def bring_up(yard: Deployment, name: str, asked: Mapping[str, Any], tell: Tell) -> DevHost:
+def bring_up(yard: Deployment, name: str, asked: Mapping[str, Any], on_step: OnStep) -> DevHost:
     """Run the dev host of this name with its earlier files, and return it once it can be used.
 
     `asked` is the request for a new host (an input of the dev-host workflow). Repeating the call is safe. Raise Denied
     for another user's host, RunRefused or RunFailed if no host can be launched, HostNotConnected if it does not get
     ready.
     """
-    tell = requests.once(tell)
+    on_step = requests.once(on_step)
     if begun := requests.find_launch(yard, name):
-        tell(f"{begun.id} brings it up already")
-        return _find_launched(yard, name, begun, tell)
+        on_step(f"{begun.id} brings it up already")
+        return _find_launched(yard, name, begun, on_step)
     while True:
         host = _host(yard, name)
         if host is None:
-            if not _image_is_made(yard, name, tell):
-                return _find_launched(yard, name, requests.begin(yard, name, dev.UP, asked), tell)
+            if not _image_is_made(yard, name, on_step):
+                return _find_launched(yard, name, requests.begin(yard, name, dev.UP, asked), on_step)
             continue
         if making := requests.find_snapshot(yard, host.instance):
-            tell(f"{host.instance} becomes an image first, by {making.id}, and ends")
+            on_step(f"{host.instance} becomes an image first, by {making.id}, and ends")
             making.wait(MOST_SECONDS)
         elif host.state == "stopped":
             with hosts.explain_denials(yard, host):
-                if not _start(yard, host, tell):
-                    tell(f"EC2 has no room for it in {host.zone}: it becomes an image, for another zone")
-                    requests.follow(requests.begin(yard, name, dev.IMAGE), tell)
+                if not _start(yard, host, on_step):
+                    on_step(f"EC2 has no room for it in {host.zone}: it becomes an image, for another zone")
+                    requests.follow(requests.begin(yard, name, dev.IMAGE), on_step)
                     continue
-            tell(f"{host.instance} starts in {host.zone}, with its disk")
-            return _ready(yard, host.instance, tell)
+            on_step(f"{host.instance} starts in {host.zone}, with its disk")
+            return _ready(yard, host.instance, on_step)
         elif host.state in ("running", "pending"):
             hosts.check_owner(yard, host, f"it is already {host.state}")
-            tell(f"{host.instance} is {host.state}")
-            return _ready(yard, host.instance, tell)
+            on_step(f"{host.instance} is {host.state}")
+            return _ready(yard, host.instance, on_step)
         else:
-            tell(f"{host.instance} is {host.state}")
+            on_step(f"{host.instance} is {host.state}")
             time.sleep(requests.LOOK_SECONDS)
 
 
@@ -66,8 +66,8 @@ def _host(yard: Deployment, name: str) -> DevHost | None:
     return found[0] if found else None
 
 
-def _find_launched(yard: Deployment, name: str, run: Run, tell: Tell) -> DevHost:
-    summary = requests.follow(run, tell)
+def _find_launched(yard: Deployment, name: str, run: Run, on_step: OnStep) -> DevHost:
+    summary = requests.follow(run, on_step)
     found = [host for host in hosts.hosts(yard, name) if host.instance == summary["instance"]]
     if not found:
         raise HostNotFound(
@@ -78,19 +78,19 @@ def _find_launched(yard: Deployment, name: str, run: Run, tell: Tell) -> DevHost
     return found[0]
 
 
-def _image_is_made(yard: Deployment, name: str, tell: Tell) -> bool:
+def _image_is_made(yard: Deployment, name: str, on_step: OnStep) -> bool:
     """Return True while the newest image of the dev host is being made, which takes some minutes."""
     newest = next(iter(hosts.images(yard, name)), None)
     if newest is None or newest.state != "pending":
         return False
-    tell(f"its image {newest.image} is being made")
+    on_step(f"its image {newest.image} is being made")
     time.sleep(requests.LOOK_SECONDS)
     return True
 
 
-def _start(yard: Deployment, host: DevHost, tell: Tell) -> bool:
+def _start(yard: Deployment, host: DevHost, on_step: OnStep) -> bool:
     """Start the host. Return False if EC2 has no capacity for it."""
-    tell(f"{host.instance} is stopped: it is started")
+    on_step(f"{host.instance} is stopped: it is started")
     try:
         yard.session.client("ec2").start_instances(InstanceIds=[host.instance])
     except ClientError as error:
@@ -106,7 +106,7 @@ def _start(yard: Deployment, host: DevHost, tell: Tell) -> bool:
     return True
 
 
-def _ready(yard: Deployment, instance: str, tell: Tell) -> DevHost:
+def _ready(yard: Deployment, instance: str, on_step: OnStep) -> DevHost:
     """Return the host once Systems Manager lists it as online after its last start."""
     ends, told = time.monotonic() + MOST_SECONDS, False
     while time.monotonic() < ends:
@@ -121,7 +121,7 @@ def _ready(yard: Deployment, instance: str, tell: Tell) -> DevHost:
         if found.state == "running" and _answers(yard, found):
             return found
         if found.state == "running" and not told:
-            tell(f"{instance} boots")
+            on_step(f"{instance} boots")
             told = True
         time.sleep(requests.LOOK_SECONDS)
     raise HostNotConnected(

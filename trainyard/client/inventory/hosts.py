@@ -15,7 +15,7 @@ from trainyard.command_line import command_line
 from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.yard import VerdictRows
-from trainyard.protocol.requests import Cool
+from trainyard.protocol.requests import EndWarmHosts
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.verdicts import Word
 from trainyard.values import serialization
@@ -135,10 +135,10 @@ def _mark(yard: Deployment, instance: str, tags: list[dict[str, str]]) -> None:
         ) from denied
 
 
-def cool(yard: Deployment, run: str) -> None:
+def end_warm_hosts(yard: Deployment, run: str) -> None:
     """End the warm hosts that the run keeps. Patrol ends them within about two minutes. Raise NotTaken if the yard's
     event bus refuses the request."""
-    people.send_request(yard, Cool(run=run))
+    people.send_request(yard, EndWarmHosts(run=run))
 
 
 def reason_at(now: datetime, judged: Judged | None, held: datetime | None, warm: datetime | None) -> str:

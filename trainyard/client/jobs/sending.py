@@ -20,7 +20,7 @@ from trainyard.values.quantities import format_count
 
 if TYPE_CHECKING:
     from trainyard.client.bucket import Bucket
-    from trainyard.client.fetching import Tell
+    from trainyard.client.fetching import OnProgress
 
 LARGE = 8 * 2**20
 """The smallest size in bytes of a file that is uploaded in parts, which are parallel themselves."""
@@ -28,13 +28,13 @@ AT_ONCE = 32
 """The number of parallel requests, which equals the connections of the session's client (session.py)."""
 
 
-def send_folder(bucket: Bucket, package: Package, tell: Tell) -> list[str]:
+def send_folder(bucket: Bucket, package: Package, on_progress: OnProgress) -> list[str]:
     """Upload the files of the folder that are missing in the bucket or differ in size, and return their keys. An
     interrupted upload continues. Raise FileChanged."""
     there = bucket.keys(package.key)
     missing = {key: file for file in package.files if there.get(key := package.key + file.path) != file.size}
     if missing:
-        send(bucket, missing, package.key, tell, _copies(bucket, package, missing))
+        send(bucket, missing, package.key, on_progress, _copies(bucket, package, missing))
         listed = {"folder": package.key, "files": dict(package.contents)}
         bucket.put(_list_of(package), json.dumps(listed).encode())
     return [*missing]
@@ -71,13 +71,13 @@ def send(
     bucket: Bucket,
     files: Mapping[str, File],
     folder: str,
-    tell: Tell,
+    on_progress: OnProgress,
     copies: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Write each file under its key; S3 copies the keys of `copies` from their sources.
 
-    `tell` reports small files together: the folder with the number of sent files, their bytes, and the total. Raise
-    FileChanged. The first error ends the upload.
+    `on_progress` reports small files together: the folder with the number of sent files, their bytes, and the total.
+    Raise FileChanged. The first error ends the upload.
     """
     small = {key: file for key, file in files.items() if file.size < LARGE}
     total, done = sum(file.size for file in small.values()), 0
@@ -87,14 +87,14 @@ def send(
             for count, each in enumerate(as_completed(waits), start=1):
                 each.result()
                 done += waits[each].size
-                tell(f"{folder}: {count:,} of {format_count(len(small), 'file')}", done, total)
+                on_progress(f"{folder}: {count:,} of {format_count(len(small), 'file')}", done, total)
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     for key, file in files.items():
         if key not in small and not (key in copies and bucket.copy(copies[key], key, file.size)):
             with open_unchanged(file) as content:
-                bucket.send(key, content, file.size, tell)
+                bucket.send(key, content, file.size, on_progress)
 
 
 def _put(bucket: Bucket, key: str, file: File, copied_from: str | None) -> None:

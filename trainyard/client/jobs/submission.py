@@ -6,8 +6,8 @@ import json
 import tempfile
 from dataclasses import dataclass
 
-from trainyard.client.bucket import Bucket, silent
-from trainyard.client.fetching import Tell
+from trainyard.client.bucket import Bucket, ignore_progress
+from trainyard.client.fetching import OnProgress
 from trainyard.client.jobs import sending
 from trainyard.client.jobs.package import Package, too_large
 from trainyard.client.jobs.source import LocalJob, refuse
@@ -29,10 +29,10 @@ class Upload:
     sent: tuple[str, ...] = ()
 
 
-def send(bucket: Bucket, local: LocalJob, tell: Tell = silent) -> tuple[str, ...]:
+def send(bucket: Bucket, local: LocalJob, on_progress: OnProgress = ignore_progress) -> tuple[str, ...]:
     """Upload the local files that the bucket lacks, which starts nothing, and return their keys. Raise FileChanged, or
     JobRefused for a program that is too large when packed."""
-    sent = [key for package in local.packages for key in _send(bucket, package, local, tell)]
+    sent = [key for package in local.packages for key in _send(bucket, package, local, on_progress)]
     for key, diff in local.diffs.items():
         if not bucket.keys(key):
             bucket.put(key, diff)
@@ -55,10 +55,10 @@ def begin(bucket: Bucket, key: str, text: bytes, sent: tuple[str, ...] = ()) -> 
     return Upload(key, version, tokens.run_id(name, key=key, version=version), sent)
 
 
-def _send(bucket: Bucket, package: Package, local: LocalJob, tell: Tell) -> list[str]:
+def _send(bucket: Bucket, package: Package, local: LocalJob, on_progress: OnProgress) -> list[str]:
     """Upload a package and return the new keys. A key that depends on its content is complete or missing."""
     if package.is_folder:
-        return sending.send_folder(bucket, package, tell)
+        return sending.send_folder(bucket, package, on_progress)
     if bucket.keys(package.key):
         return []
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as archive:
@@ -66,5 +66,5 @@ def _send(bucket: Bucket, package: Package, local: LocalJob, tell: Tell) -> list
         size = archive.tell()
         if size > MOST_SOURCE_BYTES:
             raise refuse(local.file, (Fault("program.source", too_large(package.tree, size)),))
-        bucket.send(package.key, archive, size, tell)
+        bucket.send(package.key, archive, size, on_progress)
     return [package.key]

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from trainyard.client.bucket import silent
+from trainyard.client.bucket import ignore_progress
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import NoModel
-from trainyard.client.fetching import Fetched, Tell, Tree
+from trainyard.client.fetching import Fetched, OnProgress, Tree
 from trainyard.client.models import FoundModel, find_models
 from trainyard.client.unpacking import unpack
 from trainyard.command_line import command_line
@@ -67,7 +67,7 @@ class RunFiles:
         """Return a JSON file of the folder; an empty mapping if the file is missing."""
         return json.loads(self.text(name) or "{}")
 
-    def fetch(self, part: str, folder: Path | str, tell: Tell = silent) -> Fetched:
+    def fetch(self, part: str, folder: Path | str, on_progress: OnProgress = ignore_progress) -> Fetched:
         """Download a part of the run's files into the folder, unless it has them with the same content.
 
         A part is `model`, `checkpoints`, `tensorboard`, `outputs`, `notebook`, `logs`, `source`, `everything`, a
@@ -76,11 +76,11 @@ class RunFiles:
         FileUnreadable.
         """
         if part.startswith(OUTPUTS):
-            return self._fetch_output(part, Path(folder), tell)
+            return self._fetch_output(part, Path(folder), on_progress)
         if part == "source":
-            return self._fetch_source(Path(folder), tell)
+            return self._fetch_source(Path(folder), on_progress)
         if part == "checkpoints":
-            return self._fetch_checkpoint(Path(folder), tell)
+            return self._fetch_checkpoint(Path(folder), on_progress)
         own, prefix, wanted = keys.run(self.id), "", re.compile("")
         match part:
             case "everything":
@@ -95,17 +95,17 @@ class RunFiles:
         return self.yard.bucket.fetch(
             own + prefix,
             Path(folder),
-            tell,
+            on_progress,
             owner=self.id,
             wanted=lambda name: bool(wanted.match(name)),
             tree=self._tree(below) if below is not None else None,
         )
 
-    def _fetch_output(self, path: str, folder: Path, tell: Tell) -> Fetched:
+    def _fetch_output(self, path: str, folder: Path, on_progress: OnProgress) -> Fetched:
         """Download one file of the outputs, or one folder, whose path ends with a slash."""
         above, _, file = f"{keys.run(self.id)}{path}".rpartition("/")
         return self.yard.bucket.fetch(
-            f"{above}/", folder, tell, owner=self.id, wanted=lambda name: not file or name == file
+            f"{above}/", folder, on_progress, owner=self.id, wanted=lambda name: not file or name == file
         )
 
     @property
@@ -115,7 +115,7 @@ class RunFiles:
         found = self.yard.bucket.keys(prefix)
         return find_models({key.removeprefix(prefix): size for key, size in found.items()})
 
-    def _fetch_checkpoint(self, folder: Path, tell: Tell) -> Fetched:
+    def _fetch_checkpoint(self, folder: Path, on_progress: OnProgress) -> Fetched:
         """Download the files of the newest checkpoint, with the names that the program gave them."""
         key = str(self.json("checkpoints/latest.json").get("key") or "").rstrip("/")
         manifest = self.yard.bucket.json(f"{key}.json") if key else None
@@ -130,18 +130,18 @@ class RunFiles:
         }
         tree.add({**manifest, "links": links}, "")
         prefix = key.rpartition("/")[0] + "/"
-        return self.yard.bucket.fetch(prefix, folder, tell, owner=self.id, names=names, tree=tree)
+        return self.yard.bucket.fetch(prefix, folder, on_progress, owner=self.id, names=names, tree=tree)
 
-    def fetch_events(self, folder: Path, tell: Tell = silent) -> int:
+    def fetch_events(self, folder: Path, on_progress: OnProgress = ignore_progress) -> int:
         """Download TensorBoard's events, also those in the program's working folder, and return the number of files."""
         kept = self.yard.bucket.fetch(
             keys.outputs(self.id),
             folder / "outputs",
-            tell,
+            on_progress,
             owner=self.id,
             wanted=lambda name: ".tfevents." in name,
         )
-        return self.fetch("tensorboard", folder, tell).files + kept.files
+        return self.fetch("tensorboard", folder, on_progress).files + kept.files
 
     def _tree(self, below: str) -> Tree:
         """Return the links, empty folders and times of the outputs."""
@@ -152,7 +152,7 @@ class RunFiles:
                 tree.add(json.loads(said or b"{}"), below if host == "chief-0" else f"{below}@{host}/")
         return tree
 
-    def _fetch_source(self, folder: Path, tell: Tell) -> Fetched:
+    def _fetch_source(self, folder: Path, on_progress: OnProgress) -> Fetched:
         """Download the source archive from its bucket, and unpack it."""
         uri = (self.json("job.json").get("program") or {}).get("source")
         if not uri:
@@ -163,25 +163,27 @@ class RunFiles:
         with tempfile.TemporaryDirectory(prefix="trainyard-source-") as made:
             archive = Path(made, file)
             if not bucket.fetch(
-                above + slash, Path(made), tell, owner=self.id, wanted=lambda each: each == file
+                above + slash, Path(made), on_progress, owner=self.id, wanted=lambda each: each == file
             ).files:
                 return Fetched()
             return unpack(archive, folder, uri=uri, owner=self.id)
 
-    def model(self, folder: Path | str, tell: Tell = silent) -> Path:
+    def model(self, folder: Path | str, on_progress: OnProgress = ignore_progress) -> Path:
         """Download the exported model, or the only model among the outputs, into the folder. Raise NoModel without a
         model, or with several."""
-        self.fetch_model(folder, tell)
+        self.fetch_model(folder, on_progress)
         return Path(folder)
 
-    def fetch_model(self, folder: Path | str, tell: Tell = silent) -> tuple[str, Fetched]:
+    def fetch_model(
+        self, folder: Path | str, on_progress: OnProgress = ignore_progress
+    ) -> tuple[str, Fetched]:
         """Download the model as `model` does. Return the downloaded part: `model`, or a path of the outputs."""
-        if (fetched := self.fetch("model", folder, tell)).files:
+        if (fetched := self.fetch("model", folder, on_progress)).files:
             return "model", fetched
         found = self.models_in_outputs
         if len(found) == 1:
             part = f"{OUTPUTS}{found[0].path}"
-            return part, self.fetch(part, folder, tell)
+            return part, self.fetch(part, folder, on_progress)
         if not found:
             raise NoModel(
                 f"{self.id} has no model",

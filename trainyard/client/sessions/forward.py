@@ -11,7 +11,7 @@ from trainyard.client.deployment import Deployment
 from trainyard.client.errors import NotHere, SessionRefused
 from trainyard.client.sessions import opening
 from trainyard.client.sessions.ending import ENDS, terminate_afterwards
-from trainyard.client.sessions.link import Link, Tell
+from trainyard.client.sessions.link import Link, OnStep
 from trainyard.command_line import command_line
 from trainyard.datachannel.forwarding import Streams
 from trainyard.datachannel.handshake import LOCAL_FORWARDING, is_newer
@@ -22,17 +22,19 @@ MULTIPLEXED_AFTER = "3.0.196.0"
 """Agents after this version carry several connections."""
 
 
-def run(yard: Deployment, host: str, port: int, local: int, ready: Callable[[int], None], tell: Tell) -> None:
+def run(
+    yard: Deployment, host: str, port: int, local: int, ready: Callable[[int], None], on_step: OnStep
+) -> None:
     """Forward connections from `local` (0 for any free port) of this computer's loopback interface to `port` of the
     host, until a signal comes or the session ends.
 
-    `ready` is called with the open port, `tell` with sentences for the user. Raise HostNotFound, HostNotConnected,
+    `ready` is called with the open port, `on_step` with sentences for the user. Raise HostNotFound, HostNotConnected,
     Denied, NotHere if the port is in use, or SessionOver.
     """
     listening = listen(local)
     with listening:
-        link = Link(yard.session, begin(yard, host, port, local), tell)
-        asyncio.run(carry(link, listening, port, ready, tell))
+        link = Link(yard.session, begin(yard, host, port, local), on_step)
+        asyncio.run(carry(link, listening, port, ready, on_step))
 
 
 def begin(yard: Deployment, host: str, port: int, local: int) -> opening.Opened:
@@ -62,7 +64,7 @@ async def carry(
     listening: socket.socket,
     port: int,
     ready: Callable[[int], None],
-    tell: Tell,
+    on_step: OnStep,
     signals: Iterable[signal.Signals] = ENDS,
 ) -> None:
     """Forward connections through a session until one of the signals comes or the session ends."""
@@ -78,7 +80,7 @@ async def carry(
                 elif kind == Kind.OUTPUT:
                     await streams.handle(payload)
                 elif kind == Kind.FLAG and payload == Flag.CONNECT_TO_PORT_ERROR.payload:
-                    tell(f"nothing answers on port {port} of {link.opened.target}")
+                    on_step(f"nothing answers on port {port} of {link.opened.target}")
         finally:
             if server is not None:
                 server.close()

@@ -28,7 +28,7 @@ OPEN_SECONDS = 4
 RETRY_SECONDS = 0.5
 LAST_WORD_SECONDS = 3
 BUFFER = 1 << 20
-Tell = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 
 class Connection:
@@ -45,16 +45,16 @@ class Connection:
 
 
 class Link:
-    """The connection to one session. `tell` is called with sentences for the user about interruptions."""
+    """The connection to one session. `on_step` is called with sentences for the user about interruptions."""
 
-    def __init__(self, session: Session, opened: Opened, tell: Tell) -> None:
+    def __init__(self, session: Session, opened: Opened, on_step: OnStep) -> None:
         self.channel = Channel(INPUT)
         self.request: Request | None = None
         """The agent's handshake request; None before it has arrived."""
         self.opened = opened
         self._session = session
         self._hasty = Session(session.boto, session.endpoint, patient=False)
-        self._tell = tell
+        self._on_step = on_step
         self._cut_at: float | None = None
 
     @contextlib.asynccontextmanager
@@ -183,7 +183,7 @@ class Link:
                 return
             except NoAnswer:
                 if quiet:
-                    self._tell("the connection is lost; trying until it is back")
+                    self._on_step("the connection is lost; trying until it is back")
                     quiet = False
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -192,7 +192,7 @@ class Link:
             seconds = asyncio.get_running_loop().time() - self._cut_at
             self._cut_at = None
             if seconds > 1:
-                self._tell(f"the connection is back after {seconds:.0f} s")
+                self._on_step(f"the connection is back after {seconds:.0f} s")
 
     def _handle_refusal(self, error: Exception) -> Exception:
         where = self.opened.url.partition("?")[0]

@@ -10,7 +10,7 @@ from trainyard.client.deployment import Deployment
 from trainyard.client.errors import SessionRefused
 from trainyard.client.sessions import opening
 from trainyard.client.sessions.ending import terminate_afterwards
-from trainyard.client.sessions.link import Link, Tell
+from trainyard.client.sessions.link import Link, OnStep
 from trainyard.datachannel.channel import Channel
 from trainyard.datachannel.message import Kind
 
@@ -19,12 +19,12 @@ LAST_SECONDS = 5
 """The longest wait in seconds for the last input to arrive."""
 
 
-def run(yard: Deployment, host: str, port: int, tell: Tell) -> None:
+def run(yard: Deployment, host: str, port: int, on_step: OnStep) -> None:
     """Copy standard input to the port and its output to standard output until either ends. Raise HostNotFound,
     HostNotConnected, Denied, SessionOver, or SessionRefused if no program listens on the port."""
     asked = {"portNumber": [str(port)]}
     opened = opening.start(yard, host, opening.SSH, asked, "trainyard dev ssh")
-    asyncio.run(_carry(Link(yard.session, opened, tell), port))
+    asyncio.run(_carry(Link(yard.session, opened, on_step), port))
 
 
 async def _carry(link: Link, port: int) -> None:

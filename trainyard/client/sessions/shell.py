@@ -14,7 +14,7 @@ from trainyard.client.deployment import Deployment
 from trainyard.client.errors import SessionRefused
 from trainyard.client.sessions import opening
 from trainyard.client.sessions.ending import ENDS, terminate_afterwards
-from trainyard.client.sessions.link import Link, Tell
+from trainyard.client.sessions.link import Link, OnStep
 from trainyard.client.sessions.terminal import Terminal
 from trainyard.command_line import command_line
 from trainyard.datachannel.channel import Channel
@@ -38,19 +38,19 @@ def shell_document(yard: Deployment) -> str:
     return f"{yard.name.lower()}-shell"
 
 
-def run(yard: Deployment, host: str, tell: Tell) -> None:
+def run(yard: Deployment, host: str, on_step: OnStep) -> None:
     """Run a login shell on the host until it ends or the user leaves it, and restore the terminal. Raise HostNotFound,
     HostNotConnected, Denied or SessionOver."""
     opened = opening.start(yard, host, shell_document(yard), {}, "trainyard shell")
-    link = Link(yard.session, opened, tell)
+    link = Link(yard.session, opened, on_step)
     with Terminal() as terminal:
         asyncio.run(_shell(link, terminal))
 
 
-def run_command(yard: Deployment, host: str, arguments: Sequence[str], tell: Tell) -> int:
+def run_command(yard: Deployment, host: str, arguments: Sequence[str], on_step: OnStep) -> int:
     """Run one command in the host's shell with the output and errors of this process, and return the exit code."""
     line = arguments[0] if len(arguments) == 1 else shlex.join(arguments)
-    return asyncio.run(_command(Link(yard.session, begin(yard, host, line), tell)))
+    return asyncio.run(_command(Link(yard.session, begin(yard, host, line), on_step)))
 
 
 def begin(yard: Deployment, host: str, line: str) -> opening.Opened:
@@ -59,10 +59,10 @@ def begin(yard: Deployment, host: str, line: str) -> opening.Opened:
     return opening.start(yard, host, command_document(yard), {"command": [encoded]}, "trainyard shell")
 
 
-def run_line(yard: Deployment, host: str, line: str, tell: Tell) -> tuple[int | None, str]:
+def run_line(yard: Deployment, host: str, line: str, on_step: OnStep) -> tuple[int | None, str]:
     """Run a line in the host's shell. Return the exit code, or None if it is missing, and the output. Raise
     HostNotFound, HostNotConnected, Denied or SessionRefused."""
-    return asyncio.run(_read_answer(Link(yard.session, begin(yard, host, line), tell)))
+    return asyncio.run(_read_answer(Link(yard.session, begin(yard, host, line), on_step)))
 
 
 async def _read_answer(link: Link) -> tuple[int | None, str]:

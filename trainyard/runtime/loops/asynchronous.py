@@ -282,7 +282,8 @@ class Asynchronous:
 
     def _save(self, snapshot: Snapshot, per_epoch: int) -> None:
         self._checkpoints.save(
-            snapshot.step, {**self._plan.facts_at(snapshot.step, per_epoch), "statistics": snapshot.to_json()}
+            snapshot.step,
+            {**self._plan.metadata_at(snapshot.step, per_epoch), "statistics": snapshot.to_json()},
         )
         self._saved_at, self._saved_step = time.monotonic(), snapshot.step
 

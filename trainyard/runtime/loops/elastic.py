@@ -93,17 +93,17 @@ class Elastic:
         )
         HELD.append(batches)
         while step < steps:
-            facts = self._one_step(next(batches))
+            result = self._one_step(next(batches))
             step += 1
-            self._history.add(facts.loss, facts.accuracy)
-            reporter.say(step, facts.loss, facts.accuracy)
+            self._history.add(result.loss, result.accuracy)
+            reporter.say(step, result.loss, result.accuracy)
             if step % per_epoch == 0:
                 closed = self._history.close_epoch(step // per_epoch)
                 reporter.add_scalars(step, **{f"epoch/{name}": closed[name] for name in ("loss", "accuracy")})
             last = step == steps
-            if last or facts.stop_requested or facts.checkpoint_requested or self._plan.is_due(step):
+            if last or result.stop_requested or result.checkpoint_requested or self._plan.is_due(step):
                 self._save(step, per_epoch)
-            if facts.stop_requested and not last:
+            if result.stop_requested and not last:
                 self._cluster.end_together()
                 leave(RESTART, f"step {step} of {steps} is saved; stopping for a restart")
             if self._plan.step_delay:
@@ -120,8 +120,8 @@ class Elastic:
         return resumed
 
     def _save(self, step: int, per_epoch: int) -> None:
-        facts = self._plan.facts_at(step, per_epoch)
-        self._checkpoints.save(step, facts | {"history": self._history.to_json()})
+        metadata = self._plan.metadata_at(step, per_epoch)
+        self._checkpoints.save(step, metadata | {"history": self._history.to_json()})
         self._saved_at = time.monotonic()
 
     def _one_step(self, batch: Any) -> StepResults:

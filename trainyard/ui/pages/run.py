@@ -114,7 +114,7 @@ class RunPage(Page):
     run: str
 
     name, title = "run", "Run"
-    parts = ("head", "figures", "timeline", "progress", "pools", "attempts", "hosts", "left", "events")
+    parts = ("head", "figures", "timeline", "progress", "pools", "attempts", "hosts", "results", "events")
 
     async def look(self, cache: Cache) -> Seen:
         picture = await cache.fetch(self.key, self._picture, _fresh)
@@ -122,7 +122,7 @@ class RunPage(Page):
         troubles = []
         for name, ask in {
             "verdicts": self._verdicts,
-            "left": self._list_files,
+            "results": self._list_files,
             "log": self._log,
             "usage": self._usage,
         }.items():
@@ -170,7 +170,7 @@ class RunPage(Page):
 
     async def _list_files(self, cache: Cache, picture: Picture) -> list[RunFile]:
         fresh = OVER_FRESH if picture.is_over else FILES_FRESH
-        return await cache.fetch(("left", self.run), lambda yard: list_run_files(yard, self.run), fresh)
+        return await cache.fetch(("results", self.run), lambda yard: list_run_files(yard, self.run), fresh)
 
     async def _usage(self, cache: Cache, picture: Picture) -> tuple[Usage, ...]:
         hosts, now = picture.status.hosts, picture.status.at

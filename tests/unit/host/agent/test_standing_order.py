@@ -40,7 +40,7 @@ class S3:
         self.objects[Key] = Body
 
     def order(self, word: str, attempt: int, *hosts: str) -> None:
-        document = {"run": "run-1", "word": word, "attempt": attempt, "hosts": hosts}
+        document = {"run": "run-1", "kind": word, "attempt": attempt, "hosts": hosts}
         self.objects["runs/run-1/order.json"] = json.dumps(document).encode()
 
 
@@ -102,7 +102,7 @@ def test_a_host_leaves_word_that_it_has_the_order_to_leave(s3: S3, paths: Paths)
 
 
 def test_what_is_no_order_is_named(s3: S3, paths: Paths) -> None:
-    s3.objects["runs/run-1/order.json"] = b'{"word": "start"}'
+    s3.objects["runs/run-1/order.json"] = b'{"kind": "start"}'
     with pytest.raises(HostTrouble, match="is not an order"):
         look(standing(s3, paths))
 

@@ -411,7 +411,7 @@ def test_files_beside_the_runtimes_checkpoints_are_kept_too(way: CheckpointUploa
         made.mkdir()
         (made / "variables").write_text(f"{step}")
         (made / "variables.data-00000-of-00001").write_text("without an index")
-        (made / "trainyard-facts.json").write_text("{}")
+        (made / "trainyard-metadata.json").write_text("{}")
         look(way, 1)
         made.rename(folder / f"{step:08d}")
         look(way, 1)
@@ -420,7 +420,7 @@ def test_files_beside_the_runtimes_checkpoints_are_kept_too(way: CheckpointUploa
     (folder / "report.txt").write_text("written last")
     way.update(True)
     assert taken(s3) == [
-        "00000030/trainyard-facts.json",
+        "00000030/trainyard-metadata.json",
         "00000030/variables",
         "00000030/variables.data-00000-of-00001",
         "report.txt",
@@ -499,7 +499,7 @@ def test_a_step_that_appears_while_the_folder_is_listed_is_taken_whole_at_the_ne
         made = folder / f".trainyard-partial-{step:08d}"
         made.mkdir()
         (made / "variables").write_text(f"{step}")
-        (made / "trainyard-facts.json").write_text("{}")
+        (made / "trainyard-metadata.json").write_text("{}")
         made.rename(folder / f"{step:08d}")
 
     def slow(folder: Path) -> on_disk.Listing:
@@ -510,10 +510,10 @@ def test_a_step_that_appears_while_the_folder_is_listed_is_taken_whole_at_the_ne
     save(10)
     monkeypatch.setattr(on_disk, "listing_of", slow)
     look(way, 1)
-    assert taken(s3) == ["00000010/trainyard-facts.json", "00000010/variables"]
+    assert taken(s3) == ["00000010/trainyard-metadata.json", "00000010/variables"]
     monkeypatch.setattr(on_disk, "listing_of", listing_of)
     look(way, 1)
-    assert taken(s3) == ["00000020/trainyard-facts.json", "00000020/variables"]
+    assert taken(s3) == ["00000020/trainyard-metadata.json", "00000020/variables"]
 
 
 def test_the_runtimes_checkpoint_is_whole_although_the_program_is_killed_right_after(
@@ -524,13 +524,13 @@ def test_the_runtimes_checkpoint_is_whole_although_the_program_is_killed_right_a
     look(way, 1)
     made = folder / ".trainyard-partial-00000010"
     made.mkdir()
-    for name in ("variables", "trainyard-facts.json"):
+    for name in ("variables", "trainyard-metadata.json"):
         (made / name).write_text("{}")
     made.rename(folder / "00000010")
     (folder / "log.txt").write_text("torn")
     way.runs, way.ends_well, way.has_finished = lambda: False, False, False
     way.update(True)
-    assert taken(s3) == ["00000010/trainyard-facts.json", "00000010/variables"]
+    assert taken(s3) == ["00000010/trainyard-metadata.json", "00000010/variables"]
 
 
 def test_a_checkpoint_without_the_only_file_that_changes_too_fast_to_be_copied_is_none(

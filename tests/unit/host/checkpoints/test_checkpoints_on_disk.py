@@ -15,7 +15,7 @@ from training.host.checkpoints.catalogue import (
     add_version,
     key_of,
 )
-from training.host.checkpoints.fetching import FACTS, damage, sha256
+from training.host.checkpoints.fetching import METADATA, damage, sha256
 
 
 def version(step: int) -> Version:
@@ -168,9 +168,9 @@ def test_very_many_files_are_listed_within_two_seconds(tmp_path: Path) -> None:
 def test_only_a_step_with_its_facts_is_one_of_the_runtimes(tmp_path: Path) -> None:
     for name in ("00000100", "00000200", ".trainyard-partial-00000300"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / FACTS).write_text("{}")
+        (tmp_path / name / METADATA).write_text("{}")
     (tmp_path / "00000400").mkdir()
-    assert set(on_disk.listing_of(tmp_path).files) == {f"00000200/{FACTS}"}
+    assert set(on_disk.listing_of(tmp_path).files) == {f"00000200/{METADATA}"}
     assert on_disk.steps_in(tmp_path) == [100, 200]
     on_disk.keep_newest(tmp_path, 1)
     assert on_disk.steps_in(tmp_path) == [200]
@@ -295,8 +295,8 @@ def test_damage_is_seen(
 ) -> None:
     (tmp_path / "variables").write_text("abc")
     facts = f'{{"files": {{"variables": "{sha256(tmp_path / "variables")}"}}}}'
-    (tmp_path / FACTS).write_text(facts)
-    sizes = {"variables": 3, FACTS: len(facts)}
+    (tmp_path / METADATA).write_text(facts)
+    sizes = {"variables": 3, METADATA: len(facts)}
     if text is None:
         (tmp_path / name).unlink()
     else:

@@ -63,24 +63,29 @@ def said(signal: signals.Signal, bus: Bus, objects: Objects) -> None:
 @pytest.mark.parametrize(
     "signal",
     [signals.Finished(step=7), signals.Stopped(step=7), signals.Failed(step=7)],
-    ids=lambda each: each.word,
+    ids=lambda each: each.detail_type,
 )
 def test_an_ending_is_said_on_the_bus_and_left_in_the_bucket(signal: signals.Signal) -> None:
     bus, objects = Bus(), Objects()
     said(signal, bus, objects)
-    assert bus.taken == [signal.word]
+    assert bus.taken == [signal.detail_type]
     ((key, left),) = objects.put.items()
     assert key == "runs/digits-1/attempts/2/signals/AROAHOST:i-a.json"
-    assert (left["signal"], left["run"], left["attempt"], left["step"]) == (signal.word, "digits-1", 2, 7)
+    assert (left["signal"], left["run"], left["attempt"], left["step"]) == (
+        signal.detail_type,
+        "digits-1",
+        2,
+        7,
+    )
 
 
 @pytest.mark.parametrize(
-    "signal", [signals.Ready(), signals.Started(), signals.Checkpointed()], ids=lambda each: each.word
+    "signal", [signals.Ready(), signals.Started(), signals.Checkpointed()], ids=lambda each: each.detail_type
 )
 def test_news_on_the_way_is_not(signal: signals.Signal) -> None:
     bus, objects = Bus(), Objects()
     said(signal, bus, objects)
-    assert (bus.taken, objects.put) == ([signal.word], {})
+    assert (bus.taken, objects.put) == ([signal.detail_type], {})
 
 
 def test_a_sign_of_life_is_left_once_a_minute() -> None:

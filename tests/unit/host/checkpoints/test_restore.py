@@ -17,7 +17,7 @@ from training.host.errors import GivenUp, HostTrouble, Missing
 from training.host.paths import Paths
 from trainyard.protocol.cluster import Checkpoint
 
-FACTS = json.dumps({"files": {}})
+METADATA = json.dumps({"files": {}})
 
 
 class S3:
@@ -57,8 +57,8 @@ def s3() -> S3:
     latest = manifest(30) | {"before": [manifest(20), manifest(10)]}
     made.objects["runs/r/checkpoints/latest.json"] = json.dumps(latest).encode()
     for step in (30, 20, 10):
-        name = f"{step:08d}/trainyard-facts.json"
-        files = {name: [len(FACTS), 1_000_000_000 * step, 0o644, f"{step:08d}/{name}"]}
+        name = f"{step:08d}/trainyard-metadata.json"
+        files = {name: [len(METADATA), 1_000_000_000 * step, 0o644, f"{step:08d}/{name}"]}
         document = {"files": files, "links": {}, "folders": {f"{step:08d}": [1, 0o755]}}
         made.objects[f"{key(step)[:-1]}.json"] = json.dumps(document).encode()
     return made
@@ -69,7 +69,7 @@ def host(folder: Path, *whole: int) -> Paths:
     paths = Paths(folder)
     for step in whole:
         (paths.checkpoints / f"{step:08d}").mkdir(parents=True)
-        (paths.checkpoints / f"{step:08d}/trainyard-facts.json").write_text(FACTS)
+        (paths.checkpoints / f"{step:08d}/trainyard-metadata.json").write_text(METADATA)
     return paths
 
 

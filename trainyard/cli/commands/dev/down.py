@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from trainyard.cli.command import command
-from trainyard.cli.dev_hosts import Name, monthly, teller
+from trainyard.cli.dev_hosts import Name, monthly, step_printer
 from trainyard.cli.options import Options
 from trainyard.command_line import command_line
 from trainyard.core.model.dev import Keep
@@ -37,7 +37,7 @@ def down(
     cost = prices.cost(prices.read_prices(yard), there[0].price if there else None, gib)
     if keep is Keep.NOTHING and (there or kept) and not yes:
         _confirm(name)
-    take_down(yard, name, keep, teller(options))
+    take_down(yard, name, keep, step_printer(options))
     month = {Keep.DISK: cost.disk, Keep.IMAGE: cost.image, Keep.NOTHING: 0.0}[keep]
     if options.is_json:
         terminal.answer({"name": name, "kept": keep.value, "dollars_per_month": round(month, 2)})

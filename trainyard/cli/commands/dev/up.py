@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from trainyard.cli.command import command
-from trainyard.cli.dev_hosts import Name, monthly, teller
+from trainyard.cli.dev_hosts import Name, monthly, step_printer
 from trainyard.cli.options import Options
 from trainyard.command_line import command_line
 from trainyard.core.model.instance_types import MarketChoice
@@ -73,13 +73,13 @@ def up(
     if image:
         asked["image" if image.startswith("ami-") else "latest"] = image
     was = next(iter(hosts.hosts(yard, name)), None)
-    begun, tell = time.monotonic(), teller(options)
+    begun, on_step = time.monotonic(), step_printer(options)
     if was and (types or image or zones or disk):
-        tell(
+        on_step(
             f"{name} exists as {was.type} in {was.zone}; --type, --image, --zone and --disk apply only to a new host"
         )
     try:
-        host = bring_up(yard, name, asked, tell)
+        host = bring_up(yard, name, asked, on_step)
     except KeyboardInterrupt:
         _end_interrupted(name)
     cost = prices.cost(prices.read_prices(yard), host.price, host.disk_gib or 0)
