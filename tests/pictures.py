@@ -37,8 +37,7 @@ TIME = re.compile(r"^\d\d:\d\d:\d\d ")
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name, driven(Path(name)) as driver, canned() as address:
-        driver.get(address)
-        page = Browser(driver, address)
+        page = Browser.enter(driver, address)
         for picture in SHOWN:
             take(driver, page, *picture)
     text = "\n".join((BEGIN, "```", *shortened(submitted()), "```", END))

@@ -41,6 +41,14 @@ class Browser:
         self.driver, self.address = driver, address
         self.root = address.partition("/#")[0]
 
+    @staticmethod
+    def enter(driver: webdriver.Chrome, address: str) -> Browser:
+        """Open an address with its token, and wait until the page shows that it has accepted the token."""
+        driver.get(address)
+        page = Browser(driver, address)
+        page.until("the page behind its token", lambda: page.all("main"))
+        return page
+
     def open(self, path: str = "/") -> None:
         """Open a path, and mark the page so that `same_page` detects a reload."""
         self.driver.get(self.root + path)
@@ -100,8 +108,7 @@ class Browser:
 def page(environment: dict[str, str], folder: Path) -> Iterator[Browser]:
     """Open the page by the address that the command prints. Skip the test if Chromium is missing."""
     with driven(folder) as driver, served(environment, folder) as address:
-        driver.get(address)
-        yield Browser(driver, address)
+        yield Browser.enter(driver, address)
 
 
 @contextmanager

@@ -68,8 +68,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 @pytest.fixture(scope="module")
 def page(driver: Chrome) -> Iterator[Browser]:
     with canned() as address:
-        driver.get(address)
-        yield Browser(driver, address)
+        yield Browser.enter(driver, address)
 
 
 @contextmanager
@@ -120,8 +119,7 @@ def test_after_a_lost_connection_each_state_is_the_servers_again(driver: Chrome)
     listening = listen(0)
     port = int(listening.getsockname()[1])
     with served_here(shown, listening):
-        driver.get(f"http://127.0.0.1:{port}/#token={TOKEN}")
-        page = Browser(driver, f"http://127.0.0.1:{port}")
+        page = Browser.enter(driver, f"http://127.0.0.1:{port}/#token={TOKEN}")
         page.open("/")
         page.until("the run that trains", lambda: page.text(f"#row-{TRAINING} .state").startswith("Training"))
     page.until("the dimmed page", lambda: opacity(page) < 1)
@@ -136,8 +134,7 @@ def test_after_a_lost_connection_each_state_is_the_servers_again(driver: Chrome)
 
 def test_a_page_whose_command_has_ended_is_dimmed_and_says_so(driver: Chrome) -> None:
     with canned() as address:
-        driver.get(address)
-        page = Browser(driver, address)
+        page = Browser.enter(driver, address)
         page.open("/")
         page.until("what AWS answers", lambda: page.all("tr[data-row]"))
         assert opacity(page) == 1
