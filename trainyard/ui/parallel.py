@@ -15,6 +15,8 @@ HEIGHT = 1000
 """The height and the width of the drawing in its own units. The page stretches it."""
 UNUSED = -0.12
 """The position of a trial that leaves the parameter out, below the axis."""
+SPAN = 20
+"""Positive values whose highest is at least this many times the lowest are drawn by order of magnitude."""
 GOOD_PARTS = 4
 """The best quarter of the complete trials is drawn as good."""
 
@@ -129,8 +131,15 @@ def _points(section: Study, row: TrialRow, ends: tuple[float, float]) -> str:
     return " ".join(points)
 
 
+def spans_magnitudes(values: Sequence[float]) -> bool:
+    """Return True if the values need an axis by order of magnitude."""
+    return bool(values) and min(values) > 0 and max(values) >= SPAN * min(values)
+
+
 def _on_metric(value: float, ends: tuple[float, float]) -> float:
     low, high = ends
+    if spans_magnitudes(ends):
+        return log(value / low) / log(high / low)
     return (value - low) / (high - low) if high > low else 0.5
 
 

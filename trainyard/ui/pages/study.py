@@ -212,8 +212,9 @@ def best_charts(section: Study, ended: Sequence[TrialRow]) -> list[dict[str, Any
     if so_far is None:
         return []
     metric = section.objective.metric
+    is_log = parallel.spans_magnitudes([value for value in values if value is not None])
     return [
-        {"title": f"Best {metric} by {by}", "by": by, "x": x, "values": values, "best": best}
+        {"title": f"Best {metric} by {by}", "by": by, "x": x, "values": values, "best": best, "log": is_log}
         for by, x in (("ended trials", counts), ("dollars", costs))
     ]
 

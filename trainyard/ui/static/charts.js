@@ -75,7 +75,7 @@ function drawSeveral(element, charts, { time = false, height = 130 } = {}) {
   for (const each of several.get(element)?.plots ?? []) each.destroy();
   element.replaceChildren();
   const width = Math.max(element.clientWidth, 100);
-  const plots = charts.map(({ title, tables, labels, x = "step", steps = false }) => {
+  const plots = charts.map(({ title, tables, labels, x = "step", steps = false, log = false }) => {
     if (title) {
       const heading = document.createElement("h3");
       heading.textContent = title;
@@ -89,7 +89,7 @@ function drawSeveral(element, charts, { time = false, height = 130 } = {}) {
     const options = {
       width,
       height,
-      scales: { x: { time }, ...(time && { y: { range: (_, low, high) => [0, high * 1.05 || 1] } }) },
+      scales: { x: { time }, ...(log && { y: { distr: 3 } }), ...(time && { y: { range: (_, low, high) => [0, high * 1.05 || 1] } }) },
       axes: time ? timeAxis(axes()) : axes(),
       series: [time ? { label: "UTC", value: (_, at) => clock(at) } : { label: x }, ...series],
       cursor: { drag: { x: true, y: false } },
@@ -118,7 +118,7 @@ function onCompared({ curves }) {
 }
 
 function onBest({ charts }) {
-  const drawn = charts.map(({ title, by, x, values, best }) => ({ title, x: by, steps: true, labels: ["value", "best"], tables: [[x, values, best]] }));
+  const drawn = charts.map(({ title, by, x, values, best, log }) => ({ title, x: by, steps: true, log, labels: ["value", "best"], tables: [[x, values, best]] }));
   drawSeveral(document.querySelector("#best"), drawn);
 }
 
