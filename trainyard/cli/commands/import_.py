@@ -18,6 +18,7 @@ STDOUT = Path("-")
     "trainyard import task.yaml",
     "trainyard import train.sbatch --to train.yaml",
     "trainyard import create-training-job.json --to -",
+    "trainyard import search.py --to study.yaml",
 )
 def import_(
     options: Options,
@@ -33,8 +34,9 @@ def import_(
     """Convert a job of another launcher into a job file.
 
     Reads a SkyPilot task, a dstack task, a SageMaker CreateTrainingJob request or estimator call (in a Python file or a
-    notebook), a Slurm batch script, an AWS Batch job definition, and an Azure Batch AI job. Each item without a
-    counterpart becomes a comment in the job file. Sends nothing.
+    notebook), a Slurm batch script, an AWS Batch job definition, and an Azure Batch AI job. A SageMaker
+    CreateHyperParameterTuningJob request or tuner, and the search space of a script for Optuna or Ray Tune, become a
+    study. Each item without a counterpart becomes a comment in the job file. Sends nothing.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.importing import kinds

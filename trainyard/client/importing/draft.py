@@ -23,7 +23,18 @@ LIMITS = Limits()
 MOST_HOURS = 720.0
 MOST_GIB = 16_384
 WIDTH = 100
-SECTIONS = ("name", "program", "data", "cluster", "hardware", "checkpoints", "outputs", "limits", "labels")
+SECTIONS = (
+    "name",
+    "program",
+    "data",
+    "cluster",
+    "hardware",
+    "checkpoints",
+    "outputs",
+    "limits",
+    "labels",
+    "study",
+)
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|BUCKET")

@@ -5,10 +5,20 @@ https://sagemaker.readthedocs.io/en/stable/api/training/estimators.html
 
 import ast
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from trainyard.client.errors import NotImportable
+from trainyard.client.importing import sagemaker_tuning
+from trainyard.client.importing.calls import (
+    UNKNOWN,
+    arguments_of,
+    assigned,
+    call_name,
+    leaves_of,
+    lines_of,
+    value_of,
+)
 from trainyard.client.importing.draft import Draft
 from trainyard.client.importing.foreign import (
     ITEM,
@@ -19,7 +29,6 @@ from trainyard.client.importing.foreign import (
     Foreign,
     Keys,
     Shape,
-    literal,
 )
 from trainyard.client.importing.sagemaker import LAUNCHER, add_arguments, add_channel, add_hosts, add_program
 from trainyard.values.quantities import format_count
@@ -35,8 +44,6 @@ ESTIMATORS = (
     "XGBoost",
     "ModelTrainer",
 )
-UNKNOWN = "?"
-"""The prefix of an expression whose value is only known when the file runs."""
 KEYWORDS = {
     "role": "hosts have a role of the yard",
     "sagemaker_session": "the yard has its own session",
@@ -84,24 +91,20 @@ SHAPES = {
 }
 """The forms of an estimator's keywords."""
 
+REQUESTS = ("create_training_job", "create_hyper_parameter_tuning_job")
+"""The calls of boto3 whose keywords are a request."""
 OLD_NAMES = {"image_name": "image_uri", "train_instance_count": "instance_count"}
 """Keywords of version 1 of the SDK. Its other old keywords began with `train_`."""
 
 
-def read_estimator(text: str, name: str) -> Foreign | None:
+def read_estimator(tree: ast.Module, name: str) -> Foreign | None:
     """Return the keywords of the estimator in a Python file and of its call of `fit`, or None without an estimator.
 
-    The keywords of a call of `create_training_job` are returned as a request (sagemaker.py).
+    The keywords of a call of REQUESTS are returned as a request (sagemaker.py, sagemaker_tuning.py).
     """
-    try:
-        tree = ast.parse(text)
-    except SyntaxError as error:
-        raise NotImportable(
-            f"{name} is not Python: {error.msg} (line {error.lineno})", "correct it"
-        ) from error
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    made = [call for call in calls if _call_name(call).endswith(ESTIMATORS) and call.keywords]
-    constants = dict(_assigned(tree))
+    made = [call for call in calls if call_name(call).endswith(ESTIMATORS) and call.keywords]
+    constants = dict(assigned(tree))
     if len(made) > 1:
         where = ", ".join(str(call.lineno) for call in made)
         raise NotImportable(
@@ -109,12 +112,13 @@ def read_estimator(text: str, name: str) -> Foreign | None:
             "leave one of them in the file",
         )
     if not made:
-        requests = [call for call in calls if _call_name(call) == "create_training_job" and call.keywords]
+        requests = [call for call in calls if call_name(call) in REQUESTS and call.keywords]
         return Foreign(*_keywords(requests[0], constants)) if requests else None
     values, lines = _keywords(made[0], constants)
     for call in calls:
         _add_call(call, constants, values, lines)
-    return Foreign({**values, "estimator": _call_name(made[0])}, lines)
+    sagemaker_tuning.add_tuner(calls, constants, values, lines)
+    return Foreign({**values, "estimator": call_name(made[0])}, lines)
 
 
 def _add_call(
@@ -124,108 +128,26 @@ def _add_call(
     lines: dict[Keys, int],
 ) -> None:
     """Add the values that later calls pass to the estimator: hyperparameters, and the inputs of `fit` or `train`."""
-    match _call_name(call):
+    match call_name(call):
         case "set_hyperparameters":
             given, _ = _keywords(call, constants)
             values["hyperparameters"] = {**values.get("hyperparameters", {}), **given}
         case "fit" | "train":
             named = (each.value for each in call.keywords if each.arg in ("inputs", "input_data_config"))
             for each in (*call.args[:1], *named):
-                values["inputs"] = _value(each, constants)
-                lines.update(_lines(("inputs",), each))
-
-
-def _call_name(call: ast.Call) -> str:
-    match call.func:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-    return ""
-
-
-def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Yield each name that the file assigns an expression to, with the expression."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            yield node.targets[0].id, node.value
-
-
-def _value(node: ast.expr, constants: Mapping[str, ast.expr]) -> Any:
-    """Return the value of an expression, the keywords of a call, or `?EXPRESSION` if only a run of the file has the
-    value."""
-    match node:
-        case ast.Name(id=name) if name in constants:
-            others = {other: each for other, each in constants.items() if other != name}
-            value = _value(constants[name], others)
-            return UNKNOWN + name if isinstance(value, str) and value.startswith(UNKNOWN) else value
-        case ast.Dict():
-            keys = [_value(key, constants) if key else UNKNOWN for key in node.keys]
-            return {str(key): _value(each, constants) for key, each in zip(keys, node.values, strict=True)}
-        case ast.List() | ast.Tuple():
-            return [_value(each, constants) for each in node.elts]
-        case ast.Call() if node.keywords and _call_name(node)[:1].isupper():
-            return {each.arg: _value(each.value, constants) for each in node.keywords if each.arg}
-        case ast.Call() if _call_name(node) in ("TrainingInput", "s3_input") and node.args:
-            return {"s3_data": _value(node.args[0], constants)}
-        case ast.JoinedStr():
-            parts = [
-                _value(each.value, constants) if isinstance(each, ast.FormattedValue) else each
-                for each in node.values
-            ]
-            plain = [str(each.value) if isinstance(each, ast.Constant) else str(each) for each in parts]
-            if not any(each.startswith(UNKNOWN) for each in plain):
-                return "".join(plain)
-    try:
-        return literal(node)
-    except (ValueError, TypeError):
-        return UNKNOWN + ast.unparse(node)
+                values["inputs"] = value_of(each, constants)
+                lines.update(lines_of(("inputs",), each))
 
 
 def _keywords(call: ast.Call, constants: Mapping[str, ast.expr]) -> tuple[dict[str, Any], dict[Keys, int]]:
-    named = [(_name(name), each) for name, each in _arguments(call, constants)]
-    values = {name: _value(each, constants) for name, each in named}
-    return values, {path: line for name, each in named for path, line in _lines((name,), each)}
-
-
-def _lines(path: Keys, node: ast.expr) -> Iterator[tuple[Keys, int]]:
-    """Yield the paths and lines of a value and of everything in it."""
-    yield path, node.lineno
-    match node:
-        case ast.Dict(keys=keys, values=values):
-            for key, value in zip(keys, values, strict=True):
-                if isinstance(key, ast.Constant):
-                    yield from _lines((*path, str(key.value)), value)
-        case ast.List(elts=items) | ast.Tuple(elts=items):
-            for number, item in enumerate(items):
-                yield from _lines((*path, number), item)
-
-
-def _arguments(call: ast.Call, constants: Mapping[str, ast.expr]) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the keywords of a call, and the items of NAME for `**NAME` if the file assigns NAME a mapping."""
-    for each in call.keywords:
-        value = each.value
-        if each.arg is None and isinstance(value, ast.Name):
-            value = constants.get(value.id, value)
-        if each.arg is not None:
-            yield each.arg, value
-        elif isinstance(value, ast.Dict):
-            for key, item in zip(value.keys, value.values, strict=True):
-                if isinstance(key, ast.Constant):
-                    yield str(key.value), item
-        else:
-            yield f"**{ast.unparse(each.value)}", each.value
+    named = [(_name(name), each) for name, each in arguments_of(call, constants)]
+    values = {name: value_of(each, constants) for name, each in named}
+    return values, {path: line for name, each in named for path, line in lines_of((name,), each)}
 
 
 def _name(keyword: str) -> str:
     """Return the name of a keyword in version 2 of the SDK."""
     return OLD_NAMES.get(keyword, keyword.removeprefix("train_"))
-
-
-def _leaves(value: Any, path: Keys = ()) -> Iterator[tuple[Keys, Any]]:
-    if isinstance(value, dict):
-        for key, each in value.items():
-            yield from _leaves(each, (*path, key))
-    else:
-        yield path, value
 
 
 def convert_call(foreign: Foreign, stem: str) -> Draft:
@@ -273,13 +195,15 @@ def convert_call(foreign: Foreign, stem: str) -> Draft:
         draft.put(min(20, int(retries)), "limits", "restarts")
     for name, reason in KEYWORDS.items():
         foreign.leave(name, reason=reason)
+    if foreign.look("tuner"):
+        sagemaker_tuning.convert_tuner(draft)
     return draft
 
 
 def _leave_unknown(foreign: Foreign) -> None:
     """Report and remove each keyword whose value is only known when the file runs."""
-    for path, value in [*_leaves(foreign.values)]:
-        if isinstance(value, str) and value.startswith(UNKNOWN) and path[0] not in KEYWORDS:
+    for path, value in [*leaves_of(foreign.values)]:
+        if isinstance(value, str) and value.startswith(UNKNOWN) and path[0] not in (*KEYWORDS, "tuner"):
             foreign.note(
                 *path, reason=f"`{value[1:][:60]}` is not literal; write its value into the job file"
             )

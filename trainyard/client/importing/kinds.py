@@ -8,10 +8,14 @@ from trainyard.client.errors import JobRefused, NotImportable
 from trainyard.client.importing import (
     batch,
     batch_ai,
+    calls,
     dstack,
     estimator,
     notebook,
+    optuna_script,
+    ray_tune,
     sagemaker,
+    sagemaker_tuning,
     skypilot,
     slurm,
 )
@@ -33,12 +37,14 @@ KINDS = (
     Kind(dstack.LAUNCHER, dstack.recognizes, dstack.convert),
     Kind(skypilot.LAUNCHER, skypilot.recognizes, skypilot.convert),
     Kind(sagemaker.LAUNCHER, sagemaker.recognizes, sagemaker.convert),
+    Kind(sagemaker.LAUNCHER, sagemaker_tuning.recognizes, sagemaker_tuning.convert),
     Kind(batch.LAUNCHER, batch.recognizes, batch.convert),
     Kind(batch_ai.LAUNCHER, batch_ai.recognizes, batch_ai.convert),
 )
 KNOWN = (
-    "a SkyPilot task, a dstack task, a CreateTrainingJob request or an estimator's call of SageMaker, a Slurm batch "
-    "script, a job definition of AWS Batch, or a job of Azure Batch AI"
+    "a SkyPilot task, a dstack task, a CreateTrainingJob or CreateHyperParameterTuningJob request or an estimator's "
+    "call of SageMaker, a script for Optuna or Ray Tune, a Slurm batch script, a job definition of AWS Batch, or a job "
+    "of Azure Batch AI"
 )
 
 
@@ -48,16 +54,36 @@ def import_file(path: Path) -> Draft:
     if slurm.recognizes_text(text):
         draft = slurm.convert(slurm.read_script(text), path.stem)
     elif path.suffix in (".py", ".ipynb"):
-        read = notebook.read_estimator if path.suffix == ".ipynb" else estimator.read_estimator
-        call = read(text, path.name)
-        if call is None:
-            raise NotImportable(f"{path} creates no SageMaker estimator", f"name {KNOWN}")
-        convert = sagemaker.convert if sagemaker.recognizes(call) else estimator.convert_call
-        draft = _convert(convert, call, path.stem)
+        code = notebook.code_of(text, path.name) if path.suffix == ".ipynb" else text
+        draft = _script(path, code)
     else:
         draft = _document(path, text)
     draft.finish()
     return draft
+
+
+def _script(path: Path, code: str) -> Draft:
+    tree = calls.parse(code, path.name)
+    found: list[tuple[str, Callable[[Foreign, str], Draft], Foreign]] = []
+    if call := estimator.read_estimator(tree, path.name):
+        recognized = (each for each in (sagemaker_tuning, sagemaker) if each.recognizes(call))
+        convert = next((each.convert for each in recognized), estimator.convert_call)
+        found.append((sagemaker.LAUNCHER, convert, call))
+    for module in (optuna_script, ray_tune):
+        if space := module.read(tree):
+            found.append((module.LAUNCHER, module.convert, space))
+    if not found:
+        raise NotImportable(
+            f"{path} creates no SageMaker estimator, and has no search space of Optuna or Ray Tune",
+            f"name {KNOWN}",
+        )
+    if len(found) > 1:
+        names = " and ".join(launcher for launcher, _, _ in found)
+        raise NotImportable(
+            f"{path} is for several launchers: {names}", "keep the calls of one of them in the file"
+        )
+    [(_, convert, foreign)] = found
+    return _convert(convert, foreign, path.stem)
 
 
 def _document(path: Path, text: str) -> Draft:

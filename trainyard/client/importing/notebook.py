@@ -1,16 +1,16 @@
-"""The call of an estimator of SageMaker's SDK, in a notebook."""
+"""The code of a notebook."""
 
 from trainyard.client.errors import NotImportable
-from trainyard.client.importing import estimator
-from trainyard.client.importing.foreign import Foreign, read_json
+from trainyard.client.importing.foreign import read_json
 
 PYTHON_CELLS = ("%%time", "%%capture")
 """The magics of cells that contain Python."""
 
 
-def read_estimator(text: str, name: str) -> Foreign | None:
-    """Return the keywords of the estimator in a notebook, with their lines in the notebook's file, or None without an
-    estimator. Raise NotImportable for a file that is not a notebook."""
+def code_of(text: str, name: str) -> str:
+    """Return the code of a notebook, each line in the line that it has in the notebook's file.
+
+    Raise NotImportable for a file that is not a notebook."""
     file = read_json(text, name)
     cells = file.look("cells")
     if not isinstance(cells, list):
@@ -27,7 +27,7 @@ def read_estimator(text: str, name: str) -> Foreign | None:
             missing = (file.line(("cells", number, "source", part)) or 1) - 1 - len(code)
             code += [""] * missing  # each line of code is in the line that it has in the file
             code.append(_python(line))
-    return estimator.read_estimator("\n".join(code), name)
+    return "\n".join(code)
 
 
 def _python(line: str) -> str:

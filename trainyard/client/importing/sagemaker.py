@@ -95,7 +95,7 @@ def convert(foreign: Foreign, stem: str) -> Draft:
 def _request_program(draft: Draft) -> None:
     foreign = draft.origin
     at = "AlgorithmSpecification"
-    given = {name: _unquote(value) for name, value in (foreign.take("HyperParameters") or {}).items()}
+    given = {name: unquote(value) for name, value in (foreign.take("HyperParameters") or {}).items()}
     own = {name: value for name, value in given.items() if name.startswith("sagemaker_")}
     entry = own.get("sagemaker_program")
     command = [
@@ -131,7 +131,7 @@ def _request_program(draft: Draft) -> None:
     )
 
 
-def _unquote(value: Any) -> Any:
+def unquote(value: Any) -> Any:
     """Return a hyperparameter without the JSON quotes that SageMaker's SDK adds."""
     try:
         return json.loads(value)

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from tests.unit.client.importing.tuning_samples import TUNING_FILES
 from trainyard.client.importing.draft import Draft
 from trainyard.client.importing.kinds import import_file
 
@@ -136,6 +137,7 @@ FILES = {
     "request.json": json.dumps(REQUEST),
     "launch.py": ESTIMATOR,
     "job.json": json.dumps(BATCH_AI, indent=1),
+    **TUNING_FILES,
 }
 
 

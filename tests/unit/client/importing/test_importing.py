@@ -127,7 +127,7 @@ def test_a_job_of_batch_ai(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["sky.yaml", "tune.dstack.yml", "request.json", "definition.json", "job.json"]
+    "name", ["sky.yaml", "tune.dstack.yml", "request.json", "definition.json", "job.json", "tuning.json"]
 )
 def test_an_item_without_a_counterpart_is_reported_by_its_path(tmp_path: Path, name: str) -> None:
     values = yaml.safe_load(FILES[name])

@@ -36,7 +36,7 @@ def _paths(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | int,
 
 
 @pytest.mark.parametrize(
-    "name", ["sky.yaml", "tune.dstack.yml", "request.json", "definition.json", "job.json"]
+    "name", ["sky.yaml", "tune.dstack.yml", "request.json", "definition.json", "job.json", "tuning.json"]
 )
 def test_a_value_of_any_shape_is_imported_or_refused(tmp_path: Path, name: str) -> None:
     imported = 0
