@@ -50,7 +50,7 @@ def add_interval(
     if is_log and low <= 0:
         draft.origin.note(*path, reason=f"drawn evenly: {low:g} has no order of magnitude")
         is_log = False
-    ends = [int(low), int(high)] if is_whole else [float(low), float(high)]
+    ends: list[float] = [int(low), int(high)] if is_whole else [float(low), float(high)]
     kind = "integers" if is_whole else "log" if is_log else "range"
     if step and kind == "log":
         draft.origin.note(*path, reason=NO_STEP)
