@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from datetime import time
 from typing import Any
 from urllib.parse import unquote
 
 from ministack.services import kms as stock_kms
-from ministack.services import s3
+from ministack.services import lambda_svc, s3, sns, sqs
 
 from localcloud.base.refusals import Refusal, Request, Rule, objects
 from localcloud.base.refusals.objects import MALFORMED_XML, invalid_argument, invalid_request
 from localcloud.services import kms
 
 SMALLEST_PART = 5 * 1024 * 1024
+WHOLE = "FULL_OBJECT"
+SYSTEM_TAGS = "System tags cannot be added/updated by requester"
+RESERVED_TAGS = (
+    'User-defined tag keys can\'t start with "aws:". This prefix is reserved for system tags. '
+    'Remove "aws:" from your tag keys and try again.'
+)
+COPIED = re.compile(r"bytes=(\d+)-\d+")
 INVALID_PART = (
     "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified "
     "entity tag may not match the part's entity tag."
@@ -55,11 +64,69 @@ def _copy(request: Request) -> Refusal | None:
     return _write_key(request)
 
 
+def _copy_part(request: Request) -> Refusal | None:
+    source, _, _ = str(request.get("CopySource", "")).removeprefix("/").partition("?")
+    bucket, _, key = unquote(source).partition("/")
+    record = (s3._buckets.get(bucket) or {}).get("objects", {}).get(key)
+    chosen = COPIED.fullmatch(str(request.get("CopySourceRange", "")))
+    if record is None or chosen is None or int(chosen[1]) < record["size"]:
+        return None
+    return invalid_request("The specified copy range is invalid for the source object size")
+
+
+def _part(request: Request) -> Refusal | None:
+    """Refuse a part whose checksum is of another algorithm than its upload's."""
+    upload = s3._multipart_uploads.get(request.get("UploadId")) or {}
+    expected = upload.get("checksum_algorithm")
+    given = next((each for each in objects.DIGEST_BYTES if request.get(f"Checksum{each}")), None)
+    actual = given or request.get("ChecksumAlgorithm")
+    if expected is None or actual == expected or (actual is None and _mode(expected) == WHOLE):
+        return None
+    kinds = (
+        f"expected checksum Type: {expected.lower()}, actual checksum Type: {str(actual or 'null').lower()}"
+    )
+    return invalid_request(f"Checksum Type mismatch occurred, {kinds}")
+
+
+def _mode(algorithm: str | None) -> str:
+    """Return the mode of an upload's checksum that S3 chooses."""
+    return {None: "null", "CRC64NVME": WHOLE}.get(algorithm, "COMPOSITE")
+
+
 def _complete(request: Request) -> Refusal | None:
     upload = s3._multipart_uploads.get(request.get("UploadId"))
     if upload is None:
         return None
     chosen = request["MultipartUpload"]["Parts"]
+    return _parts(upload, chosen) or _whole(upload, chosen, request)
+
+
+def _whole(
+    upload: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], request: Request
+) -> Refusal | None:
+    algorithm = upload.get("checksum_algorithm")
+    mode, kind = _mode(algorithm), request.get("ChecksumType")
+    if kind not in (None, mode) and (algorithm not in ("CRC32", "CRC32C")):
+        same = "The complete request must use the same checksum mode."
+        return invalid_request(f"The upload was created using the {mode} checksum mode. {same}")
+    for each in chosen if mode == "COMPOSITE" and kind != WHOLE else ():
+        number, given = each["PartNumber"], each.get(f"Checksum{algorithm}")
+        if given is None:
+            return invalid_request(
+                f"The upload was created using a {str(algorithm).lower()} checksum. The complete request must include "
+                f"the checksum for each part. It was missing for part {number} in the request."
+            )
+        if given != upload["parts"][number]["checksums"].get(algorithm):
+            words = f"The {str(algorithm).lower()} you specified for part {number} did not match what we received."
+            return Refusal("BadDigest", words)
+    size = sum(len(upload["parts"][each["PartNumber"]]["body"]) for each in chosen)
+    if int(request.get("MpuObjectSize", size)) == size:
+        return None
+    given = f"header value {request['MpuObjectSize']} does not match what was computed: {size}"
+    return invalid_request(f"The provided 'x-amz-mp-object-size' {given}")
+
+
+def _parts(upload: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]]) -> Refusal | None:
     for each in chosen:
         stored = upload["parts"].get(each["PartNumber"])
         if stored is None or str(each.get("ETag", "")).strip('"') != stored["etag"].strip('"'):
@@ -110,20 +177,47 @@ def _put_encryption(request: Request) -> Refusal | None:
 
 
 def _tags(request: Request) -> Refusal | None:
-    keys = [str(tag["Key"]) for tag in (request.get("Tagging") or {}).get("TagSet") or ()]
-    wrong = None
-    if len(keys) != len(set(keys)):
-        wrong = "Cannot provide multiple Tags with the same key"
-    elif any(key.startswith("aws:") for key in keys):
-        wrong = "System tags cannot be added/updated by requester"
+    wrong = _unfit_tags((request.get("Tagging") or {}).get("TagSet") or (), SYSTEM_TAGS)
     return Refusal("InvalidTag", wrong) if wrong else None
+
+
+def _object_tags(request: Request) -> Refusal | None:
+    prefixed = "Your TagKey cannot be prefixed with aws:"
+    wrong = _unfit_tags((request.get("Tagging") or {}).get("TagSet") or (), prefixed)
+    return Refusal("InvalidTag", wrong) if wrong else None
+
+
+def _unfit_tags(tags: Sequence[Mapping[str, str]], reserved: str) -> str | None:
+    pairs = [(str(tag["Key"]), str(tag.get("Value") or "")) for tag in tags]
+    if len(pairs) != len(dict(pairs)):
+        return "Cannot provide multiple Tags with the same key"
+    if any(key.startswith("aws:") for key, _ in pairs):
+        return reserved
+    return objects.malformed_tag(pairs)
 
 
 def _create_bucket(request: Request) -> Refusal | None:
     given = request.get("ObjectOwnership")
-    if given in (None, "BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"):
-        return None
-    return invalid_argument(f"Invalid x-amz-object-ownership header: {given}")
+    if given not in (None, "BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"):
+        return invalid_argument(f"Invalid x-amz-object-ownership header: {given}")
+    wrong = _unfit_tags((request.get("CreateBucketConfiguration") or {}).get("Tags") or (), RESERVED_TAGS)
+    return Refusal("InvalidTag", wrong) if wrong else None
+
+
+def _lifecycle(request: Request) -> Refusal | None:
+    smallest = request.get("TransitionDefaultMinimumObjectSize")
+    if smallest not in (None, "varies_by_storage_class", "all_storage_classes_128K"):
+        return invalid_request(f"Invalid TransitionDefaultMinimumObjectSize found: {smallest}")
+    for rule in (request.get("LifecycleConfiguration") or {}).get("Rules") or ():
+        keys = [tag["Key"] for tag in ((rule.get("Filter") or {}).get("And") or {}).get("Tags") or ()]
+        if len(keys) != len(set(keys)):
+            return invalid_request("Duplicate Tag Keys are not allowed.")
+        dates = [
+            each.get("Date") for each in (rule.get("Expiration") or {}, *(rule.get("Transitions") or ()))
+        ]
+        if any(date and date.time() != time() for date in dates):
+            return invalid_argument("'Date' must be at midnight GMT")
+    return None
 
 
 def _notification(request: Request) -> Refusal | None:
@@ -135,9 +229,32 @@ def _notification(request: Request) -> Refusal | None:
         for target in each
         for rule in ((target.get("Filter") or {}).get("Key") or {}).get("FilterRules") or ()
     ]
-    if all(str(name).lower() in ("prefix", "suffix") for name in rules):
+    if not all(str(name).lower() in ("prefix", "suffix") for name in rules):
+        return invalid_argument("filter rule name must be either prefix or suffix")
+    arns = [arn for each in lists for target in each if (arn := _destination(target)) is not None]
+    if any(arn.count(":") < 5 for arn in arns):
+        return invalid_argument("The ARN could not be parsed")
+    if request.get("SkipDestinationValidation") or all(map(_is_there, arns)):
         return None
-    return invalid_argument("filter rule name must be either prefix or suffix")
+    return invalid_argument("Unable to validate the following destination configurations")
+
+
+def _destination(target: Mapping[str, Any]) -> str | None:
+    return next((str(target[each]) for each in DESTINATIONS if each in target), None)
+
+
+def _is_there(arn: str) -> bool:
+    service, name = arn.split(":")[2], arn.rpartition(":")[2]
+    match service:
+        case "sns":
+            return arn in sns._topics
+        case "sqs":
+            return any(url.endswith(f"/{name}") for url in sqs._queues)
+        case _:
+            return name in lambda_svc._functions
+
+
+DESTINATIONS = ("QueueArn", "TopicArn", "LambdaFunctionArn")
 
 
 _OWN: Mapping[str, Any] = {
@@ -147,6 +264,10 @@ _OWN: Mapping[str, Any] = {
     "CopyObject": _copy,
     "CreateMultipartUpload": _write_key,
     "CompleteMultipartUpload": _complete,
+    "UploadPart": _part,
+    "UploadPartCopy": _copy_part,
+    "PutObjectTagging": _object_tags,
+    "PutBucketLifecycleConfiguration": _lifecycle,
     "DeleteBucket": _delete_bucket,
     "PutBucketVersioning": _put_versioning,
     "PutBucketPolicy": _put_policy,

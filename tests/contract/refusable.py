@@ -15,6 +15,8 @@ from typing import Any
 Client = Callable[[str], Any]
 """Returns a service's client."""
 MACHINE = json.dumps({"StartAt": "End", "States": {"End": {"Type": "Succeed"}}})
+DIGESTS = {"SHA256": "mC2ePrmW9VnmM/TRlN7zdh2Qn1o7ZH0ahR/q1nwyydE=", "CRC64NVME": "rCixvM1b9Xc="}
+"""Digests of the bytes `text`. boto3 cannot compute CRC64NVME."""
 TEMPLATE = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
 
 
@@ -75,7 +77,13 @@ def _functions(client: Client, named: dict[str, Any]) -> dict[str, Any]:
 def _keys(client: Client, named: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     sign = {"KeyUsage": "SIGN_VERIFY", "KeySpec": "RSA_2048"}
-    for name, about in (("KEY", {}), ("OTHER_KEY", {}), ("DISABLED_KEY", {}), ("SIGN_KEY", sign)):
+    for name, about in (
+        ("KEY", {}),
+        ("OTHER_KEY", {}),
+        ("DISABLED_KEY", {}),
+        ("DOOMED_KEY", {}),
+        ("SIGN_KEY", sign),
+    ):
         key = client("kms").create_key(**about)["KeyMetadata"]
         found |= {f"${name}": key["KeyId"], f"${name}_ARN": key["Arn"]}
     encrypted = client("kms").encrypt(
@@ -88,13 +96,19 @@ def _objects(client: Client, named: dict[str, Any]) -> dict[str, Any]:
     bucket, versioned, objects = named["$BUCKET"], named["$VERSIONED"], client("s3")
     objects.create_bucket(Bucket=bucket)
     written = objects.put_object(Bucket=bucket, Key="key", Body=b"text")
-    key = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": named["$DISABLED_KEY_ARN"]}
-    objects.put_object(Bucket=bucket, Key="locked", Body=b"text", **key)
+    for name, key in (("locked", "$DISABLED_KEY_ARN"), ("doomed", "$DOOMED_KEY_ARN")):
+        encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": named[key]}
+        objects.put_object(Bucket=bucket, Key=name, Body=b"text", **encryption)
     client("kms").disable_key(KeyId=named["$DISABLED_KEY"])
+    client("kms").schedule_key_deletion(KeyId=named["$DOOMED_KEY"])
     upload = {"Bucket": bucket, "Key": "large"}
     upload |= {"UploadId": objects.create_multipart_upload(**upload)["UploadId"]}
     parts = [objects.upload_part(**upload, PartNumber=number, Body=b"text")["ETag"] for number in (1, 2)]
+    summed, sum_of_part = _upload(objects, bucket, "summed", "SHA256")
+    whole, whole_part = _upload(objects, bucket, "whole", "CRC64NVME")
     objects.create_bucket(Bucket=versioned)
+    objects.delete_bucket_ownership_controls(Bucket=versioned)
+    objects.delete_public_access_block(Bucket=versioned)
     objects.put_bucket_versioning(Bucket=versioned, VersioningConfiguration={"Status": "Enabled"})
     deleted = {"Bucket": versioned, "Key": "deleted"}
     gone = objects.put_object(**deleted, Body=b"old")["VersionId"]
@@ -105,9 +119,22 @@ def _objects(client: Client, named: dict[str, Any]) -> dict[str, Any]:
         "$UPLOAD": upload["UploadId"],
         "$PART_1": parts[0],
         "$PART_2": parts[1],
+        "$SUMMED_UPLOAD": summed,
+        "$SUMMED_PART": sum_of_part,
+        "$WHOLE_UPLOAD": whole,
+        "$WHOLE_PART": whole_part,
         "$GONE": gone,
         "$MARKER": objects.delete_object(**deleted)["VersionId"],
     }
+
+
+def _upload(objects: Any, bucket: str, key: str, algorithm: str) -> tuple[str, str]:
+    """Begin an upload with a checksum and one part. Return its ID and the part's ETag."""
+    at = {"Bucket": bucket, "Key": key}
+    upload = objects.create_multipart_upload(**at, ChecksumAlgorithm=algorithm)["UploadId"]
+    digest = {f"Checksum{algorithm}": DIGESTS[algorithm]}
+    part = objects.upload_part(**at, UploadId=upload, PartNumber=1, Body=b"text", **digest)
+    return upload, part["ETag"]
 
 
 def _messages(client: Client, named: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import binascii
 import hashlib
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import parse_qsl
 
 from localcloud.base.refusals import Refusal, Request, Rule, first
@@ -30,6 +30,8 @@ MD5_BYTES = 16
 VERSION = re.compile(r"[\w.-]{32}|[0-9a-f-]{36}|null", re.ASCII)
 """A version ID of S3 or of ministack."""
 ACCOUNT = re.compile(r"\d{12}")
+OWN_ACCOUNT = "123456789012"
+TAG = re.compile(r"[\w\s.:/=+@-]*")
 MOST_PARTS = 10_000
 MALFORMED_XML = "The XML you provided was not well-formed or did not validate against our published schema"
 
@@ -43,10 +45,12 @@ def invalid_request(message: str) -> Refusal:
 
 
 def owner(request: Request) -> Refusal | None:
-    """Refuse an expected owner that is not an account number."""
+    """Refuse an expected owner that is not an account number, or is another account."""
     given = request.get("ExpectedBucketOwner")
-    if given is None or ACCOUNT.fullmatch(str(given)):
+    if given in (None, OWN_ACCOUNT):
         return None
+    if ACCOUNT.fullmatch(str(given)):
+        return Refusal("AccessDenied", "Access Denied", 403)
     words = "The value of the expected bucket owner parameter must be an AWS Account ID..."
     return Refusal("InvalidBucketOwnerAWSAccountID", f"{words} [{given}]")
 
@@ -57,6 +61,24 @@ def version(request: Request) -> Refusal | None:
     if given is None or VERSION.fullmatch(str(given)):
         return None
     return invalid_argument("Invalid version id specified")
+
+
+def deleted(request: Request) -> Refusal | None:
+    """Refuse a bypass of retention, because no bucket has an object lock, and a malformed version."""
+    if "BypassGovernanceRetention" in request:
+        words = "x-amz-bypass-governance-retention is only applicable to Object Lock enabled buckets."
+        return invalid_argument(words)
+    return version(request)
+
+
+def malformed_tag(tags: Iterable[tuple[str, str]]) -> str | None:
+    """Return S3's words for a key or a value with a foreign character."""
+    for key, value in tags:
+        if not key or not TAG.fullmatch(key):
+            return "The TagKey you have provided is invalid"
+        if not TAG.fullmatch(value):
+            return "The TagValue you have provided is invalid"
+    return None
 
 
 def _checksums(request: Request) -> Refusal | None:
@@ -96,12 +118,14 @@ def _put(request: Request) -> Refusal | None:
     if request.get("IfNoneMatch") not in (None, "*"):
         words = "A header you provided implies functionality that is not implemented"
         return Refusal("NotImplemented", words, 501)
-    tags = [name for name, _ in parse_qsl(str(request.get("Tagging") or ""), keep_blank_values=True)]
-    if len(tags) != len(set(tags)):
+    tags = parse_qsl(str(request.get("Tagging") or ""), keep_blank_values=True)
+    if len(tags) != len(dict(tags)):
         return invalid_argument(
             "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without "
             "tag name duplicates."
         )
+    if wrong := malformed_tag(tags):
+        return Refusal("InvalidTag", wrong)
     return _checksums(request)
 
 
@@ -174,7 +198,8 @@ RULES: Mapping[str, Rule] = {
     "PutObject": _and_owner(_put),
     "GetObject": _and_owner(_get),
     "HeadObject": _and_owner(_get),
-    "DeleteObject": _and_owner(version),
+    "DeleteObject": _and_owner(deleted),
+    "DeleteObjects": _and_owner(deleted),
     "CopyObject": _and_owner(_copy),
     "CreateMultipartUpload": _and_owner(_create_upload),
     "UploadPart": _and_owner(_part),
