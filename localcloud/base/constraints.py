@@ -40,21 +40,21 @@ def _violations(shape: Any, value: Any, path: str) -> Iterator[str]:
                 if value.get(name) is not None:
                     yield from _violations(member, value[name], _join(path, name))
         case "list" if isinstance(value, list):
-            yield from (_describe_violation(shape, value, path, each) for each in _broken(shape, value))
+            yield from (_describe_violation(shape, value, path, each) for each in broken(shape, value))
             yield from _of_items(shape, value, path)
         case "map" if isinstance(value, Mapping):
             for what, part, parts in (
                 ("Map keys", shape.key, value.keys()),
                 ("Map value", shape.value, value.values()),
             ):
-                if any(_broken(part, each) for each in parts):
+                if any(broken(part, each) for each in parts):
                     bounds = [bound for bound, _ in _bounds(part)]
                     bounds += [] if what == "Map keys" else ["Member must not be null"]
                     yield _describe_violation(
                         shape, value, path, f"{what} must satisfy constraint: [{', '.join(bounds)}]"
                     )
         case _ if shape.type_name in (*SCALARS, "blob"):
-            yield from (_describe_violation(shape, value, path, each) for each in _broken(shape, value))
+            yield from (_describe_violation(shape, value, path, each) for each in broken(shape, value))
 
 
 def _of_items(shape: Any, value: list[Any], path: str) -> Iterator[str]:
@@ -62,7 +62,7 @@ def _of_items(shape: Any, value: list[Any], path: str) -> Iterator[str]:
     if shape.member.type_name not in SCALARS:
         for number, each in enumerate(value, 1):
             yield from _violations(shape.member, each, f"{path}.{number}.member")
-    elif any(_broken(shape.member, each) for each in value):
+    elif any(broken(shape.member, each) for each in value):
         bounds = [bound for bound, _ in _bounds(shape.member)]
         bounds += ["Member must not be null"] if shape.member.metadata.get("enum") else []
         yield _describe_violation(
@@ -70,7 +70,7 @@ def _of_items(shape: Any, value: list[Any], path: str) -> Iterator[str]:
         )
 
 
-def _broken(shape: Any, value: Any) -> list[str]:
+def broken(shape: Any, value: Any) -> list[str]:
     """Return the constraints that a value violates: its spelling first, then its bounds."""
     found = [bound for bound, is_kept in _bounds(shape) if not is_kept(value)]
     return sorted(found, key=lambda bound: "regular expression" not in bound)
@@ -111,11 +111,11 @@ def _compile(pattern: str) -> re.Pattern[str] | None:
 
 
 def _join(path: str, name: str) -> str:
-    name = _lowered(name)
+    name = lowered(name)
     return f"{path}.{name}" if path else name
 
 
-def _lowered(name: str) -> str:
+def lowered(name: str) -> str:
     return name[0].lower() + name[1:]
 
 
@@ -137,8 +137,7 @@ def _shown(shape: Any, value: Any) -> str:
             return f"[{', '.join(_shown(shape.member, each) for each in value)}]"
         case Mapping() if shape.type_name == "structure":
             members = [
-                f"{_lowered(name)}={_shown(member, value.get(name))}"
-                for name, member in shape.members.items()
+                f"{lowered(name)}={_shown(member, value.get(name))}" for name, member in shape.members.items()
             ]
             members += [f"{name}=null" for name in UNMODELED.get(shape.name, ())]
             return f"{shape.name}({', '.join(members)})"

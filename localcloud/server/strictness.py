@@ -27,6 +27,12 @@ from localcloud.services.lambdas import refusals as lambdas
 
 WORDS = Path(__file__).with_name("words.yaml")
 CONSTRAINED = {
+    "cloudformation": ("ValidationError", ("stackName",)),
+    "dynamodb": ("ValidationException", ()),
+    "iam": ("ValidationError", ()),
+    "monitoring": ("ValidationError", ("stateValue",)),
+    "ssm": ("ValidationException", ()),
+    "sts": ("ValidationError", ()),
     "events": ("ValidationException", ()),
     "kms": ("ValidationException", ()),
     "lambda": ("ValidationException", ("runtime",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ from ministack.services import sns
 
 from localcloud.base.refusals import Refusal, Request, Rule, first, publications
 from localcloud.base.refusals.publications import invalid, malformed
+from localcloud.services import sns_filters as filters
+from localcloud.services.eventbridge import json_errors
 
 PROTOCOLS = ("http", "https", "email", "email-json", "sms", "sqs", "application", "lambda", "firehose")
 ACTIONS = [
@@ -81,7 +84,7 @@ def _subscribe(request: Request) -> Refusal | None:
         return invalid(f"Amazon SNS does not support this protocol string: {protocol}")
     if protocol == "sqs" and not endpoint.startswith("arn:"):
         return invalid("SQS endpoint ARN")
-    if wrong := _raw_delivery(attributes.get("RawMessageDelivery")):
+    if wrong := _raw_delivery(attributes.get("RawMessageDelivery")) or filters.fault(attributes):
         return invalid(f"Attributes Reason: {wrong}")
     topic = sns._topics.get(request.get("TopicArn"))
     known = [
@@ -104,8 +107,33 @@ def _set_subscription_attributes(request: Request) -> Refusal | None:
     name, value = request.get("AttributeName"), request.get("AttributeValue", "")
     if name not in ATTRIBUTES:
         return invalid("AttributeName")
+    known = sns._sub_arn_to_topic.get(request.get("SubscriptionArn"))
+    kept = next(
+        (
+            each["attributes"]
+            for each in (sns._topics.get(known) or {}).get("subscriptions", ())
+            if each["arn"] == request.get("SubscriptionArn")
+        ),
+        {},
+    )
     wrong = _raw_delivery(value) if name == "RawMessageDelivery" else None
+    if name in ("FilterPolicy", "FilterPolicyScope"):
+        wrong = filters.fault(
+            {**{key: kept[key] for key in ("FilterPolicyScope",) if key in kept}, name: value}
+        )
+    if name == "RedrivePolicy":
+        wrong = _redrive(value)
     return invalid(wrong) if wrong else None
+
+
+def _redrive(text: str) -> str | None:
+    try:
+        policy = json.loads(text)
+    except json.JSONDecodeError as error:
+        return f"RedrivePolicy: failed to parse JSON. {json_errors.describe(text, error, hide=True)}"
+    arn = str(policy.get("deadLetterTargetArn", "")) if isinstance(policy, dict) else ""
+    is_queue = arn.startswith("arn:") and arn.count(":") >= 5
+    return None if is_queue else "RedrivePolicy: deadLetterTargetArn is an invalid arn"
 
 
 def _unsubscribe(request: Request) -> Refusal | None:

@@ -29,6 +29,7 @@ def named_by(client: Client) -> dict[str, Any]:
     named = {
         **dict.fromkeys(("$BUCKET", "$TABLE", "$GROUP", "$RULE", "$FUNCTION", "$STACK"), name),
         "$BARE_FUNCTION": f"bare-{name}",
+        "$LAYER": f"layer-{name}",
         "$PROTECTED_STACK": f"protected-{name}",
         "$VERSIONED": f"versions-{name}",
         "$MACHINE_NAME": name,
@@ -71,7 +72,12 @@ def _functions(client: Client, named: dict[str, Any]) -> dict[str, Any]:
         Action="lambda:InvokeFunction",
         Principal="s3.amazonaws.com",
     )
-    return {"$ZIP": packed.getvalue(), "$CODE_SHA": made["CodeSha256"]}
+    for _ in range(2):
+        functions.publish_layer_version(LayerName=named["$LAYER"], Content={"ZipFile": packed.getvalue()})
+    large = io.BytesIO()
+    with zipfile.ZipFile(large, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("code.py", bytes(262_144_000))
+    return {"$ZIP": packed.getvalue(), "$LARGE_ZIP": large.getvalue(), "$CODE_SHA": made["CodeSha256"]}
 
 
 def _keys(client: Client, named: dict[str, Any]) -> dict[str, Any]:

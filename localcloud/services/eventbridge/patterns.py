@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from localcloud.services.eventbridge import json_errors
 from localcloud.services.eventbridge.comparisons import OPERATORS, InvalidPatternError, Values, values_of
 
 __all__ = ["InvalidPatternError", "Pattern", "compile_pattern", "parse_pattern"]
@@ -54,11 +55,14 @@ def parse_pattern(text: str) -> Pattern:
     if not text.strip():
         raise InvalidPatternError("Filter is not an object")
     try:
-        return compile_pattern(json.loads(text, parse_constant=_refuse_constant))
-    except InvalidPatternError:
-        raise
+        pattern = json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise InvalidPatternError(json_errors.describe(text, error)) from error
     except (ValueError, RecursionError) as error:
         raise InvalidPatternError("Invalid JSON") from error
+    if isinstance(pattern, list):
+        raise InvalidPatternError(f"Filter is not an object{json_errors.at(text, text.index('[') + 1)}")
+    return compile_pattern(pattern)
 
 
 def compile_pattern(pattern: Any) -> Pattern:

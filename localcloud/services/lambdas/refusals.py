@@ -7,7 +7,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from moto.core.utils import get_service_model
 from localcloud.base.refusals import Refusal, Request, Rule
 
 NAME = re.compile(
-    r"(?:arn:[^:]+:lambda:(?P<region>[^:]+):\d+:|\d+:)?(?:function:)?(?P<name>[\w-]+)(?::(?P<qualifier>[^:]+))?"
+    r"(?:arn:[^:]+:lambda:(?P<region>[^:]+):(?P<account>\d+):|\d+:)?(?:function:)?(?P<name>[\w-]+)(?::(?P<qualifier>[^:]+))?"
 )
 SUPPORTED = (
     "nodejs20.x, python3.14, provided.al2023, python3.12, python3.13, nodejs24.x, nodejs22.x, java25, python3.10, "
@@ -26,7 +26,12 @@ SUPPORTED = (
     "java11, dotnet6, nodejs18.x, provided.al2, java8.al2"
 )
 """Runtimes, in AWS's order."""
-MOST_ENVIRONMENT, MOST_TAGS, LONGEST_NAME = 4096, 50, 64
+MOST_ENVIRONMENT, MOST_TAGS, LONGEST_NAME, MOST_LAYERS = 4096, 50, 64, 5
+MOST_CONCURRENT, LEAST_UNRESERVED, MOST_UNZIPPED = 1000, 100, 262_144_000
+DESTINATIONS = ("lambda", "sqs", "sns", "events", "s3")
+LAYER = re.compile(
+    r"arn:[^:]+:lambda:(?P<region>[^:]+):\d+:layer:(?P<name>[\w-]+):(?P<version>\d+)", re.ASCII
+)
 PRINCIPAL = re.compile(r"\*|\d{12}|arn:.*|[\w.-]+\.amazonaws\.com(\.cn)?")
 ALIAS = re.compile(r"(?!\d+$)[\w-]+", re.ASCII)
 LATEST = "$LATEST"
@@ -88,6 +93,8 @@ def _for(check: Callable[[Target, Request], Refusal | None]) -> Rule:
         if found["region"] and found["region"] != get_region():
             here = f"are not reachable in this region ('{get_region()}')"
             return not_found(f"Functions from '{found['region']}' {here}")
+        if found["account"] and found["account"] != get_account_id():
+            return Refusal("AccessDeniedException", "", 403)
         if given and named and given != named:
             return invalid(MISMATCH)
         return check(Target(found["name"], given or named), request)
@@ -149,7 +156,20 @@ def _put_concurrency(target: Target, request: Request) -> Refusal | None:
             "This operation is permitted on Lambda functions only. Aliases and versions do not support this operation. "
             "Please specify either a function name or an unqualified function ARN."
         )
-    return None if target.function else not_found(f"Function not found: {target.qualified}")
+    if target.function is None:
+        return not_found(f"Function not found: {target.qualified}")
+    others = [
+        each.get("concurrency") or 0 for name, each in lambda_svc._functions.items() if name != target.name
+    ]
+    if (
+        sum(others) + int(request.get("ReservedConcurrentExecutions", 0))
+        <= MOST_CONCURRENT - LEAST_UNRESERVED
+    ):
+        return None
+    return invalid(
+        "Specified ReservedConcurrentExecutions for function decreases account's UnreservedConcurrentExecution below "
+        f"its minimum value of [{LEAST_UNRESERVED}]."
+    )
 
 
 def _put_retries(target: Target, request: Request) -> Refusal | None:
@@ -158,11 +178,22 @@ def _put_retries(target: Target, request: Request) -> Refusal | None:
         return invalid("You must specify at least one of error handling or destination setting.")
     for each in chosen.values():
         arn = str(each.get("Destination", ""))
+        if arn and arn.split(":")[2] not in DESTINATIONS:
+            return invalid(f"The provided destination config {_described(chosen)} is invalid.")
         if ":function:" in arn and arn.rpartition(":")[2] == target.name:
             return invalid("You can't specify the function as a destination for itself.")
         if ":function:" in arn and arn.split(":function:")[1].partition(":")[0] not in lambda_svc._functions:
             return invalid(f"The destination ARN {arn} is invalid.")
     return None if target.exists else not_found("The function doesn't exist.")
+
+
+def _described(config: Mapping[str, Mapping[str, Any]]) -> str:
+    """Write a DestinationConfig as AWS's Java code does."""
+    parts = {
+        name: f"{name}(destination={config[name]['Destination']})" if config.get(name) else "null"
+        for name in ("OnSuccess", "OnFailure")
+    }
+    return f"DestinationConfig(onSuccess={parts['OnSuccess']}, onFailure={parts['OnFailure']})"
 
 
 def _retries(target: Target, request: Request) -> Refusal | None:
@@ -234,7 +265,45 @@ def _configured(request: Request) -> Refusal | None:
             "Lambda was unable to configure your environment variables because the environment variables you have "
             f"provided exceeded the 4KB limit. String measured: {measured}"
         )
+    return _layers(request.get("Layers") or ())
+
+
+def _layers(arns: Sequence[str]) -> Refusal | None:
+    if len(arns) > MOST_LAYERS:
+        return invalid(f"Cannot reference more than {MOST_LAYERS} layers.")
+    seen: dict[str, str] = {}
+    for arn in arns:
+        found = LAYER.fullmatch(arn)
+        if found is None:
+            continue
+        if found["region"] != get_region():
+            expected = f"Layers are expected to be in region {get_region()}."
+            return invalid(f"Layers are not in the same region as the function. {expected}")
+        if wrong := _layer(found["name"], int(found["version"])):
+            return invalid(wrong.message)
+        if other := seen.get(found["name"]):
+            twice = "Two different versions of the same layer are not allowed to be referenced in the same function."
+            return invalid(f"{twice} {other} and {arn} are versions of the same layer.")
+        seen[found["name"]] = arn
     return None
+
+
+def _layer(name: str, version: int) -> Refusal | None:
+    known = (lambda_svc._layers.get(name) or {}).get("versions") or ()
+    if any(each["Version"] == version for each in known):
+        return None
+    arn = f"arn:aws:lambda:{get_region()}:{get_account_id()}:layer:{name}:{version}"
+    return not_found(f"Layer version {arn} does not exist.")
+
+
+def _layer_version(request: Request) -> Refusal | None:
+    version = int(request.get("VersionNumber", 0))
+    return invalid("Layer Version Cannot be less than 1") if version < 1 else None
+
+
+def _layer_policy(request: Request) -> Refusal | None:
+    name = str(request.get("LayerName", "")).rpartition(":")[2]
+    return _layer_version(request) or _layer(name, int(request["VersionNumber"]))
 
 
 def _code(code: Mapping[str, Any]) -> Refusal | None:
@@ -248,7 +317,14 @@ def _code(code: Mapping[str, Any]) -> Refusal | None:
     data = base64.b64decode(archive) if isinstance(archive, str) else archive
     if data is not None and not zipfile.is_zipfile(io.BytesIO(data)):
         return invalid("Could not unzip uploaded file. Please check your file, then try to upload again.")
+    if data is not None and _unzipped(data) >= MOST_UNZIPPED:
+        return invalid(f"Unzipped size must be smaller than {MOST_UNZIPPED} bytes")
     return None
+
+
+def _unzipped(data: bytes) -> int:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return sum(each.file_size for each in archive.infolist())
 
 
 def _unread(code: str, words: str) -> Refusal:
@@ -271,6 +347,9 @@ def _update_configuration(target: Target, request: Request) -> Refusal | None:
 
 
 def _tags(request: Request) -> Refusal | None:
+    if request.get("TagKeys") == []:
+        words = "Value null at 'tagKeys' failed to satisfy constraint: Member must not be null"
+        return Refusal("ValidationException", f"1 validation error detected: {words}")
     found = NAME.fullmatch(str(request.get("Resource", "")))
     if found is None or ":layer:" in str(request["Resource"]):
         return None
@@ -279,9 +358,6 @@ def _tags(request: Request) -> Refusal | None:
         return invalid(VERSION_TAGS)
     if target.function is None:
         return not_found(f"Function not found: {target.arn}")
-    if request.get("TagKeys") == []:
-        words = "Value null at 'tagKeys' failed to satisfy constraint: Member must not be null"
-        return Refusal("ValidationException", f"1 validation error detected: {words}")
     if "Tags" not in request:
         return None
     if not request["Tags"]:
@@ -308,6 +384,10 @@ RULES: Mapping[str, Rule] = {
     "GetAlias": _for(_alias),
     "CreateAlias": _for(_create_alias),
     "CreateFunction": _create,
+    **dict.fromkeys(("GetLayerVersion", "DeleteLayerVersion"), _layer_version),
+    **dict.fromkeys(
+        ("GetLayerVersionPolicy", "AddLayerVersionPermission", "RemoveLayerVersionPermission"), _layer_policy
+    ),
     "UpdateFunctionCode": _for(_update_code),
     "UpdateFunctionConfiguration": _for(_update_configuration),
     **dict.fromkeys(("TagResource", "UntagResource", "ListTags"), _tags),
