@@ -18,7 +18,7 @@ from ministack.services.cloudformation import engine
 from yaml import YAMLError
 
 from localcloud.base import constraints
-from localcloud.base.refusals import Refusal, Request, state_machines
+from localcloud.base.refusals import Refusal, Request, first, state_machines
 from localcloud.server import refusals, requests
 from localcloud.server.refusals import Answer, Handler
 from localcloud.services import kms, s3_refusals, sns
@@ -40,6 +40,8 @@ CONSTRAINED = {
     "states": ("ValidationException", ("name", "roleArn")),
 }
 """Services whose requests are checked against their model: the error code, and fields to skip."""
+UNTARGETED = ("autoscaling", "dynamodb", "iam", "rds", "s3", "sts")
+"""Services whose resources are no targets of rules."""
 MOST_TARGETS, LONGEST_GROUP = 5, 512
 DASHBOARD = re.compile(r"[\w-]+", re.ASCII)
 SUFFIXED = ("autoscaling.amazonaws.com", "connect.amazonaws.com", "lexv2.amazonaws.com")
@@ -110,6 +112,12 @@ def _delete_rule(request: Request) -> Refusal | None:
 
 
 def _put_targets(request: Request) -> Refusal | None:
+    for arn in (str(each.get("Arn", "")) for each in request["Targets"]):
+        service = arn.split(":")[2] if arn.count(":") >= 5 else ""
+        if service in UNTARGETED:
+            known = "The API call hasn't been recognized as managed rules call"
+            reason = f"Service as target config for ARN: {arn} not found. {known}"
+            return Refusal("ValidationException", f"Parameter {arn} is not valid. Reason: {reason}")
     known = {each["Id"] for each in (*_targets_of(request, "Rule"), *request["Targets"])}
     if len(known) > MOST_TARGETS:
         message = "The requested resource exceeds the maximum number allowed."
@@ -233,6 +241,16 @@ def _policy_document(request: Request) -> Refusal | None:
     return None
 
 
+def _delete_role(request: Request) -> Refusal | None:
+    name = str(request.get("RoleName", ""))
+    if not (iam._roles.get(name) or {}).get("Path", "/").startswith("/aws-service-role/"):
+        return None
+    message = (
+        f"Cannot perform the operation on the protected role '{name}' - this role is only modifiable by AWS"
+    )
+    return Refusal("UnmodifiableEntity", message)
+
+
 def _service_linked_role(request: Request) -> Refusal | None:
     service = str(request.get("AWSServiceName", ""))
     if "CustomSuffix" not in request or service in SUFFIXED:
@@ -266,6 +284,11 @@ def _change_set(request: Request) -> Refusal | None:
 
 
 def _get_template(request: Request) -> Refusal | None:
+    change = request.get("ChangeSetName")
+    if change and not any(
+        change in (each.get("ChangeSetName"), key) for key, each in cloudformation._change_sets.items()
+    ):
+        return Refusal("ChangeSetNotFound", f"ChangeSet [{change}] does not exist", 404)
     name = request.get("StackName")
     if not name and not request.get("ChangeSetName"):
         return Refusal("ValidationError", "StackName is required if ChangeSetName is not specified.")
@@ -280,16 +303,59 @@ def _template(request: Request) -> Refusal | None:
     if body is None:
         return None
     try:
-        message = templates.fault(engine._parse_template(body))
+        template = engine._parse_template(body)
+        message = templates.fault(template) or templates.parameter_fault(template, request)
+        message = message or _output_fault(template, request)
     except (ValueError, YAMLError):
         message = f"Template format error: {_describe_malformed(body)}"
     return Refusal("ValidationError", message) if message else None
 
 
+def _output_fault(template: Mapping[str, Any], request: Request) -> str | None:
+    given = request.get("Parameters") or ()
+    if "Conditions" not in template or any(each.get("UsePreviousValue") for each in given):
+        return None
+    values = [{"Key": each["ParameterKey"], "Value": each.get("ParameterValue", "")} for each in given]
+    try:
+        parameters = engine._resolve_parameters(template, values)
+    except ValueError:
+        return None  # ministack refuses them
+    return templates.output_fault(template, engine._evaluate_conditions(template, parameters))
+
+
+def _stack(request: Request) -> Refusal | None:
+    return first(_source(request), _role(request), _template(request))
+
+
+def _update(request: Request) -> Refusal | None:
+    name = request.get("StackName")
+    stacks = [stack for key, stack in cloudformation._stacks.items() if name in (key, stack.get("StackId"))]
+    if str(name).startswith("arn:") and (not stacks or stacks[0].get("StackStatus") == "DELETE_COMPLETE"):
+        return Refusal("ValidationError", f"Stack:{name} is in DELETE_COMPLETE state and can not be updated.")
+    return _stack(request)
+
+
+def _source(request: Request) -> Refusal | None:
+    scheme, _, rest = str(request.get("TemplateURL", "")).partition("://")
+    if scheme != "s3":
+        return None
+    message = f"S3 error: Domain name specified in {rest.partition('/')[0]} is not a valid S3 domain"
+    return Refusal("ValidationError", message)
+
+
+def _role(request: Request) -> Refusal | None:
+    arn = request.get("RoleARN")
+    if arn is None or str(arn).rpartition("/")[2] in iam._roles:
+        return None
+    return Refusal("ValidationError", f"Role {arn} is invalid or cannot be assumed")
+
+
 CHECKS: Mapping[str, Callable[[str, Request], Refusal | None]] = {
     "cloudformation": _by_name(
         {
-            **dict.fromkeys(("CreateStack", "CreateChangeSet", "UpdateStack", "ValidateTemplate"), _template),
+            **dict.fromkeys(("CreateStack", "CreateChangeSet"), _stack),
+            "UpdateStack": _update,
+            "ValidateTemplate": _template,
             "GetTemplate": _get_template,
             **dict.fromkeys(("DescribeChangeSet", "ExecuteChangeSet", "DeleteChangeSet"), _change_set),
         }
@@ -307,6 +373,7 @@ CHECKS: Mapping[str, Callable[[str, Request], Refusal | None]] = {
         {
             **dict.fromkeys(("CreateRole", "UpdateAssumeRolePolicy", "PutRolePolicy"), _policy_document),
             "AttachRolePolicy": _attach,
+            "DeleteRole": _delete_role,
             "CreateServiceLinkedRole": _service_linked_role,
         }
     ),

@@ -48,7 +48,7 @@ def named_by(client: Client) -> dict[str, Any]:
         "$NOW_TIME": now,
         "$DAY_BEFORE": now - timedelta(days=1),
     }
-    for make in (_functions, _keys, _objects, _messages, _machines, _stacks):
+    for make in (_functions, _keys, _objects, _messages, _machines, _stacks, _roles, _network):
         named |= make(client, named)
     return named
 
@@ -186,4 +186,34 @@ def _stacks(client: Client, named: dict[str, Any]) -> dict[str, Any]:
     )
     waiter = stacks.get_waiter("stack_create_complete")
     waiter.wait(StackName=named["$STACK"], WaiterConfig={"Delay": 1})
-    return {}
+    deleted = stacks.create_stack(StackName=f"deleted-{named['$STACK']}", TemplateBody=TEMPLATE)["StackId"]
+    waiter.wait(StackName=deleted, WaiterConfig={"Delay": 1})
+    stacks.delete_stack(StackName=deleted)
+    stacks.get_waiter("stack_delete_complete").wait(StackName=deleted, WaiterConfig={"Delay": 1})
+    return {"$DELETED_STACK": deleted}
+
+
+def _roles(client: Client, named: dict[str, Any]) -> dict[str, Any]:
+    """Create three roles that something uses."""
+    iam, service = client("iam"), {"Service": "ec2.amazonaws.com"}
+    names = {
+        f"${kind.upper()}_ROLE": f"{kind}-{named['$ROLE_NAME']}" for kind in ("policy", "managed", "profile")
+    }
+    for name in names.values():
+        _role(client, name, service)
+    statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    iam.put_role_policy(RoleName=names["$POLICY_ROLE"], PolicyName="a", PolicyDocument=document)
+    policy = iam.create_policy(PolicyName=named["$ROLE_NAME"], PolicyDocument=document)["Policy"]["Arn"]
+    iam.attach_role_policy(RoleName=names["$MANAGED_ROLE"], PolicyArn=policy)
+    iam.create_instance_profile(InstanceProfileName=named["$ROLE_NAME"])
+    iam.add_role_to_instance_profile(InstanceProfileName=named["$ROLE_NAME"], RoleName=names["$PROFILE_ROLE"])
+    return {**names, "$POLICY": policy, "$PROFILE": named["$ROLE_NAME"]}
+
+
+def _network(client: Client, named: dict[str, Any]) -> dict[str, Any]:
+    ec2 = client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.99.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.99.0.0/24")["Subnet"]["SubnetId"]
+    ec2.create_network_interface(SubnetId=subnet)
+    return {"$USED_SUBNET": subnet}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from localcloud.base.refusals import Refusal, Request, Rule
 
 NAME = re.compile(r"[^\x00-\x20\x7f-\x9f<>{}\[\]?*\"#%\\^|~`$&,;:/]{1,80}")
-MOST_RESULTS, LONGEST_TOKEN = 1000, 3096
+NO_LABEL = re.compile(r"[\x00-\x20\x7f-\x9f<>{}\[\]?*\"#%\\^|~`$&,;:/]")
+MOST_RESULTS, LONGEST_TOKEN, LONGEST_LABEL = 1000, 3096, 40
 ARNS = ("stateMachineArn", "executionArn", "activityArn", "mapRunArn")
 OPERATIONS = [
     "DescribeStateMachine",
@@ -71,7 +74,35 @@ def _create(request: Request) -> Refusal | None:
         return wrong
     if request.get("versionDescription") and not request.get("publish"):
         return Refusal("ValidationException", "Version description can only be set when publish is true")
-    return None
+    return _labels(str(request.get("definition", "")))
+
+
+def _labels(definition: str) -> Refusal | None:
+    """Refuse a label of a Map state that cannot be part of an ARN."""
+    try:
+        fault = next(_label_faults(json.loads(definition)), None)
+    except ValueError:
+        return None
+    if fault is None:
+        return None
+    return Refusal("InvalidDefinition", f"Error=ValueError Args=[{fault!r}] in definition '{definition}'.")
+
+
+def _label_faults(machine: Any) -> Iterator[str]:
+    states = machine.get("States") if isinstance(machine, dict) else None
+    for state in states.values() if isinstance(states, dict) else ():
+        if not isinstance(state, dict):
+            continue
+        label = state.get("Label")
+        if label == "":
+            yield "Label cannot be empty"
+        elif isinstance(label, str) and len(label) > LONGEST_LABEL:
+            yield f"Label cannot exceed {LONGEST_LABEL} characters"
+        elif isinstance(label, str) and (foreign := NO_LABEL.search(label)):
+            shown = foreign[0] if foreign[0] == "'" else ascii(foreign[0])[1:-1]
+            yield f"Label contains invalid character: '{shown}'"
+        for inner in (state.get("ItemProcessor"), state.get("Iterator"), *(state.get("Branches") or ())):
+            yield from _label_faults(inner)
 
 
 def _update(request: Request) -> Refusal | None:

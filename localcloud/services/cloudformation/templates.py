@@ -33,6 +33,17 @@ def fault(template: Any) -> str | None:
     return next(_faults(template), None)
 
 
+def parameter_fault(template: Mapping[str, Any], request: Mapping[str, Any]) -> str | None:
+    """Return CloudFormation's message for parameters without a value, or with one that the template lacks."""
+    known = template.get("Parameters") or {}
+    given = {each.get("ParameterKey"): each for each in request.get("Parameters") or ()}
+    missing = [name for name, about in known.items() if name not in given and "Default" not in about]
+    if missing:
+        return f"Parameters: [{', '.join(missing)}] must have values"
+    foreign = [str(name) for name in given if name not in known]
+    return f"Parameters: [{', '.join(foreign)}] do not exist in the template" if foreign else None
+
+
 def _faults(template: Mapping[str, Any]) -> Iterator[str]:
     resources = template.get("Resources")
     if not resources:
@@ -47,12 +58,52 @@ def _faults(template: Mapping[str, Any]) -> Iterator[str]:
     yield from _of_mappings(mappings)
     for value in (template.get("Conditions"), resources, outputs):
         yield from _of_functions(value, template)
+    if circle := _circle(resources):
+        yield f"Circular dependency between resources: [{', '.join(circle)}]"
     for block, value in (("Resources", resources), ("Outputs", outputs)):
         names = {*resources, *(template.get("Parameters") or {})}
         missing = sorted({each for each in _references(value) if each not in names and "::" not in each})
         if missing:
             where = f"in the {block} block of the template"
             yield f"{FORMAT} Unresolved resource dependencies [{', '.join(missing)}] {where}"
+
+
+def _circle(resources: Mapping[str, Any]) -> list[str]:
+    """Return the resources that wait for each other, and those that wait for them."""
+    waiting = {
+        name: {each for each in _references({name: resource}) if each in resources}
+        for name, resource in resources.items()
+        if isinstance(resource, dict)
+    }
+    while free := [name for name, needed in waiting.items() if not needed & set(waiting)]:
+        for name in free:
+            del waiting[name]
+    return sorted(waiting)
+
+
+def output_fault(template: Mapping[str, Any], conditions: Mapping[str, bool]) -> str | None:
+    """Return CloudFormation's message for an output of a resource whose condition does not hold."""
+    resources = template.get("Resources") or {}
+    absent = {name for name, each in resources.items() if not conditions.get(each.get("Condition"), True)}
+    outputs = {
+        name: each
+        for name, each in (template.get("Outputs") or {}).items()
+        if conditions.get(each.get("Condition"), True)
+    }
+    missing = sorted({each for each in _references(_chosen(outputs, conditions)) if each in absent})
+    if not missing:
+        return None
+    return f"Unresolved resource dependencies [{', '.join(missing)}] in the Outputs block of the template"
+
+
+def _chosen(value: Any, conditions: Mapping[str, bool]) -> Any:
+    """Replace each Fn::If by the branch that its condition selects."""
+    if isinstance(value, dict):
+        match value.get("Fn::If"):
+            case [str() as name, yes, no] if len(value) == 1:
+                return _chosen(yes if conditions.get(name) else no, conditions)
+        return {key: _chosen(each, conditions) for key, each in value.items()}
+    return [_chosen(each, conditions) for each in value] if isinstance(value, list) else value
 
 
 def _of_resources(resources: Mapping[str, Any]) -> Iterator[str]:

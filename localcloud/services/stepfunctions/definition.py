@@ -14,6 +14,8 @@ TYPES = {"Task", "Pass", "Choice", "Wait", "Succeed", "Fail", "Parallel", "Map"}
 PATH_FIELDS = {"InputPath", "OutputPath", "ResultPath", "ResultSelector", "Parameters", "TimeoutSecondsPath"}
 EXPRESSION_FIELDS = {"Arguments", "Output", "Assign"}
 INTEGRATION = re.compile(r"arn:[^:]+:states:::(?P<service>[a-z-]+):(?P<action>\w+)([.:].*)?")
+TEXT = re.compile(r"'(?:[^'\\]|\\['{}\\])*'")
+"""A text in an intrinsic function, with all escapes that Step Functions knows."""
 ACTIONS = {
     "dynamodb": ("getItem", "putItem", "updateItem", "deleteItem"),
     "events": ("putEvents",),
@@ -102,6 +104,10 @@ def _state_faults(
         yield f"SCHEMA_VALIDATION_FAILED: Value cannot be empty at {where}/Branches"
     if "Credentials" in state and not {"RoleArn", "RoleArn.$"} & set(state["Credentials"]):
         yield f"SCHEMA_VALIDATION_FAILED: The field 'RoleArn' is required but was missing at {where}/Credentials"
+    if any(_is_malformed_call(key, value) for key, value in (state.get("Parameters") or {}).items()):
+        field = next(key for key, value in state["Parameters"].items() if _is_malformed_call(key, value))
+        valid = "must be a valid JSONPath or a valid intrinsic function call"
+        yield f"SCHEMA_VALIDATION_FAILED: The value for the field '{field}' {valid} at {where}/Parameters"
     own = str(state.get("QueryLanguage", language))
     foreign = PATH_FIELDS if own == "JSONata" else EXPRESSION_FIELDS - {"Assign"}
     for field in sorted(foreign & set(state)):
@@ -117,6 +123,13 @@ def _is_known(resource: str) -> bool:
     """Return False for an action that an optimized integration lacks."""
     found = INTEGRATION.fullmatch(resource)
     return found is None or found["action"] in ACTIONS.get(found["service"], (found["action"],))
+
+
+def _is_malformed_call(field: str, value: Any) -> bool:
+    """Return True for an intrinsic function with an unfinished text or an unknown escape."""
+    if not field.endswith(".$") or not isinstance(value, str) or not value.startswith("States."):
+        return False
+    return "'" in TEXT.sub("", value)
 
 
 def _is_no_time(value: Any) -> bool:

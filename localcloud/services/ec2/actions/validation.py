@@ -58,6 +58,9 @@ def check(action: str, parameters: Mapping[str, Any], *, for_a_service: bool) ->
         _check_network(parameters)
     if action in ("CreateTags", "DeleteTags"):
         _check_resources(_list_of(parameters, "Resources"))
+    if action in ("DescribeSnapshots", "DeleteSnapshot"):
+        one = parameters.get("SnapshotId")
+        _check_resources([*_list_of(parameters, "SnapshotIds"), *([one] if one else [])])
     if action == "DescribeLaunchTemplates":
         _check_templates(parameters)
 
