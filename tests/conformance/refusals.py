@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ SERVICES = {"lambda_": "lambda", "monitoring": "cloudwatch", "states": "stepfunc
 """Our names of services whose folders or files have others."""
 FILE = re.compile(r"(?P<service>[a-z0-9-]+)\.[A-Z]\w+_\d+")
 RAISED = re.compile(r"An error occurred \(\w+\) when calling the \w+ operation: ?(.*)", re.DOTALL)
-NUMBERED = re.compile(r"Request ID: [\w-]+")
+NUMBERED = re.compile(r"Request ID: [\w#-]+")
 PLACE = re.compile(r"\n at \[Source: .*\]", re.DOTALL)
 """The place in a JSON text, which no program reads."""
 IN_PATTERNS = "/exception_message"
@@ -79,13 +79,13 @@ def _replayed(
     if why:
         yield Result("errors", service, "local cloud", case, Verdict.UNUSED, why)
         return
-    same = partial(_same_words, replay.VALUE.sub("Value at", message))
-    calls = [
-        Refused(service, name, case, request, ("", 0, ""))
-        for name, request in replay.calls(service, message, same, named)
-    ]
+    exact, loose = (partial(_same, form, message) for form in (replay.without_values, replay.without_lists))
+    foreign = replay.is_of_another(service, message, exact)
+    requests = list(replay.calls(service, message, exact, named))
+    if not requests and not foreign:
+        requests = list(replay.calls(service, message, loose, named))
+    calls = [Refused(service, name, case, request, ("", 0, "")) for name, request in requests]
     if not calls:
-        foreign = replay.is_of_another(service, message, same)
         why = "the operation is not called by a yard" if foreign else WITHOUT_ROW
         yield Result("errors", service, "local cloud", case, Verdict.UNUSED, why)
     for model in ("local cloud", "simulator") if calls else ():
@@ -96,6 +96,10 @@ def _replayed(
         if best is not None:
             difference = "" if best is Verdict.SAME else f"{verdicts[best]}, AWS {error}"[:600]
             yield Result("errors", service, model, case, best, difference)
+
+
+def _same(form: Callable[[str], str], recorded: str, ours: str) -> bool:
+    return _same_words(form(recorded), form(ours))
 
 
 ORDER = (Verdict.SAME, Verdict.COSMETIC, Verdict.WRONG, Verdict.FORGIVES)

@@ -20,6 +20,8 @@ VIOLATION = re.compile(
 )
 VALUE = re.compile(r"Value (?:'.*?' )?(?:null )?at(?= '[\w.]+' failed)", re.DOTALL)
 BETWEEN = re.compile(r"; (?=Value )")
+DEFINED = re.compile(r" in definition '(.*)'\.$", re.DOTALL)
+LISTED = re.compile(r"(enum value set|regular expression pattern): .*?(?=; Value at|$)", re.DOTALL)
 QUOTED = re.compile(r'at \[Source: \(String\)"(.*)"; line: \d+, column: \d+\]', re.DOTALL)
 EVENT = json.dumps(
     {
@@ -51,11 +53,24 @@ def calls(
     if quoted := QUOTED.search(message):
         yield from _with_quoted(service, message, quoted[1], named)
         return
+    if defined := DEFINED.search(message):
+        machine = {"name": "replayed", "definition": defined[1], "roleArn": named["$ROLE"]}
+        yield "create_state_machine", machine
+        return
     if not DETECTED.match(message):
         return
     for operation in called.operations(service):
         if request := _request(operation, message, same):
             yield xform_name(operation.name), request
+
+
+def without_values(words: str) -> str:
+    return VALUE.sub("Value at", words)
+
+
+def without_lists(words: str) -> str:
+    """Remove patterns and listed values, which AWS changes from year to year."""
+    return LISTED.sub(r"\1", without_values(words))
 
 
 def _with_quoted(
@@ -91,7 +106,7 @@ def _request(operation: OperationModel, message: str, same: Same) -> Mapping[str
     for each in found:
         if each is None or not _set(shape, request, each["path"].split("."), each["value"]):
             return None
-    return request if same(VALUE.sub("Value at", constraints.refusal(shape, request) or "")) else None
+    return request if same(constraints.refusal(shape, request) or "") else None
 
 
 def _required(shape: Any) -> Any:

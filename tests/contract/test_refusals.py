@@ -14,7 +14,7 @@ from tests.contract.conftest import REGION, Cloud
 from tests.contract.refusable import named_by
 from tests.contract.refused import Refused, table
 
-REQUEST_ID = re.compile(r"(?<=Request ID: )[\w-]+")
+REQUEST_ID = re.compile(r"(?<=Request ID: )[\w#-]+")
 
 
 def as_written(answer: tuple[str, int, str]) -> tuple[str, int, str]:

@@ -347,9 +347,6 @@ def _update_configuration(target: Target, request: Request) -> Refusal | None:
 
 
 def _tags(request: Request) -> Refusal | None:
-    if request.get("TagKeys") == []:
-        words = "Value null at 'tagKeys' failed to satisfy constraint: Member must not be null"
-        return Refusal("ValidationException", f"1 validation error detected: {words}")
     found = NAME.fullmatch(str(request.get("Resource", "")))
     if found is None or ":layer:" in str(request["Resource"]):
         return None

@@ -173,7 +173,7 @@ def test_what_eventbridge_refuses_and_with_which_words(wanted: Any, reason: str)
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("", "Filter is not an object"), ("{", "Invalid JSON"), ('{"a": [NaN]}', "Invalid JSON")],
+    [("", "Filter is not an object"), ("{", "Unexpected end-of-input"), ('{"a": [NaN]}', "Invalid JSON")],
 )
 def test_a_pattern_is_a_json_object(text: str, reason: str) -> None:
     with pytest.raises(InvalidPatternError, match=reason):
