@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from localcloud.base import json_errors
+
 ALL, TASK_FAILED = "States.ALL", "States.TaskFailed"
 TIMEOUT, HEARTBEAT_TIMEOUT = "States.Timeout", "States.HeartbeatTimeout"
 RUNTIME, TOO_LARGE = "States.Runtime", "States.DataLimitExceeded"
@@ -19,9 +21,6 @@ LOCATED = frozenset({RUNTIME, QUERY_ERROR})
 """Errors whose cause names the state, because the state machine itself is at fault."""
 LONGEST_WAIT = 99_999_999
 TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
-
-
-TOKEN = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 class QueryError(Exception):
@@ -155,15 +154,9 @@ def json_fault(text: str) -> str | None:
         return "Invalid execution input."
     try:
         json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        return json_errors.fault(text, error)[0]
     except ValueError as error:
-        position = getattr(error, "pos", 0)
-        token = TOKEN.match(text, position)
-        if token and "Expecting value" in str(error):
-            expected = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
-            return f"Unrecognized token '{token[0]}': was expecting {expected}"
-        if "property name" in str(error) and position < len(text):
-            found = f"'{text[position]}' (code {ord(text[position])})"
-            return f"Unexpected character ({found}): was expecting double-quote to start field name"
         return str(error)
     return None
 

@@ -11,10 +11,10 @@ from typing import Any
 from ministack.core.responses import get_account_id, get_region
 from ministack.services import sns
 
+from localcloud.base import json_errors
 from localcloud.base.refusals import Refusal, Request, Rule, first, publications
 from localcloud.base.refusals.publications import invalid, malformed
 from localcloud.services import sns_filters as filters
-from localcloud.services.eventbridge import json_errors
 
 PROTOCOLS = ("http", "https", "email", "email-json", "sms", "sqs", "application", "lambda", "firehose")
 ACTIONS = [

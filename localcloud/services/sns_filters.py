@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from localcloud.services.eventbridge import json_errors
+from localcloud.base import json_errors
 from localcloud.services.eventbridge.patterns import InvalidPatternError, compile_pattern
 
 SCOPES = ("MessageBody", "MessageAttributes")

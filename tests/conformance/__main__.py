@@ -103,6 +103,15 @@ def _scores(results: Sequence[Result]) -> list[str]:
     return lines
 
 
+def _unused(results: Sequence[Result]) -> list[str]:
+    """Return a line for each reason for which cases are not compared."""
+    unused = (each for each in results if each.verdict is Verdict.UNUSED)
+    counted = Counter((each.part, f"{each.service}, {each.model}", each.difference) for each in unused)
+    return [
+        f"| {part} | {where} | {count} | {why} |" for (part, where, why), count in sorted(counted.items())
+    ]
+
+
 def _page(oracle: Oracle, results: Sequence[Result], known: Mapping[str, str]) -> str:
     misses = [each for each in results if each.verdict in (*RED, Verdict.STRICTER)]
     rows = [
@@ -123,14 +132,21 @@ def _page(oracle: Oracle, results: Sequence[Result], known: Mapping[str, str]) -
             "*cosmetic*: another wording, which no program reads. *unused*: no yard does this, so it is not compared.",
             "",
             "A recorded error has no request. It is compared if a row of `tests/contract/refusals` has its code,",
-            "status and words: the row makes the call. Errors without a row count as *unused*; they belong to",
-            "operations or features that no yard uses, or their row is missing.",
+            "status and words: the row makes the call. An error that quotes the refused value, pattern, filter or",
+            "definition is replayed with it. All others are *unused*, for one of the reasons below",
+            "(`tests/conformance/unused.yaml`).",
             "",
             *_scores(results),
             "",
             "Not compared in histories, because no program reads it: "
             + ", ".join(f"`{each}`" for each in sorted(histories.COSMETIC))
             + ".",
+            "",
+            "## Unused",
+            "",
+            "| part | service | cases | reason |",
+            "|---|---|---:|---|",
+            *_unused(results),
             "",
             "## Misses",
             "",

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,8 @@ FUNCTION = re.compile(r"<?lambda_function(_\d)?_name(:\d)?>?")
 """The name of a function, in an input."""
 UNKNOWN = re.compile('"(date|timestamp|datetime)"|<[^<>]+>')
 """Placeholders of the recordings for parts of the input."""
+REDRIVEN = datetime(2023, 11, 16, tzinfo=UTC)
+"""Since this day, executions have a RedriveCount."""
 SECONDS, AT_ONCE = 90.0, 8
 CALLER = Caller("user", "root")
 TRUST = {
@@ -76,12 +78,29 @@ class Case:
     given: str
     """The input, with FUNCTION for its name."""
     events: list[dict[str, Any]]
+    recorded: datetime
+
+    @property
+    def cosmetic(self) -> frozenset[str]:
+        """Return the fields that are not compared: those that no program reads, or that AWS did not have yet."""
+        return COSMETIC if self.recorded >= REDRIVEN else COSMETIC | {"RedriveCount"}
 
     @cached_property
     def script(self) -> list[Answer] | None:
         """Return the answers of the functions, or None for a kind of state or call that no yard has."""
-        kinds = {state.get("Type") for state in json.loads(self.definition)["States"].values()}
-        return answers(self.events) if kinds <= USED else None
+        return answers(self.events) if not self.unused_kinds else None
+
+    @property
+    def unused_kinds(self) -> set[str]:
+        """Return the kinds of states that no machine of a yard has."""
+        return {str(state.get("Type")) for state in json.loads(self.definition)["States"].values()} - USED
+
+    @property
+    def reason(self) -> str:
+        """Return why a case without a script is not compared."""
+        if self.unused_kinds:
+            return f"no machine of a yard has {' or '.join(sorted(self.unused_kinds))} states"
+        return "no machine of a yard makes such calls"
 
     def with_function(self, name: str, arn: str) -> Case:
         """Return the case for a function that exists here."""
@@ -109,14 +128,14 @@ def _compared(case: Case, clients: Clients, role: str) -> Result:
         return Result("histories", "stepfunctions", "local cloud", case.name, verdict, difference)
 
     if case.script is None:
-        return result(Verdict.UNUSED)
+        return result(Verdict.UNUSED, case.reason)
     try:
         case = case.with_function(*play(clients, role, case.script)) if case.script else case
         ours = _history(clients.of("stepfunctions"), case, role)
     except ClientError as refused:
         return result(Verdict.STRICTER, str(refused)[:300])
     recorded = [_bare(event) for event in case.events]
-    found = list(differences(recorded, [_bare(each) for each in ours], COSMETIC))
+    found = list(differences(recorded, [_bare(each) for each in ours], case.cosmetic))
     if not found:
         return result(Verdict.SAME)
     failed = "ExecutionFailed" in (case.events[-1]["type"], ours[-1]["type"])
@@ -162,7 +181,11 @@ def _cases(oracle: Oracle) -> Iterator[Case]:
             text = given if isinstance(given, str) else json.dumps(given)
             if definition is not None and not UNKNOWN.search(FUNCTION.sub("", text)):
                 name = f"{recording.file.parent.name}/{recording.test}/{step}"
-                yield Case(name, json.dumps(definition), text, events)
+                yield Case(name, json.dumps(definition), text, events, _date(recording.date))
+
+
+def _date(text: str) -> datetime:
+    return datetime.strptime(text, "%d-%m-%Y, %H:%M:%S").replace(tzinfo=UTC)
 
 
 def _definition(
@@ -225,7 +248,7 @@ def _simulated(case: Case) -> Result:
         return Result("histories", "stepfunctions", "simulator", case.name, verdict, difference)
 
     if case.script is None:
-        return result(Verdict.UNUSED)
+        return result(Verdict.UNUSED, case.reason)
     case = case.with_function("work", f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:work")
     world, script = World(1), iter(case.script or ())
 
@@ -252,7 +275,7 @@ def _simulated(case: Case) -> Result:
     details = {name: value for name, value in results.items() if value is not None}
     kind = "ExecutionSucceeded" if execution.status == "SUCCEEDED" else "ExecutionFailed"
     ours = {"type": kind, f"{kind[0].lower()}{kind[1:]}EventDetails": details}
-    found = list(differences(recorded, ours, COSMETIC))
+    found = list(differences(recorded, ours, case.cosmetic))
     if not found:
         return result(Verdict.SAME)
     forgives = kind == "ExecutionSucceeded" != recorded["type"]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud.services.eventbridge import json_errors
+from localcloud.base import json_errors
 from localcloud.services.eventbridge.comparisons import OPERATORS, InvalidPatternError, Values, values_of
 
 __all__ = ["InvalidPatternError", "Pattern", "compile_pattern", "parse_pattern"]

@@ -12,6 +12,7 @@ from jsonata.jsonata import Jsonata
 from jsonata.utils import Utils
 from ministack.services import stepfunctions as stock
 
+from localcloud.base import jsonata_functions
 from localcloud.base import states_language as language
 from localcloud.base.states_language import QUERY_ERROR, RUNTIME, QueryError
 from localcloud.patches import MINISTACK
@@ -219,7 +220,7 @@ def _one(source: str, location: str, raw_input: Any, ctx: Ctx, result: Any, erro
     try:
         parsed = Jsonata.jsonata(source, timeout=1000)
         stock._register_sfn_jsonata_functions(parsed)
-        parsed.register_lambda("range", _range)
+        jsonata_functions.register(parsed)
         value = parsed.evaluate(None, bindings)
     except Exception as error:  # the library raises arbitrary exceptions
         code = getattr(error, "error", None)
@@ -229,12 +230,6 @@ def _one(source: str, location: str, raw_input: Any, ctx: Ctx, result: Any, erro
     if not isinstance(value, dict | list | str | int | float | None):
         raise _failure(ctx, language.unsupported_error(source, location))
     return value
-
-
-def _range(start: Any, end: Any, step: Any) -> Any:
-    """Return a JSONata sequence for `$range`. A single element stands for itself."""
-    numbers = stock._sfn_jsonata_range(start, end, step)
-    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def context_of(ctx: Ctx) -> dict[str, Any]:

@@ -139,11 +139,12 @@ class Definition:
 def _compile(text: str) -> Definition:
     machine = json.loads(text)
     _check_fields(machine, MACHINE_FIELDS, "")
-    if machine.get("QueryLanguage") != "JSONata":
-        _not_simulated("a document in JSONPath")
     states = machine.get("States")
     if not isinstance(states, dict) or not states:
         _invalid("SCHEMA_VALIDATION_FAILED: These fields are required: [States] at /")
+    language = machine.get("QueryLanguage", "JSONPath")
+    if any(state.get("QueryLanguage", language) != "JSONata" for state in states.values()):
+        _not_simulated("a state in JSONPath")
     compiled_states = {name: _state(name, state) for name, state in states.items()}
     _check_targets(str(machine.get("StartAt")), states)
     limit = machine.get("TimeoutSeconds")
@@ -158,7 +159,7 @@ def _state(name: str, state: Mapping[str, Any]) -> State:
         _not_simulated(f"a state of type {kind}")
     if kind not in FIELDS:
         _invalid(f"SCHEMA_VALIDATION_FAILED: Value is not a valid type of state at {where}/Type")
-    _check_fields(state, FIELDS[kind] | {"Type", "Comment"}, where)
+    _check_fields(state, FIELDS[kind] | {"Type", "Comment", "QueryLanguage"}, where)
     if "Next" in FIELDS[kind] and ("Next" in state) == bool(state.get("End")):
         _invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [Next or End] at {where}")
     match Type(kind):

@@ -10,6 +10,7 @@ from typing import Any
 from jsonata.jsonata import Jsonata
 from jsonata.utils import Utils
 
+from localcloud.base import jsonata_functions
 from localcloud.base import states_language as language
 from simulation.aws.endpoint.api import ServiceError
 
@@ -17,9 +18,7 @@ Bindings = Mapping[str, Any]
 Template = Callable[[Bindings], Any]
 """A compiled value of a definition. Given the variables and `states`, it returns the plain value."""
 
-NOT_SIMULATED = re.compile(
-    r"\$(now|millis|random|shuffle|uuid|eval|parse|hash|partition|range|toMillis|replace)\b"
-)
+NOT_SIMULATED = re.compile(r"\$(now|millis|random|shuffle|uuid|eval|toMillis|replace)\b")
 """Functions that depend on the clock or on chance, or that differ from AWS in the library."""
 
 
@@ -77,6 +76,7 @@ def _expression(text: str, location: str) -> Template:
         raise ServiceError(
             "InvalidDefinition", f"Invalid State Machine Definition: '{error} in {text}'"
         ) from error
+    jsonata_functions.register(parsed)
     parsed.set_validate_input(False)
     parsed.set_output_convert_nulls(False)
 

@@ -1,4 +1,4 @@
-"""Errors of malformed JSON in the words of Jackson, the parser of EventBridge and SNS."""
+"""Errors of malformed JSON in the words of Jackson, the parser of EventBridge, SNS and Step Functions."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ HIDDEN = "REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled)"
 
 def describe(text: str, error: json.JSONDecodeError, *, hide: bool = False) -> str:
     """Return Jackson's message with the line and the column."""
+    words, end = fault(text, error)
+    return words + at(text, end, hide=hide)
+
+
+def fault(text: str, error: json.JSONDecodeError) -> tuple[str, int]:
+    """Return Jackson's message, and the index that it names."""
     start = error.pos
     name = "property name" in error.msg
     token = None if name else TOKEN.match(text, start)
     if token:
-        words, end = f"Unrecognized token '{token[0]}': was expecting {VALUES}", token.end()
-    elif start >= len(text):
-        words, end = "Unexpected end-of-input", start
-    else:
-        wanted = "double-quote to start field name" if name else "a valid value " + VALUES
-        words, end = (
-            f"Unexpected character ('{text[start]}' (code {ord(text[start])})): was expecting {wanted}",
-            start,
-        )
-    return words + at(text, end, hide=hide)
+        return f"Unrecognized token '{token[0]}': was expecting {VALUES}", token.end()
+    if start >= len(text):
+        return "Unexpected end-of-input", start
+    wanted = "double-quote to start field name" if name else f"a valid value {VALUES}"
+    found = f"'{text[start]}' (code {ord(text[start])})"
+    return f"Unexpected character ({found}): was expecting {wanted}", start
 
 
 def at(text: str, end: int, *, hide: bool = False) -> str:
