@@ -115,8 +115,8 @@ def _put_targets(request: Request) -> Refusal | None:
     for arn in (str(each.get("Arn", "")) for each in request["Targets"]):
         service = arn.split(":")[2] if arn.count(":") >= 5 else ""
         if service in UNTARGETED:
-            known = "The API call hasn't been recognized as managed rules call"
-            reason = f"Service as target config for ARN: {arn} not found. {known}"
+            unmanaged = "The API call hasn't been recognized as managed rules call"
+            reason = f"Service as target config for ARN: {arn} not found. {unmanaged}"
             return Refusal("ValidationException", f"Parameter {arn} is not valid. Reason: {reason}")
     known = {each["Id"] for each in (*_targets_of(request, "Rule"), *request["Targets"])}
     if len(known) > MOST_TARGETS:

@@ -107,15 +107,6 @@ def _set_subscription_attributes(request: Request) -> Refusal | None:
     name, value = request.get("AttributeName"), request.get("AttributeValue", "")
     if name not in ATTRIBUTES:
         return invalid("AttributeName")
-    known = sns._sub_arn_to_topic.get(request.get("SubscriptionArn"))
-    kept = next(
-        (
-            each["attributes"]
-            for each in (sns._topics.get(known) or {}).get("subscriptions", ())
-            if each["arn"] == request.get("SubscriptionArn")
-        ),
-        {},
-    )
     wrong = _raw_delivery(value) if name == "RawMessageDelivery" else None
     if name in ("FilterPolicy", "FilterPolicyScope"):
         wrong = filters.fault(
@@ -124,6 +115,12 @@ def _set_subscription_attributes(request: Request) -> Refusal | None:
     if name == "RedrivePolicy":
         wrong = _redrive(value)
     return invalid(wrong) if wrong else None
+
+
+def _attributes(subscription: str) -> Mapping[str, str]:
+    topic = sns._topics.get(sns._sub_arn_to_topic.get(subscription)) or {}
+    found = (each["attributes"] for each in topic.get("subscriptions", ()) if each["arn"] == subscription)
+    return next(found, {})
 
 
 def _redrive(text: str) -> str | None:

@@ -9,7 +9,8 @@ from typing import Any
 from localcloud.base import json_errors
 from localcloud.services.eventbridge.patterns import InvalidPatternError, compile_pattern
 
-SCOPES = ("MessageBody", "MessageAttributes")
+SCOPES = ("MessageAttributes", "MessageBody")
+"""The first is the default."""
 MOST_KEYS, MOST_COMBINATIONS = 5, 150
 NEGATED = ("prefix",)
 """Comparisons that SNS knows inside `anything-but`."""
@@ -17,7 +18,7 @@ NEGATED = ("prefix",)
 
 def fault(attributes: Mapping[str, str]) -> str | None:
     """Return SNS's words for a subscription's filter policy, or for its scope."""
-    scope, text = attributes.get("FilterPolicyScope", "MessageAttributes"), attributes.get("FilterPolicy")
+    scope, text = attributes.get("FilterPolicyScope", SCOPES[0]), attributes.get("FilterPolicy")
     if scope not in SCOPES:
         return (
             f"FilterPolicyScope: Invalid value [{scope}]. Please use either MessageBody or MessageAttributes"
@@ -52,7 +53,7 @@ def _refuse_foreign(policy: Any) -> None:
 
 def _excess(policy: Mapping[str, Any], scope: str) -> str | None:
     fields = list(_fields(policy, 1))
-    if scope == "MessageAttributes" and any(depth > 1 for _, depth in fields):
+    if scope == SCOPES[0] and any(depth > 1 for _, depth in fields):
         return "Filter policy scope MessageAttributes does not support nested filter policy"
     if len(fields) > MOST_KEYS:
         return f"FilterPolicy: Filter policy can not have more than {MOST_KEYS} keys"
