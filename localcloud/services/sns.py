@@ -109,9 +109,8 @@ def _set_subscription_attributes(request: Request) -> Refusal | None:
         return invalid("AttributeName")
     wrong = _raw_delivery(value) if name == "RawMessageDelivery" else None
     if name in ("FilterPolicy", "FilterPolicyScope"):
-        wrong = filters.fault(
-            {**{key: kept[key] for key in ("FilterPolicyScope",) if key in kept}, name: value}
-        )
+        scope = _attributes(str(request.get("SubscriptionArn"))).get("FilterPolicyScope", filters.SCOPES[0])
+        wrong = filters.fault({"FilterPolicyScope": scope, name: value})
     if name == "RedrivePolicy":
         wrong = _redrive(value)
     return invalid(wrong) if wrong else None
