@@ -26,7 +26,7 @@ from simulation.cases.findings import CaseRun, Rerun, add_difference, run_case
 from simulation.faults import Fault, Kind
 from simulation.report import page, screen, summary
 from simulation.report.screen import console
-from simulation.scenarios import SCENARIOS
+from simulation.scenarios import NAMED, SCENARIOS
 from simulation.timeline import Line
 from simulation.world.clock import CLOCK
 
@@ -77,7 +77,7 @@ def main(
     ] = "",
     first: Annotated[str, _option("FIRST", "First number of SEEDS.")] = "1",
     scenario: Annotated[
-        str, _option("SCENARIO", f"Only these scenarios, separated by commas: {', '.join(SCENARIOS)}.")
+        str, _option("SCENARIO", f"Only these scenarios, separated by commas: {', '.join(NAMED)}.")
     ] = "",
     kind: Annotated[
         str, _option("KIND", f"Only faults of these kinds, separated by commas: {', '.join(Kind)}.")
@@ -292,10 +292,10 @@ def _replay(options: Options) -> int:
 
 def _check_text(seed: str) -> None:
     """Raise BadInputError unless the text is a case."""
-    if ":" not in seed and seed.partition("@")[0] not in SCENARIOS:
+    if ":" not in seed and seed.partition("@")[0] not in NAMED:
         raise BadInputError(
             f"SEED={seed} is neither a number nor a world: write `train: FAULT` as in the tables, "
-            f"or one of {', '.join(SCENARIOS)}"
+            f"or one of {', '.join(NAMED)}"
         )
     case.parse(seed)
 

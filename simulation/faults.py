@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -192,6 +192,8 @@ class Plan:
     faults: Sequence[Fault] = ()
     points: dict[FaultPoint, Visit | None] = field(default_factory=dict)
     injected: list[Fault] = field(default_factory=list)
+    draw: Callable[[Kind, str], Fault | None] | None = None
+    """Draws faults in addition to `faults`, for scenarios with many of them."""
 
     def __post_init__(self) -> None:
         self.take(self.faults)
@@ -203,10 +205,17 @@ class Plan:
         for fault in faults:
             self._by_point.setdefault((fault.kind, fault.point), []).append(fault)
 
+    @property
+    def all_faults(self) -> Sequence[Fault]:
+        """Return the faults of the world, with the drawn ones so far."""
+        return self.injected if self.draw else self.faults
+
     def at(self, kind: Kind, point: str, visit: Visit | None = None) -> list[Fault]:
         """Record the fault point, and return its faults."""
         self.points.setdefault((kind, point), visit)
         found = self._by_point.get((kind, point), [])
+        if self.draw and (drawn := self.draw(kind, point)):
+            found = [*found, drawn]
         self.injected += [fault for fault in found if fault not in self.injected]
         return found
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from simulation.studies import LONG_STUDY, SHORT_STUDY, TWENTY_TRIALS, Search
 from simulation.yard.deployment import add_baked_image
 from trainyard.protocol.tags import Tag
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 STEPS, STEP_SECONDS, CHECKPOINT_STEPS = 40, 2.0, 10
 POOL_MINUTES = 6
-TRIALS, STUDY_DOLLARS = 6, 5.0
 PATIENCE = timedelta(minutes=5)
 """The longest wait, after the first run has ended, for its hosts to become warm before the next jobs are uploaded."""
 SHORT = {"module": "training.programs.digits", "args": {"steps": 4, "step-seconds": STEP_SECONDS}}
@@ -53,6 +53,8 @@ class Scenario:
     """Names of the runs that must be refused."""
     resumed: Mapping[str, str] = field(default_factory=dict)
     """Names of runs, with the job whose last checkpoint the run must resume from."""
+    cpu_seconds: float | None = None
+    """The processor time of a world that takes longer than others. It is simulated only if it is named."""
 
 
 HARDWARE: dict[str, Any] = {
@@ -168,18 +170,15 @@ def _resumes(yard: Yard) -> None:
     yard.after(20, once_it_has_saved, "a user checks whether it has saved")
 
 
-def _study(yard: Yard) -> None:
-    """Start a study of six trials, two at once. Half of them stop at their second epoch."""
-    study = {
-        "maximize": "score",
-        "parameters": {"args.lr": {"log": [1e-5, 1.0]}},
-        "pruner": {"rule": "median", "start": 2},
-        "trials": TRIALS,
-        "parallel": 2,
-        "limits": {"hours": 2, "dollars": STUDY_DOLLARS},
-    }
-    limits = {"hours": 1, "dollars": 2, "restarts": 3, "wait_minutes": 20}
-    yard.people.upload("jobs/study.json", job("study", {"strategy": "single"}, study=study, limits=limits))
+def _study(search: Search) -> Callable[[Yard], None]:
+    """Return a function that starts a study."""
+    return lambda yard: search.begin(yard, json.loads(job("study", {"strategy": "single"})))
+
+
+def long_study(search: Search, longest: timedelta) -> Scenario:
+    """Return a scenario of a study with many faults at once."""
+    what = f"{search.trials:,} trials of a study, {search.parallel} at once, with many faults"
+    return Scenario("long-study", what, _study(search), longest, gang=1, pool_minutes=3, cpu_seconds=7200.0)
 
 
 def _bakes(yard: Yard) -> None:
@@ -268,7 +267,12 @@ SCENARIOS: Mapping[str, Scenario] = {
             resumed={"late-a": "first", "late-b": "first"},
         ),
         Scenario(
-            "study", "six trials of a study, two at once", _study, timedelta(hours=4), gang=1, pool_minutes=3
+            "study",
+            "six trials of a study, two at once",
+            _study(SHORT_STUDY),
+            timedelta(hours=4),
+            gang=1,
+            pool_minutes=3,
         ),
         Scenario("bake", "a bake of an image from its recipe", _bake, timedelta(hours=6)),
         Scenario(
@@ -293,3 +297,16 @@ SCENARIOS: Mapping[str, Scenario] = {
         Scenario("patrol", "an unused host", _patrol, over=_nothing_runs),
     )
 }
+NAMED: Mapping[str, Scenario] = {
+    **SCENARIOS,
+    "twenty-trials": Scenario(
+        "twenty-trials",
+        "twenty trials of a study, four at once",
+        _study(TWENTY_TRIALS),
+        timedelta(hours=8),
+        gang=1,
+        pool_minutes=3,
+    ),
+    "long-study": long_study(LONG_STUDY, timedelta(hours=48)),
+}
+"""The scenarios with those that are simulated only if they are named."""

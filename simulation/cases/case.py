@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from simulation.detection import Detection
 from simulation.faults import Fault
-from simulation.scenarios import SCENARIOS
+from simulation.scenarios import NAMED
 
 CLEAN_SEED = 1
 SEPARATOR = " + "
@@ -113,7 +113,7 @@ def parse(text: str) -> Case:
 
 def check_scenario(name: str) -> str:
     """Return the name. Raises BadInputError for an unknown scenario, and suggests similar ones."""
-    return check_name(name, SCENARIOS, "scenario")
+    return check_name(name, NAMED, "scenario")
 
 
 def check_name(name: str, names: Iterable[str], kind: str) -> str:

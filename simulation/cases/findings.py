@@ -17,7 +17,7 @@ from simulation.cases.forks import AllAnswered, Forks, run_in_turn
 from simulation.cases.process import MOST_CPU_SECONDS, TooLong
 from simulation.cases.traces import digest
 from simulation.faults import Plan
-from simulation.scenarios import SCENARIOS
+from simulation.scenarios import NAMED
 from simulation.simulate import Result, simulate_plan
 from simulation.timeline import Line
 from simulation.world.world import BEGINNING, Entry
@@ -104,10 +104,10 @@ def _run_plan(assembly: Path, case: Case, plan: Plan, *, in_full: bool = False) 
     template = process.prepare(assembly)
     decided: list[timeline.Decision] = []
     try:
-        with process.limit_cpu():
+        with process.limit_cpu(NAMED[case.scenario].cpu_seconds or MOST_CPU_SECONDS):
             result = simulate_plan(
                 template,
-                SCENARIOS[case.scenario],
+                NAMED[case.scenario],
                 plan,
                 seed=case.seed,
                 at_end=lambda yard: decided.extend(timeline.decisions(yard) if in_full else ()),

@@ -85,14 +85,14 @@ class TooLong(BaseException):
 
 
 @contextlib.contextmanager
-def limit_cpu() -> Iterator[None]:
+def limit_cpu(seconds: float = MOST_CPU_SECONDS) -> Iterator[None]:
     """Raise TooLong in a world that exceeds its CPU time. A busy machine does not matter."""
 
     def stop(*_: object) -> None:
         raise TooLong
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    start_timer()
+    start_timer(seconds)
     try:
         yield
     finally:
@@ -100,9 +100,9 @@ def limit_cpu() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def start_timer() -> None:
+def start_timer(seconds: float = MOST_CPU_SECONDS) -> None:
     """Start the CPU timer of this process; a fork does not inherit it."""
-    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU_SECONDS, 1.0)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1.0)
 
 
 def clean_up() -> None:

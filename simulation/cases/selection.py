@@ -11,7 +11,7 @@ from functools import partial
 
 from simulation.cases.case import Case, Finding
 from simulation.faults import Fault, FaultPoint, Kind, is_chosen_retry, singles
-from simulation.scenarios import SCENARIOS
+from simulation.scenarios import NAMED
 from simulation.simulate import Result
 
 
@@ -45,7 +45,7 @@ def drop_shared(spaces: Spaces) -> Spaces:
     """Drop the faults that a similar scenario already has: those before `since` and from `until` on."""
     found = {}
     for name, faults in spaces.items():
-        scenario = SCENARIOS[name]
+        scenario = NAMED[name]
         own = itertools.dropwhile(partial(_is_before, scenario.since), faults)
         found[name] = tuple(
             itertools.takewhile(partial(_is_before, scenario.until), own) if scenario.until else own

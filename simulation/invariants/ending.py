@@ -91,7 +91,7 @@ class Ending:
 
     @property
     def faults(self) -> Sequence[Fault]:
-        return self.yard.plan.faults
+        return self.yard.plan.all_faults
 
     def conclude(self) -> None:
         """Check every run, then everything that is left."""

@@ -44,7 +44,7 @@ class Oracle:
 
     @property
     def faults(self) -> Sequence[Fault]:
-        return self.yard.plan.faults
+        return self.yard.plan.all_faults
 
     def breaks(self, invariant: Invariant, what: str) -> None:
         if invariant not in self.broken:

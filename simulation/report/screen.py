@@ -23,7 +23,7 @@ from simulation.cases.campaign import digest_of_all
 from simulation.cases.case import Finding, Group
 from simulation.cases.findings import CaseRun
 from simulation.report import summary
-from simulation.scenarios import SCENARIOS
+from simulation.scenarios import NAMED
 from simulation.timeline import Line, Sort
 
 PROGRESS_SECONDS = 15.0
@@ -117,7 +117,7 @@ def print_world(case_run: CaseRun) -> None:
     """Print one world: its faults, its timeline and its result."""
     finding, case = case_run.finding, case_run.finding.case
     console.print(
-        Text.assemble((case.scenario, "bold"), f": {SCENARIOS[case.scenario].what} (world {case.seed})")
+        Text.assemble((case.scenario, "bold"), f": {NAMED[case.scenario].what} (world {case.seed})")
     )
     for fault in case.faults:
         injected = "" if fault in finding.injected else "  (the world did not reach this fault point)"

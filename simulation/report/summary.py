@@ -12,7 +12,7 @@ from rich.text import Text
 from simulation import detection
 from simulation.cases.case import Case, Finding, Group
 from simulation.detection import Row, Visibility
-from simulation.scenarios import SCENARIOS
+from simulation.scenarios import NAMED
 
 MOST_GROUPS = 30
 """The most groups in the terminal. The page has all."""
@@ -43,7 +43,7 @@ def counts(findings: Iterable[Finding]) -> list[Count]:
     by_kind: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         by_kind.setdefault((finding.case.scenario, kind_of(finding)), []).append(finding)
-    order = list(SCENARIOS)
+    order = list(NAMED)
     return [
         _count(scenario, kind, found)
         for (scenario, kind), found in sorted(
