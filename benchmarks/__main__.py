@@ -23,7 +23,7 @@ from benchmarks import (
     scaling,
 )
 from benchmarks.budgets import Row
-from benchmarks.simulated import growth, scale, week
+from benchmarks.simulated import growth, scale, study, week
 from benchmarks.simulated.worlds import MANY
 from scripts.local_yard import ROOT, Cloud, port_for
 from tests.support import quick
@@ -81,6 +81,9 @@ PARTS: Mapping[str, Part] = {
         f"A simulated week of {week.RUNS_A_DAY:,} runs a day, and yards of up to {growth.SIZES[-1]:,} hosts",
         scale.measure,
         budgets.measure_week,
+    ),
+    "study": Part(
+        f"A simulated study of {study.TRIALS:,} trials with faults", study.measure, budgets.measure_study
     ),
     "worlds": Part(f"{MANY:,} clean simulated runs", scale.worlds, budgets.measure_worlds),
 }

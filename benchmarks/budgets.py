@@ -10,7 +10,7 @@ from benchmarks import (
     saving,
     scaling,
 )
-from benchmarks.simulated import growth, scale
+from benchmarks.simulated import growth, scale, study
 from benchmarks.simulated.week import RequestCounts
 from benchmarks.simulated.worlds import FEW, MANY, Worlds
 from simulation.aws.endpoint.rates import CONCURRENCY, READ_UNITS, TRANSITIONS, WRITE_UNITS, rate_of
@@ -156,6 +156,23 @@ def measure_worlds(found: Worlds) -> list[Row]:
         Row("CPU seconds of a clean simulated run of two hosts", "<= 0.2", f"{found.seconds:g}", found.seconds <= 0.2),
         Row(f"MiB after {FEW} and {MANY:,} of them", "no more (5 %)",
             f"{found.after_few:g}, {found.after_many:g}", ratio <= 1.05),
+    ]  # fmt: skip
+
+
+def measure_study(found: study.Measured) -> list[Row]:
+    """Return the figures of a study with many faults, and of a turn with many trials."""
+    searched, turns = found.searched, found.turns
+    per_trial = searched.requests_per_trial
+    return [
+        Row(f"trials of a study with {searched.faults:,} faults, reported once", "all", f"{searched.reported:,} of "
+            f"{searched.trials:,} in {searched.hours:g} h", not searched.broken),
+        Row("violated invariants, hosts left", "none", "; ".join(searched.broken) or f"none, {searched.living_hosts}",
+            not searched.broken and not searched.living_hosts),
+        Row("dollars of all trials", f"<= {searched.most_dollars:g}", f"{searched.spent:.2f}",
+            searched.spent <= searched.most_dollars),
+        Row("AWS calls of a study for a trial, without its run's own", "<= 8", f"{per_trial:g}", per_trial <= 8),
+        Row(f"CPU seconds of a turn with {study.TRIALS:,} trials of {study.PARAMETERS} parameters", "<= 1",
+            f"{turns.total:.2f} (reading {turns.reading:.2f}, deciding {turns.deciding:.2f})", turns.total <= 1),
     ]  # fmt: skip
 
 
