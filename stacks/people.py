@@ -114,7 +114,7 @@ class PeopleStack(cdk.Stack):
         bucket, yard = self._storage.bucket, self._settings.yard
         permissions.write_objects(policy, bucket, keys.IMAGES)
         permissions.upload_objects(policy, bucket, keys.DATA, delete=True)
-        self._start(policy, "train", "dev-host", "bake", "retire")
+        self._start(policy, "train", "version", "dev-host", "bake", "retire")
         stop_at_once(policy, yard, "bake", "retire")
         end_hosts(policy, yard)
         start_hosts(policy, yard, key=self._settings.kms_key)

@@ -18,10 +18,12 @@ from stacks.workflows.study import Study
 from stacks.workflows.submit import Submit
 from stacks.workflows.train import Train
 from stacks.workflows.train.host import TrainingHost
+from stacks.workflows.version import Version
 
 
 class TrainingStack(cdk.Stack):
-    """The workflows train, study, snapshot and dev-host, and the rules for events and schedules of every workflow."""
+    """The workflows train, study, version, snapshot and dev-host, and the rules for events and schedules of all
+    workflows."""
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class TrainingStack(cdk.Stack):
         )
         DevHost(self, factory, network, train=self.train, release=images.release)
         Study(self, factory, train=self.train)
+        Version(self, factory)
         Submit(self, factory, queue)
         Signal(self, factory, queue, bus, host=host)
         needed = list(self.node.children)

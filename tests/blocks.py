@@ -25,6 +25,7 @@ STORY = (
     "docs/tasks/waiting-and-failing.md",
     "docs/tasks/stop-and-resume.md",
     "docs/tasks/results.md",
+    "docs/tasks/models.md",
     "docs/tasks/python.md",
     "docs/tasks/cost.md",
     "docs/agents.md",

@@ -1,4 +1,7 @@
-"""Notifications (SNS) and asynchronous calls of functions (Lambda)."""
+"""Notifications (SNS) and calls of functions (Lambda)."""
+
+import json
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -22,3 +25,12 @@ def publish(topic: str, notification: Notification) -> None:
 def invoke(function: str, payload: bytes) -> None:
     """Call a function of the yard asynchronously."""
     client("lambda").invoke(FunctionName=function, InvocationType="Event", Payload=payload)
+
+
+def call(function: str, payload: bytes) -> dict[str, Any]:
+    """Call a function of the yard and return its answer. Raises Infrastructure if the function fails."""
+    answer = client("lambda", read_seconds=60.0).invoke(FunctionName=function, Payload=payload)
+    found: dict[str, Any] = json.loads(answer["Payload"].read())
+    if "FunctionError" in answer:
+        raise Infrastructure(f"{function} failed: {found.get('errorMessage', found)}")
+    return found

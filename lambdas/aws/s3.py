@@ -1,5 +1,6 @@
 """Objects in S3, mostly in the yard's bucket."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,7 @@ GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
 EMPTY = "InvalidRange"
 NO_BUCKET = ("NoSuchBucket", "404")
 LARGEST_DOCUMENT = 16 * 2**20
+PIECE = 2**20
 ALREADY_WRITTEN = ("PreconditionFailed", "ConditionalRequestConflict")
 
 
@@ -119,6 +121,20 @@ def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: s
         **condition,
     )
     return written is not None
+
+
+def copy(bucket: str, key: str, target: str) -> str:
+    """Copy an object of at most 5 GB within the bucket, and return the SHA-256 of its content."""
+    s3, digest = client("s3"), hashlib.sha256()
+    found = s3.get_object(Bucket=bucket, Key=key)
+    try:
+        for piece in found["Body"].iter_chunks(PIECE):
+            digest.update(piece)
+    except NO_ANSWER as error:
+        raise as_unavailable(error) from error
+    source = {"Bucket": bucket, "Key": key}
+    s3.copy_object(Bucket=bucket, Key=target, CopySource=source, CopySourceIfMatch=found["ETag"])
+    return digest.hexdigest()
 
 
 def list_first_page(bucket: str, prefix: str) -> tuple[tuple[str, int], ...]:

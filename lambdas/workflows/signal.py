@@ -43,7 +43,7 @@ from lambdas.steps.signals.events import (
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol import keys, requests, signals, sources
-from trainyard.protocol.requests import DevHost, EndWarmHosts, Request, Stop
+from trainyard.protocol.requests import DevHost, EndWarmHosts, ModelRequest, Request, Stop
 from trainyard.protocol.signals import DevCredentials, Hold, Sent
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
@@ -77,7 +77,7 @@ NEEDS = Needs(
             "ec2:DescribeImages",
         ),
         may("stop executions", "train"),
-        may("start executions", "dev-host", "snapshot"),
+        may("start executions", "dev-host", "snapshot", "version"),
         may("invoke functions", "train-launch", "release", "study-turn"),
         may("run documents", "stop"),
         may("mark hosts", Tag.HOLD, Tag.POOL),
@@ -103,6 +103,8 @@ def handler(event: Event) -> Handled:
         return Handled(result=dev_hosts.handle(yard, ledger, message, _person(event), now))
     if isinstance(message, Sent) and isinstance(message.signal, DevCredentials):  # its run may be over
         return Handled(result=credentials.give_to_dev_host(yard, message))
+    if isinstance(message, ModelRequest):
+        return Handled(result=from_people.change_model(yard, message, _person(event)))
     try:
         context = _context(message, yard, ledger)
         if context is None:
@@ -122,7 +124,7 @@ def handler(event: Event) -> Handled:
     return Handled(result=result)
 
 
-def _read(event: Event) -> RunEvent | DevHost | None:
+def _read(event: Event) -> RunEvent | DevHost | ModelRequest | None:
     """Return the content of the event; None if this version does not handle such events."""
     if sender := sources.sending_host(event.source):
         return _read_signal(sender, event)

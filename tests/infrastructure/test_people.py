@@ -203,7 +203,7 @@ def test_the_yard_is_found_by_one_parameter_that_is_written_last(yard: Assembly)
     assert found.stack == "Trainyard-People"
     told = json.loads(plain(found.properties["Value"]))
     assert (told["version"], told["yard"], told["bus"]) == (__version__, "Trainyard", YARD)
-    assert set(told["workflows"]) == {"train", "study", "bake", "snapshot", "dev-host", "retire"}
+    assert set(told["workflows"]) == {"train", "study", "bake", "snapshot", "dev-host", "retire", "version"}
     assert set(told["policies"]) == {*PEOPLE, "dev"}
     assert set(UNCHANGED_FIELDS) | {"yard", "bucket"} <= set(told)
 

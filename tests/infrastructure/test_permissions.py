@@ -69,6 +69,7 @@ NEEDED_FOR = {
     "TRAIN_STATE_MACHINE_ARN": "states:StartExecution",
     "BAKE_STATE_MACHINE_ARN": "states:StartExecution",
     "SNAPSHOT_STATE_MACHINE_ARN": "states:StartExecution",
+    "VERSION_STATE_MACHINE_ARN": "states:StartExecution",
     "STATE_MACHINE_ARNS": "states:ListExecutions",
     "START_DOCUMENT": "ssm:SendCommand",
     "STOP_DOCUMENT": "ssm:SendCommand",
@@ -276,11 +277,24 @@ def test_only_submit_starts_runs_and_the_clock_what_retires_images_and_a_deploym
     starting = {"SubmitRole", "RetireEventsRole", "PatrolRole", "PrepareRole", "SignalRole", "StudyTurnRole"}
     assert yard.may("states:StartExecution") == starting
     of_people = {each.resource for each in of(yard, "signal", "states:StartExecution")}
-    assert all("DevHostWorkflow" in each or "SnapshotWorkflow" in each for each in of_people), "for dev hosts"
+    workflows = ("DevHostWorkflow", "SnapshotWorkflow", "VersionWorkflow")
+    assert all(any(each in machine for each in workflows) for machine in of_people), "for users' requests"
     for permission in of(yard, "submit", "states:StartExecution"):
         assert "*" not in permission.resource
     (of_a_study,) = of(yard, "study_turn", "states:StartExecution")
     assert "TrainWorkflow" in of_a_study.resource
+
+
+def test_versions_are_copied_from_models_outputs_and_data_and_only_there_written(yard: Assembly) -> None:
+    objects = [each for each in touched(yard, "VersionCopyRole") if each[0].startswith("s3:") and each[1]]
+    assert objects == [
+        ("s3:GetObject", "data/*"),
+        ("s3:GetObject", "runs/*/model/*"),
+        ("s3:GetObject", "runs/*/outputs/*"),
+        ("s3:PutObject", "models/*"),
+    ]
+    for function in ("version_admit", "version_golden", "version_publish"):
+        assert "s3:PutObject" not in actions(yard, yard.role_of(function))
 
 
 def touched(yard: Assembly, role: str) -> list[tuple[str, str]]:
@@ -587,7 +601,7 @@ def test_a_condition_asks_for_what_aws_tells_of_that_action(
             assert not unknown, (role, permission.action, unknown)
 
 
-@pytest.mark.parametrize("word", ["train", "study", "bake", "snapshot", "dev-host"])
+@pytest.mark.parametrize("word", ["train", "study", "version", "bake", "snapshot", "dev-host"])
 def test_a_workflow_calls_the_functions_it_names(yard: Assembly, word: str) -> None:
     (machine,) = [
         each

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 STACKS = Path(__file__).resolve().parents[2] / "stacks"
-WORKFLOWS = ("bake", "dev-host", "retire", "snapshot", "study", "train")
+WORKFLOWS = ("bake", "dev-host", "retire", "snapshot", "study", "train", "version")
 
 
 def test_no_file_is_longer_than_200_lines() -> None:

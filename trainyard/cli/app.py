@@ -23,6 +23,14 @@ GROUPS = {
         "Manage images: bake, list, roll back, snapshot a host, delete.",
         ("bake", "ls", "rollback", "snapshot", "rm"),
     ),
+    "models": (
+        "Manage models: create, list, roll back, retire a version.",
+        ("create", "ls", "show", "rollback", "retire"),
+    ),
+    "versions": (
+        "Manage versions of a model: create, list, set the default.",
+        ("create", "ls", "set-default"),
+    ),
     "yard": (
         "Manage the yard: deploy, upgrade, grant, destroy.",
         ("status", "deploy", "upgrade", "destroy", "grant", "revoke"),
@@ -35,7 +43,7 @@ GROUPS = {
 def add(app: typer.Typer, package: str, names: tuple[str, ...]) -> None:
     """Register the commands of a package."""
     for name in names:
-        file = f"{name}_" if iskeyword(name) else name
+        file = f"{name}_" if iskeyword(name) else name.replace("-", "_")
         found: Command = vars(import_module(f"{package}.{file}"))[file]
         found.register(app, name)
 

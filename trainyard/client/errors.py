@@ -296,6 +296,16 @@ class NoModel(YardError):
     exit_code = ExitCode.NOT_FOUND
 
 
+class ModelNotFound(YardError):
+    """The yard has no such model."""
+
+    exit_code = ExitCode.NOT_FOUND
+
+
+class ModelNotChanged(YardError):
+    """The yard refused a request about a model, or a new version."""
+
+
 class CommandBroken(YardError):
     """A fault of the command itself."""
 

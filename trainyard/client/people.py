@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from trainyard.client.errors import RequestNotAccepted
 from trainyard.client.identity import event_source
-from trainyard.protocol.requests import DevHost, EndWarmHosts, Request, Stop
+from trainyard.protocol.requests import DevHost, EndWarmHosts, ModelRequest, Request, Stop
 from trainyard.values import serialization
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def _explain(request: Request) -> str:
             return f"{request.run} continues"
         case EndWarmHosts():
             return f"the hosts that {request.run} keeps continue to wait"
+        case ModelRequest():
+            return f"{request.model} is unchanged"
         case DevHost():
             return f"{request.run} does not begin; nothing was changed"
     assert_never(request)
@@ -48,6 +50,6 @@ def _advice(request: Request) -> str:
             return "ask again, or stop it without saving"
         case EndWarmHosts():
             return "ask again; they end automatically after pool.minutes"
-        case DevHost():
+        case DevHost() | ModelRequest():
             return "ask again"
     assert_never(request)

@@ -19,6 +19,7 @@ from trainyard.client.identity import caller_name
 from trainyard.client.jobs import source, submission
 from trainyard.client.jobs.source import Destination, LocalJob
 from trainyard.client.jobs.submission import Upload
+from trainyard.client.registry import Model
 from trainyard.client.run import Run
 from trainyard.client.runs import html, listing, plan
 from trainyard.client.runs.listing import BegunRun, ListedRun, Listing
@@ -205,6 +206,10 @@ class Yard(Deployment):
     def run(self, run: str, workflow: str = "train") -> Run:
         """Return the run with this id, without checking that it exists."""
         return Run(self, f"{self.workflows[workflow].replace(':stateMachine:', ':execution:')}:{run}")
+
+    def model(self, name: str) -> Model:
+        """Return the model with this name, without checking that it exists."""
+        return Model(self, name)
 
     def list(
         self,

@@ -1,7 +1,10 @@
 """Requests of users to the yard. Each request is an event under the user's own name."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
+from datetime import datetime
+from enum import StrEnum
 from typing import Any, ClassVar, get_args
 
 from trainyard.values import serialization
@@ -38,7 +41,52 @@ class DevHost:
     """The input of the dev-host workflow, for `up`."""
 
 
-Request = Stop | EndWarmHosts | DevHost
+class Act(StrEnum):
+    """The change of a model that a user requests."""
+
+    CREATE = "create"
+    """A new model."""
+    VERSION = "version"
+    """A new version from `origin`, with the label `version`."""
+    MOVE = "move"
+    """`alias` names `version`."""
+    ROLLBACK = "rollback"
+    """`alias` names its previous version."""
+    RETIRE = "retire"
+    """`version` answers no more requests."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRequest:
+    """Change a model."""
+
+    detail_type: ClassVar[str] = "model"
+    request: str
+    """The name of the execution that this request starts (`name_request`)."""
+    act: Act
+    model: str
+    version: str = ""
+    """A label, or a number."""
+    alias: str = ""
+    origin: str = ""
+    """A run, or a folder of the bucket as an S3 URI."""
+
+
+REQUEST = re.compile(r"model-(?P<model>[a-z][a-z0-9-]{0,39})-[0-9T]{15}-[0-9a-f]{6}")
+
+
+def name_request(model: str, at: datetime, suffix: str) -> str:
+    """Return the name of an execution; `suffix` has six hex digits."""
+    return f"model-{model}-{at:%Y%m%dT%H%M%S}-{suffix}"
+
+
+def model_of(request: str) -> str | None:
+    """Return the model in the name of an execution; None for another name."""
+    found = REQUEST.fullmatch(request)
+    return found["model"] if found else None
+
+
+Request = Stop | EndWarmHosts | DevHost | ModelRequest
 REQUESTS: Mapping[str, type[Request]] = {each.detail_type: each for each in get_args(Request)}
 """The requests by the event's `detail-type`."""
 

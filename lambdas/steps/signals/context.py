@@ -28,6 +28,7 @@ class SignalSettings(YardSettings):
     """The ARN of the role behind the credentials of a dev host."""
     dev_host_state_machine_arn: str
     snapshot_state_machine_arn: str
+    version_state_machine_arn: str
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Requests of users. `stop`: a run saves if it trains, and ends as `stopped`. `end-warm-hosts`: no run claims the warm
-hosts of the run any more."""
+hosts of the run any more. `model`: an execution changes a model."""
 
 import json
 from datetime import datetime
@@ -13,10 +13,12 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.stopping import EndAttempt, GiveTime, LetItEnd, OrderGang, StopExecution
 from lambdas.steps.observability import logger
-from lambdas.steps.signals.context import SignalContext
+from lambdas.steps.signals.context import SignalContext, SignalSettings
 from trainyard.core.model.errors import Stopped
 from trainyard.protocol.ledger.study import STUDY
+from trainyard.protocol.requests import ModelRequest, model_of
 from trainyard.protocol.timeline import Source
+from trainyard.values import serialization
 
 
 def stop(context: SignalContext, by: str, now: datetime) -> str:
@@ -36,6 +38,18 @@ def stop(context: SignalContext, by: str, now: datetime) -> str:
         messages.invoke(f"{context.yard.yard}-study-turn", json.dumps({"run": context.run}).encode())
         return "the study stops its trials"
     return continue_stop(context, now)
+
+
+def change_model(yard: SignalSettings, request: ModelRequest, by: str) -> str:
+    """Start the execution that changes the model; return the result for the log."""
+    if model_of(request.request) is None:
+        return f"invalid name of a request: {request.request!r:.90}"
+    started = states.start(
+        yard.version_state_machine_arn,
+        request.request,
+        {"request": serialization.to_json(request), "by": by},
+    )
+    return f"{request.request} begins" if started else "this request was handled before"
 
 
 def continue_stop(context: SignalContext, now: datetime) -> str:

@@ -21,8 +21,8 @@ from trainyard.protocol import keys, sources
 
 BY_NAME = "Executions, logs and versions exist only later; the name limits them to this yard."
 BY_PREFIX = "DescribeAlarms by a prefix is allowed on all alarms or on none."
-ALL_RUNS = ("train", "study", "dev-host", "snapshot", "bake", "retire")
-READ = (keys.RUNS, keys.JOBS, keys.IMAGES, keys.PROGRAMS, keys.DATA)
+ALL_RUNS = ("train", "study", "version", "dev-host", "snapshot", "bake", "retire")
+READ = (keys.RUNS, keys.JOBS, keys.IMAGES, keys.PROGRAMS, keys.DATA, keys.MODELS)
 
 
 def look(who: Holder, settings: YardSettings, bucket: s3.IBucket, table: dynamodb.ITable) -> None:
@@ -45,10 +45,10 @@ def look(who: Holder, settings: YardSettings, bucket: s3.IBucket, table: dynamod
     list_objects(who, bucket, *READ)
     use_ledger(who, table, "GetItem", "Query")
     list_runs(who, table)
-    machines = [by_name(who, "states", "stateMachine", f"{yard}-{word}") for word in ALL_RUNS]
-    allow(who, ["states:ListExecutions", "states:DescribeStateMachine"], machines)
-    executions = [executions_of(who, yard, word) for word in ALL_RUNS]
-    allow(who, ["states:DescribeExecution", "states:GetExecutionHistory"], executions, because=BY_NAME)
+    machines = by_name(who, "states", "stateMachine", f"{yard}-*")  # the name of a yard has no hyphen
+    allow(who, ["states:ListExecutions", "states:DescribeStateMachine"], [machines], because=BY_NAME)
+    executions = by_name(who, "states", "execution", f"{yard}-*")
+    allow(who, ["states:DescribeExecution", "states:GetExecutionHistory"], [executions], because=BY_NAME)
     groups = (f"/{yard}/*", f"/aws/vendedlogs/states/{yard}-*")
     logs = [by_name(who, "logs", "log-group", group) for group in groups]
     read = [

@@ -36,7 +36,7 @@ def test_a_command_is_the_file_of_its_name() -> None:
     folder = ROOT / "trainyard/cli/commands"
     files = {each.relative_to(folder) for each in folder.rglob("*.py") if each.name != "__init__.py"}
     assert {Path(*words).with_suffix(".py") for words in COMMANDS} == {
-        each.with_stem(each.stem.rstrip("_")) for each in files
+        each.with_stem(each.stem.rstrip("_").replace("_", "-")) for each in files
     }
 
 

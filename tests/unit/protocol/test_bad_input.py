@@ -53,6 +53,7 @@ def read_order(document: Mapping[str, Any]) -> object:
 
 ORIGIN = {"run": "r-1", "attempt": 1, "instance": "i-1", "at": AT}
 ASKED = {"run": "dev-mine-1", "name": "mine", "want": "up", "request": {}}
+MODEL = {"request": "model-digits-20261129T120000-abcdef", "act": "move", "model": "digits"}
 CHIEF = {"instance": "i-1", "role": "chief", "index": 0, "address": "10.0.1.5"}
 CLUSTER = {"run": "r-1", "attempt": 1, "strategy": "single", "hosts": [CHIEF], "deadline": AT}
 MODULES = list(walk_packages(protocol.__path__, f"{protocol.__name__}."))
@@ -67,7 +68,9 @@ CONTRACTS = [
     *(
         Contract(
             kind,
-            {each.key: ASKED[each.key] for each in serialization.keys(cast(type, kind))},
+            MODEL
+            if kind is requests.ModelRequest
+            else {each.key: ASKED[each.key] for each in serialization.keys(cast(type, kind))},
             read_request(word),
         )
         for word, kind in requests.REQUESTS.items()

@@ -288,7 +288,7 @@ def test_every_path_gives_each_function_what_it_takes_and_finds_what_it_asks_for
 
 
 def test_every_workflow_is_found() -> None:
-    assert set(DOCUMENTS) == {"train", "study", "bake", "snapshot", "dev-host", "retire"}
+    assert set(DOCUMENTS) == {"train", "study", "bake", "snapshot", "dev-host", "retire", "version"}
 
 
 WRONG = [

@@ -5,6 +5,7 @@
     │   ├── JobRefused          a fault in the job file, its program or its data
     │   ├── SnapshotRefused     a fault in the request for a snapshot, or a host that does not allow it
     │   ├── DevHostRefused      a fault in the request for a dev host
+    │   ├── ModelRefused        a fault in a request about a model, or in the origin of a version
     │   ├── RecipeRefused       a fault in the recipe of an image
     │   ├── BakeUnderWay        another bake may move the image parameter
     │   ├── RollbackRefused     the yard has no previous image
@@ -86,6 +87,10 @@ class SnapshotRefused(UsersFault):
 
 class DevHostRefused(UsersFault):
     """A host cannot be launched as requested. The reason names every fault."""
+
+
+class ModelRefused(UsersFault):
+    """The model cannot be changed as requested, or the version does not give the right answers."""
 
 
 class RecipeRefused(UsersFault):

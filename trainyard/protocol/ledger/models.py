@@ -4,12 +4,14 @@
 Numbers of versions have five digits and begin with 1. They are the folders that TensorFlow Serving reads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from trainyard.protocol.export import Conversion, SignatureTypes
+from trainyard.protocol.ledger import reading
 from trainyard.values.lazy import dataclass
 
 DEFAULT = "default"
@@ -29,17 +31,6 @@ class VersionState(StrEnum):
     """A user has retired it. Its files stay."""
 
 
-class Lite(StrEnum):
-    """LiteRT's use of a model: all rows at once, row by row, or none."""
-
-    WHOLE = "whole"
-    """Any number of rows at once."""
-    ROWS = "rows"
-    """One row at a time."""
-    NO = "no"
-    """Only a host with TensorFlow can run it."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class ModelRow:
     """A model."""
@@ -48,6 +39,8 @@ class ModelRow:
     owner: str
     """The user who created it."""
     created: datetime
+    request: str
+    """The request that created it, which is the name of an execution."""
     next: int = 1
     """The number of the next version."""
     aliases: Mapping[str, int] = field(default_factory=dict)
@@ -68,7 +61,7 @@ class VersionRow:
     at: datetime
     """When it was requested."""
     request: str
-    """The id of the request, which is the name of its execution."""
+    """The name of the execution that makes it."""
     origin: str
     """The folder that it was copied from, as an s3:// URL."""
     run: str | None = None
@@ -81,19 +74,20 @@ class VersionRow:
     """The number of the run's trial in its study."""
     image: str | None = None
     """The AMI of the run's hosts."""
-    data: str | None = None
-    """The data that the run has read."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """The data of the run: an S3 URI by name."""
     program: str | None = None
-    """The SHA-256 of the run's program, or the name of its module."""
+    """The source of the run's program, whose name contains its SHA-256, or the name of its module."""
+    alias: str | None = None
+    """The alias that moves to the version once it is ready."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The last metrics of the run."""
     manifest: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of each file, by its path in the version's folder."""
     size: int = 0
     """Bytes of all files."""
-    signatures: Mapping[str, Any] = field(default_factory=dict)
-    """The inputs and outputs of each signature, as in trainyard.json."""
-    lite: Lite = Lite.NO
+    signatures: Mapping[str, SignatureTypes] = field(default_factory=dict)
+    lite: Conversion = Conversion.NONE
     lite_reason: str | None = None
     """Why LiteRT cannot run the whole model."""
     reason: str | None = None
@@ -101,9 +95,9 @@ class VersionRow:
     retired_by: str | None = None
 
     @property
-    def is_open(self) -> bool:
-        """Return True if an alias may name the version."""
-        return self.state is VersionState.READY
+    def shown(self) -> str:
+        """Return number and label: `3 (v3)`."""
+        return f"{self.number} ({self.label})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,13 +105,15 @@ class MoveRow:
     """A move of an alias: `sk = moved#<time>`."""
 
     alias: str
-    old: int | None
+    old: int | None = None
     """The version that the alias named before; None if it is new."""
     new: int
     by: str
     at: datetime
+    request: str
+    """The name of the execution that moved it."""
     why: str
-    """The command of the move: `set-default` or `rollback`; `after` for a run's own version."""
+    """`set-default`, `rollback`, or `new version`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +125,49 @@ class ListedModel:
     created: datetime
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelRows:
+    """A model with its versions and the moves of its aliases, the oldest first."""
+
+    row: ModelRow
+    versions: tuple[VersionRow, ...] = ()
+    moves: tuple[MoveRow, ...] = ()
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> "ModelRows | None":
+        """Read the rows of a partition; None without the model's own row."""
+        found = [*rows]
+        own = next((row for row in found if row["sk"] == MODEL), None)
+        versions = (row for row in found if str(row["sk"]).startswith(VERSION_PREFIX))
+        moves = (row for row in found if str(row["sk"]).startswith(MOVED_PREFIX))
+        if own is None:
+            return None
+        return cls(
+            row=reading.read(ModelRow, own),
+            versions=tuple(reading.read(VersionRow, row) for row in versions),
+            moves=tuple(reading.read(MoveRow, row) for row in moves),
+        )
+
+    def find(self, word: str) -> VersionRow | None:
+        """Return the version with this number or label. A refused version leaves its label to a later one."""
+        if word.isdigit():
+            return next((each for each in self.versions if each.number == int(word)), None)
+        named = [each for each in self.versions if each.label == word]
+        usable = [each for each in named if each.state is not VersionState.REFUSED]
+        return next(reversed(usable or named), None)
+
+    def made_by(self, request: str) -> VersionRow | None:
+        return next((each for each in self.versions if each.request == request), None)
+
+    def moved_by(self, request: str) -> MoveRow | None:
+        return next((each for each in self.moves if each.request == request), None)
+
+    def aliases_of(self, number: int) -> list[str]:
+        """Return the aliases that name the version."""
+        return sorted(alias for alias, named in self.row.aliases.items() if named == number)
+
+
+VERSION_PREFIX, MOVED_PREFIX = "version#", "moved#"
 MODEL, MODELS = "model", "models"
 """The sort key of a model's own row; the partition key of the list of models."""
 
@@ -140,4 +179,4 @@ def partition(model: str) -> str:
 
 def version_key(number: int) -> str:
     """Return the sort key of a version."""
-    return f"version#{number:05d}"
+    return f"{VERSION_PREFIX}{number:05d}"

@@ -1,0 +1,67 @@
+"""The rows of models in the ledger: models, their versions, and the moves of their aliases."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lambdas.aws.dynamodb.ledger import Table
+from lambdas.aws.dynamodb.write import Write
+from lambdas.core.models.registry import Move
+from trainyard.protocol.ledger.models import (
+    MODEL,
+    MODELS,
+    MOVED_PREFIX,
+    ListedModel,
+    ModelRow,
+    ModelRows,
+    MoveRow,
+    VersionRow,
+    partition,
+    version_key,
+)
+from trainyard.values import serialization
+
+
+class Models(Table):
+    def read(self, model: str) -> ModelRows | None:
+        """Return the model with its versions and moves; None if the ledger has no such model."""
+        return ModelRows.of(self._query("pk = :model", {"model": partition(model)}, ConsistentRead=True))
+
+    def list_names(self) -> tuple[str, ...]:
+        """Return the names of all models."""
+        return tuple(str(row["sk"]) for row in self._query("pk = :models", {"models": MODELS}))
+
+
+def new_model_rows(row: ModelRow) -> list[Write]:
+    """Write a new model. Raises AlreadyWrittenError if the name is taken."""
+    listed = ListedModel(name=row.name, owner=row.owner, created=row.created)
+    return [
+        Write(partition(row.name), MODEL, _known(row), put=True, unless="pk"),
+        Write(MODELS, row.name, _known(listed), put=True),
+    ]
+
+
+def next_model_row(row: ModelRow) -> Write:
+    """Write the next row of a model. Raises AlreadyWrittenError if another request has written since it was read."""
+    return Write(partition(row.name), MODEL, _known(row), same=("version", row.version - 1))
+
+
+def new_version_row(model: str, row: VersionRow) -> Write:
+    """Write a new version. Raises AlreadyWrittenError if its number is taken."""
+    return Write(partition(model), version_key(row.number), _known(row), put=True, unless="pk")
+
+
+def version_row(model: str, number: int, values: Mapping[str, Any]) -> Write:
+    """Write values of a version. Raises AlreadyWrittenError if it does not exist."""
+    return Write(partition(model), version_key(number), values, only="state")
+
+
+def move_rows(made: Move) -> list[Write]:
+    """Move an alias and record the move. Raises AlreadyWrittenError if another request has written the model."""
+    at = serialization.timestamp(made.move.at)
+    record = Write(partition(made.row.name), f"{MOVED_PREFIX}{at}", _known(made.move), put=True, unless="pk")
+    return [next_model_row(made.row), record]
+
+
+def _known(row: ModelRow | VersionRow | MoveRow | ListedModel) -> dict[str, Any]:
+    """Return the attributes of a row that have a value."""
+    return {name: value for name, value in serialization.to_json(row).items() if value is not None}

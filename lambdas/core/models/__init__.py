@@ -1,0 +1,1 @@
+"""Decisions about models, their versions and aliases. Pure."""

@@ -1,0 +1,167 @@
+"""Decide on requests about a model from its rows: names, numbers, and moves of aliases. Pure.
+
+A decision raises ModelRefused if the request cannot be done."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from trainyard.command_line import command_line
+from trainyard.core.model import model_names
+from trainyard.core.model.errors import ModelRefused
+from trainyard.protocol.ledger.models import DEFAULT, ModelRow, ModelRows, MoveRow, VersionRow, VersionState
+from trainyard.protocol.requests import ModelRequest
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import any_of, did_you_mean
+
+MOST_NAMED = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """An alias that moves: the next row of the model, and the row of the move."""
+
+    row: ModelRow
+    move: MoveRow
+
+
+def unknown_model(model: str, known: Iterable[str]) -> ModelRefused:
+    names = sorted(known)
+    there = f"it has {_name_some(names)}{did_you_mean(model, names)}" if names else "it has no model yet"
+    return ModelRefused(
+        f"the yard has no model {model}; {there}; create it with {command_line('models', 'create', model)}"
+    )
+
+
+def create(request: ModelRequest, rows: ModelRows | None, by: str, now: datetime) -> ModelRow:
+    """Return the row of a new model. A repeated request returns the row that it wrote."""
+    if rows is None:
+        return ModelRow(name=request.model, owner=by, created=now, request=request.request)
+    if rows.row.request == request.request:
+        return rows.row
+    raise ModelRefused(
+        f"the model {request.model} exists; {rows.row.owner} created it on {rows.row.created:%Y-%m-%d}; choose another "
+        "name, or add a version to it"
+    )
+
+
+def check_label(request: ModelRequest, rows: ModelRows) -> None:
+    """Check that the label of a new version is free."""
+    model_names.check("label", request.version)
+    taken = rows.find(request.version)
+    if taken is None or taken.state is VersionState.REFUSED:
+        return
+    raise ModelRefused(
+        f"the label {request.version} of {request.model} is taken by version {taken.number}, which is {taken.state}; "
+        "choose another label"
+    )
+
+
+def check_owner(rows: ModelRows, by: str, *, operator: bool) -> None:
+    """Check that the user may move the aliases of the model and retire its versions."""
+    if operator or by == rows.row.owner:
+        return
+    raise ModelRefused(
+        f"{rows.row.name} belongs to {rows.row.owner}; only {rows.row.owner} or an operator moves its aliases and "
+        f"retires its versions, and you are {by}"
+    )
+
+
+def move(request: ModelRequest, rows: ModelRows, by: str, now: datetime) -> Move:
+    """Let the alias name the version."""
+    found = _find_version(request, rows)
+    alias = request.alias or DEFAULT
+    if rows.row.aliases.get(alias) == found.number:
+        raise ModelRefused(f"{alias} of {request.model} names version {found.shown} already")
+    return _move(rows, alias, found.number, by, now, request.request, "set-default")
+
+
+def roll_back(request: ModelRequest, rows: ModelRows, by: str, now: datetime) -> Move:
+    """Reverse the last move of the alias."""
+    alias = request.alias or DEFAULT
+    if alias not in rows.row.aliases:
+        raise _unknown_alias(alias, rows)
+    last = next((each for each in reversed(rows.moves) if each.alias == alias), None)
+    if last is None or last.old is None:
+        raise ModelRefused(
+            f"{alias} of {request.model} has named no version other than {rows.row.aliases[alias]}, so there is none "
+            "to return to"
+        )
+    before = rows.find(str(last.old))
+    if before is None or before.state is not VersionState.READY:
+        state = before.state if before else "missing"
+        raise ModelRefused(
+            f"{alias} of {request.model} named version {last.old} before, which is {state}; name another one with "
+            f"{command_line('versions', 'set-default', 'LABEL', '--model', request.model)}"
+        )
+    return _move(rows, alias, before.number, by, now, request.request, "rollback")
+
+
+def retire(request: ModelRequest, rows: ModelRows, by: str) -> VersionRow:
+    """Return the row of a retired version. Its files stay."""
+    found = rows.find(request.version)
+    if found is None:
+        raise _unknown_version(request.version, rows)
+    if found.state is VersionState.MAKING:
+        raise ModelRefused(f"version {found.shown} of {request.model} is being made; wait until it is ready")
+    if names := rows.aliases_of(found.number):
+        raise ModelRefused(
+            f"version {found.shown} of {request.model} answers as {any_of(names)}; move the alias to another version "
+            "first"
+        )
+    return replace(found, state=VersionState.RETIRED, retired_by=found.retired_by or by)
+
+
+def publish(rows: ModelRows, made: VersionRow, now: datetime) -> Move | None:
+    """Let the alias of a new version name it, if its user owns the model."""
+    if made.alias is None or made.by != rows.row.owner:
+        return None
+    return _move(rows, made.alias, made.number, made.by, now, made.request, "new version")
+
+
+def _find_version(request: ModelRequest, rows: ModelRows) -> VersionRow:
+    found = rows.find(request.version)
+    if found is None:
+        raise _unknown_version(request.version, rows)
+    if found.state is VersionState.READY:
+        return found
+    reason = f": {found.reason}" if found.reason else ""
+    raise ModelRefused(
+        f"version {found.shown} of {request.model} is {found.state}{reason}; name a version that is ready"
+    )
+
+
+def _unknown_version(word: str, rows: ModelRows) -> ModelRefused:
+    known = [each.shown for each in rows.versions]
+    there = f"it has {_name_some(known)}" if known else "it has no version"
+    labels = [each.label for each in rows.versions]
+    return ModelRefused(f"{rows.row.name} has no version {word}; {there}{did_you_mean(word, labels)}")
+
+
+def _unknown_alias(alias: str, rows: ModelRows) -> ModelRefused:
+    known = sorted(rows.row.aliases)
+    there = f"it has {_name_some(known)}" if known else "it has no alias"
+    return ModelRefused(f"{rows.row.name} has no alias {alias}; {there}{did_you_mean(alias, known)}")
+
+
+def touch(rows: ModelRows) -> ModelRow:
+    """Return the next row of the model, with one more write."""
+    return replace(rows.row, version=rows.row.version + 1)
+
+
+def number(rows: ModelRows) -> ModelRow:
+    """Return the next row of the model once its next version has its number."""
+    return replace(touch(rows), next=rows.row.next + 1)
+
+
+def _move(rows: ModelRows, alias: str, number: int, by: str, now: datetime, request: str, why: str) -> Move:
+    old = rows.row.aliases.get(alias)
+    row = replace(touch(rows), aliases={**rows.row.aliases, alias: number})
+    return Move(
+        row=row, move=MoveRow(alias=alias, old=old, new=number, by=by, at=now, request=request, why=why)
+    )
+
+
+def _name_some(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[-MOST_NAMED:]) + more

@@ -1,0 +1,198 @@
+"""Admit of version: do what a user requests of a model. For a new version, check its origin and give it a number; the
+next states copy and check its files."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import ClassVar
+
+from lambdas import environment
+from lambdas.aws.dynamodb import models as rows_of
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
+from lambdas.aws.dynamodb.models import Models
+from lambdas.core.models import origin, registry
+from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
+from lambdas.steps import model_origins
+from lambdas.steps.entry_point import entry_point, parse
+from lambdas.steps.inputs import AdmitInput, Answer
+from lambdas.steps.model_origins import CheckedOrigin
+from lambdas.steps.observability import clock, logger
+from trainyard.core.model import model_names
+from trainyard.core.model.errors import ModelRefused, Refused, ServiceUnavailable
+from trainyard.protocol.ledger.models import ModelRows, MoveRow, VersionRow, VersionState
+from trainyard.protocol.requests import Act, ModelRequest
+from trainyard.values.lazy import dataclass
+
+MOST_TRIES = 4
+"""The most decisions about one request. If another request writes the model first, the next decision follows."""
+NEEDS = Needs(
+    YardSettings,
+    (*model_origins.GRANTS, may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem")),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsersRequest:
+    """The input of the execution."""
+
+    request: ModelRequest
+    by: str
+    """The user, as verified by IAM."""
+    operator: bool = False
+    """True in an execution that an operator has started."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionAdmitted(Answer):
+    """The version has a number."""
+
+    kind = "admitted"
+    model: str
+    number: int
+    prefix: str
+    """The folder of its origin."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changed(Answer):
+    """The model is changed as requested."""
+
+    kind: ClassVar[str] = "changed"
+    model: str
+    old: str | None = None
+    """The version that the alias named before, with its label."""
+    new: str | None = None
+
+
+@entry_point
+def handler(given: AdmitInput) -> VersionAdmitted | Changed | Refused:
+    yard, asked = environment.read(YardSettings), parse(UsersRequest, given.input, of="version.admit")
+    try:
+        if asked.request.act is Act.VERSION:
+            return _number(yard, asked)
+        return _change(yard, asked, clock())
+    except ModelRefused as refused:
+        return Refused(ModelRefused.__name__, refused.reason)
+
+
+def _number(yard: YardSettings, asked: UsersRequest) -> VersionAdmitted:
+    """Check the origin and give the version the next number."""
+    model, found = asked.request.model, None
+    for _ in range(MOST_TRIES):
+        rows = _read(yard, model)
+        if made := rows.made_by(asked.request.request):
+            return _admitted(model, made, yard.bucket_name)
+        registry.check_label(asked.request, rows)
+        if asked.request.alias:
+            model_names.check("alias", asked.request.alias)
+        found = found or model_origins.check_origin(yard, asked.request.origin)
+        made = _version_of(asked, rows, found, yard.bucket_name)
+        try:
+            Ledger(yard.table_name).write(
+                rows_of.next_model_row(registry.number(rows)), rows_of.new_version_row(model, made)
+            )
+        except AlreadyWrittenError:
+            logger.info("another request has written %s", model)
+            continue
+        return _admitted(model, made, yard.bucket_name)
+    raise _overtaken(model)
+
+
+def _admitted(model: str, made: VersionRow, bucket: str) -> VersionAdmitted:
+    return VersionAdmitted(
+        reason=f"{model} {made.shown} is copied from {made.origin}",
+        model=model,
+        number=made.number,
+        prefix=made.origin.removeprefix(f"s3://{bucket}/"),
+    )
+
+
+def _version_of(asked: UsersRequest, rows: ModelRows, found: CheckedOrigin, bucket: str) -> VersionRow:
+    request, lite = asked.request, found.record.lite
+    row = VersionRow(
+        number=rows.row.next,
+        label=request.version,
+        state=VersionState.MAKING,
+        by=asked.by,
+        at=clock(),
+        request=request.request,
+        origin=f"s3://{bucket}/{found.prefix}",
+        alias=request.alias or None,
+        size=found.size,
+        signatures=found.record.signatures,
+        metrics=found.metrics,
+    )
+    if lite:
+        row = replace(row, lite=lite.how, lite_reason=lite.reason)
+    return replace(row, **origin.lineage(found.run)) if found.run else row
+
+
+def _change(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
+    """Create a model, move an alias or retire a version."""
+    for _ in range(MOST_TRIES):
+        try:
+            if asked.request.act is Act.CREATE:
+                return _create(yard, asked, now)
+            if asked.request.act is Act.RETIRE:
+                return _retire(yard, asked)
+            return _move(yard, asked, now)
+        except AlreadyWrittenError:
+            logger.info("another request has written %s", asked.request.model)
+    raise _overtaken(asked.request.model)
+
+
+def _create(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
+    model = asked.request.model
+    model_names.check("model", model)
+    rows = Models(yard.table_name).read(model)
+    made = registry.create(asked.request, rows, asked.by, now)
+    if rows is None:
+        Ledger(yard.table_name).write(*rows_of.new_model_rows(made))
+    return Changed(reason=f"{model} belongs to {made.owner}", model=model)
+
+
+def _retire(yard: YardSettings, asked: UsersRequest) -> Changed:
+    model, rows = asked.request.model, _read(yard, asked.request.model)
+    registry.check_owner(rows, asked.by, operator=asked.operator)
+    retired = registry.retire(asked.request, rows, asked.by)
+    values = {"state": retired.state.value, "retired_by": retired.retired_by}
+    Ledger(yard.table_name).write(
+        rows_of.next_model_row(registry.touch(rows)), rows_of.version_row(model, retired.number, values)
+    )
+    return Changed(reason=f"version {retired.shown} of {model} is retired", model=model, old=retired.shown)
+
+
+def _move(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
+    request, rows = asked.request, _read(yard, asked.request.model)
+    if earlier := rows.moved_by(request.request):
+        return _moved(rows, earlier)
+    registry.check_owner(rows, asked.by, operator=asked.operator)
+    if request.alias:
+        model_names.check("alias", request.alias)
+    decide = registry.move if request.act is Act.MOVE else registry.roll_back
+    moved = decide(request, rows, asked.by, now)
+    Ledger(yard.table_name).write(*rows_of.move_rows(moved))
+    return _moved(rows, moved.move)
+
+
+def _moved(rows: ModelRows, made: MoveRow) -> Changed:
+    old, new = (found.shown if (found := rows.find(str(number))) else None for number in (made.old, made.new))
+    instead = f" instead of version {old}" if old else ""
+    return Changed(
+        reason=f"{made.alias} of {rows.row.name} names version {new}{instead}",
+        model=rows.row.name,
+        old=old,
+        new=new,
+    )
+
+
+def _read(yard: YardSettings, model: str) -> ModelRows:
+    models = Models(yard.table_name)
+    found = models.read(model)
+    if found is None:
+        raise registry.unknown_model(model, models.list_names())
+    return found
+
+
+def _overtaken(model: str) -> ServiceUnavailable:
+    return ServiceUnavailable(f"other requests have changed {model} at the same moment; this one is retried")

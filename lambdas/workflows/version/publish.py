@@ -1,0 +1,95 @@
+"""Publish of version: make a checked version ready and move its alias, or refuse it with the reason.
+
+A rule calls this function for executions that ended before their Publish."""
+
+from dataclasses import replace
+from typing import Any
+
+from lambdas import environment
+from lambdas.aws.dynamodb import models as rows_of
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
+from lambdas.aws.dynamodb.models import Models
+from lambdas.core.models import registry
+from lambdas.core.run.recovery import Trouble
+from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
+from lambdas.steps.conclusion import NotConcluded
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import ConcludeInput
+from lambdas.steps.observability import clock, logger
+from trainyard.core.model.errors import ModelRefused, ServiceUnavailable
+from trainyard.protocol.ledger.models import VersionRow, VersionState
+from trainyard.protocol.requests import model_of
+from trainyard.values.lazy import dataclass
+from trainyard.values.text import printable
+
+MOST_TRIES = 4
+MOST_SAID = 512
+"""The most characters of the reason of a refusal."""
+NEEDS = Needs(YardSettings, (may("use the ledger", "Query", "PutItem", "UpdateItem"),))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """The end of the request."""
+
+    kind: VersionState
+    reason: str
+    model: str
+    error: str = ModelRefused.__name__
+    number: int | None = None
+    label: str | None = None
+    alias: str | None = None
+    """The alias that names the version now."""
+    old: str | None = None
+    """The version that the alias named before, with its label."""
+
+
+@entry_point
+def handler(given: ConcludeInput) -> Published | NotConcluded:
+    yard, model = environment.read(YardSettings), model_of(given.run) or ""
+    for _ in range(MOST_TRIES):
+        try:
+            return _publish(yard, model, given)
+        except AlreadyWrittenError:
+            logger.info("another request has written %s", model)
+    raise ServiceUnavailable(f"other requests have changed {model} at the same moment; this one is retried")
+
+
+def _publish(yard: YardSettings, model: str, given: ConcludeInput) -> Published | NotConcluded:
+    rows = Models(yard.table_name).read(model)
+    made = rows.made_by(given.run) if rows else None
+    if rows is None or made is None:
+        return NotConcluded(reason=f"{given.run} has made no version")
+    outcome, ledger = given.outcome, Ledger(yard.table_name)
+    if made.state is not VersionState.MAKING:
+        moved = rows.moved_by(given.run)
+        old = rows.find(str(moved.old)) if moved else None
+        return _answer(model, made, moved.alias if moved else None, old.shown if old else None)
+    if outcome.kind not in ("agrees", "unchecked"):
+        reason = outcome.reason or Trouble.caught(outcome.error or "", outcome.cause or "").reason
+        refused = replace(made, state=VersionState.REFUSED, reason=printable(reason, MOST_SAID))
+        ledger.write(rows_of.version_row(model, made.number, _changes(refused)))
+        return _answer(model, refused)
+    ready, moved = replace(made, state=VersionState.READY), registry.publish(rows, made, clock())
+    ledger.write(
+        rows_of.version_row(model, made.number, _changes(ready)), *(rows_of.move_rows(moved) if moved else ())
+    )
+    old = rows.find(str(moved.move.old)) if moved else None
+    return _answer(model, ready, made.alias if moved else None, old.shown if old else None)
+
+
+def _changes(row: VersionRow) -> dict[str, Any]:
+    return {"state": row.state.value, "reason": row.reason}
+
+
+def _answer(model: str, row: VersionRow, alias: str | None = None, old: str | None = None) -> Published:
+    return Published(
+        kind=row.state,
+        reason=row.reason or f"version {row.shown} of {model} is {row.state}",
+        model=model,
+        number=row.number,
+        label=row.label,
+        alias=alias,
+        old=old,
+    )

@@ -1,0 +1,283 @@
+"""Requests about a model from the execution's start to its end: the rows, the files, and the answers."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from lambdas import environment
+from lambdas.aws import clients, messages
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.models import Models
+from lambdas.aws.dynamodb.rows import run_row
+from lambdas.workflows.version import admit, copy, golden, publish
+from tests.support.recorded import CONTEXT
+from trainyard.protocol.ledger.models import ModelRows, VersionState
+from trainyard.protocol.requests import name_request
+
+AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
+RUN = "digits-0a1b2c3d"
+TYPES = {
+    "inputs": {"image": {"dtype": "float32", "shape": [None, 2]}},
+    "outputs": {"p": {"dtype": "float32", "shape": [None, 2]}},
+}
+RECORD = {
+    "tensorflow": "2.21.0",
+    "signatures": {"serving_default": TYPES},
+    "lite": {"how": "whole", "signatures": ["serving_default"]},
+}
+GOLDEN = {
+    "signatures": {
+        "serving_default": {"inputs": {"image": [[0.0, 1.0]]}, "tensorflow": {"p": [[0.25, 0.75]]}}
+    }
+}
+FILES = {
+    "saved_model.pb": "graph",
+    "variables/variables.index": "weights",
+    "trainyard.json": json.dumps(RECORD),
+    "assets.extra/golden.json": json.dumps(GOLDEN),
+}
+
+
+class Yard:
+    """A yard with one run, whose function predict answers as the test says."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.answer: dict[str, Any] = {"outputs": {"p": [[0.25, 0.75]]}}
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def predict(self, function: str, payload: bytes) -> dict[str, Any]:
+        self.asked.append((function, json.loads(payload)))
+        return self.answer
+
+    def write_run(self, files: dict[str, str], run: str = RUN, **values: Any) -> None:
+        known: dict[str, Any] = {
+            "kind": "train",
+            "state": "Conclude",
+            "attempt": 1,
+            "created": AT,
+            "execution_arn": "arn",
+            "name": "digits",
+            "job": {"name": "digits", "program": {"module": "training.programs.digits"}},
+            "outcome": "succeeded",
+            "ended": AT,
+        }
+        Ledger("ledger").write(run_row(run, known | values))  # type: ignore[arg-type]
+        for path, text in {f"model/{path}": text for path, text in files.items()}.items():
+            boto3.client("s3").put_object(Bucket="bucket", Key=f"runs/{run}/{path}", Body=text.encode())
+        metrics = json.dumps({"accuracy": 0.98, "note": "a text"}).encode()
+        boto3.client("s3").put_object(Bucket="bucket", Key=f"runs/{run}/metrics.json", Body=metrics)
+
+    def request(self, act: str, by: str = "ada", **given: Any) -> tuple[str, dict[str, Any]]:
+        """Start an execution; return its name and the answer of Admit."""
+        self.count += 1
+        name = name_request("digits", AT, f"{self.count:06x}")
+        return name, self.admit(name, act, by, **given)
+
+    def admit(self, name: str, act: str, by: str = "ada", **given: Any) -> dict[str, Any]:
+        asked = {"request": {"request": name, "act": act, "model": "digits", **given}, "by": by}
+        event = {
+            "run": name,
+            "execution": f"arn:{name}",
+            "started": "2026-11-29T12:00:00.000Z",
+            "input": asked,
+        }
+        return dict(admit.handler(event, CONTEXT))
+
+    def make(self, label: str = "v1", **given: Any) -> dict[str, Any]:
+        """Make a version, and return the answer of Publish."""
+        name, admitted = self.request("version", version=label, origin=RUN, **given)
+        assert admitted["kind"] == "admitted", admitted["reason"]
+        which = {"model": "digits", "number": admitted["number"]}
+        copied = copy.handler(which | {"prefix": admitted["prefix"]}, CONTEXT)
+        outcome = golden.handler(which | {"changed": copied["changed"]}, CONTEXT)
+        return self.publish(name, outcome)
+
+    def publish(self, name: str, outcome: Any) -> dict[str, Any]:
+        return dict(publish.handler({"run": name, "execution": "arn", "outcome": outcome}, CONTEXT))
+
+    @property
+    def rows(self) -> ModelRows:
+        found = Models("ledger").read("digits")
+        assert found
+        return found
+
+
+@pytest.fixture
+def yard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
+    made = Yard()
+    given = {"yard": "trainyard", "table_name": "ledger", "bucket_name": "bucket"}
+    monkeypatch.setattr(environment, "read", lambda kind: kind(**given))
+    monkeypatch.setattr(messages, "call", made.predict)
+    with mock_aws():
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+        clients.client.cache_clear()
+        boto3.client("s3").create_bucket(Bucket="bucket")
+        keys = {"pk": "HASH", "sk": "RANGE"}
+        boto3.client("dynamodb").create_table(
+            TableName="ledger",
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[
+                {"AttributeName": name, "KeyType": kind}
+                for name, kind in zip(keys, ("HASH", "RANGE"), strict=True)
+            ],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in keys],
+        )
+        made.write_run(FILES)
+        made.request("create")
+        yield made
+    clients.client.cache_clear()
+
+
+def read(key: str) -> bytes:
+    return bytes(boto3.client("s3").get_object(Bucket="bucket", Key=key)["Body"].read())
+
+
+def test_a_version_has_the_files_of_its_run_their_digests_and_its_lineage(yard: Yard) -> None:
+    assert yard.make()["kind"] == "ready"
+    (made,) = yard.rows.versions
+    assert (made.state, made.label, made.run, made.job) == (VersionState.READY, "v1", RUN, "digits")
+    assert (made.program, made.metrics) == ("training.programs.digits", {"accuracy": 0.98})
+    assert set(made.manifest) == set(FILES)
+    assert made.signatures["serving_default"].inputs["image"].shape == (None, 2)
+    assert {path: read(f"models/digits/1/{path}").decode() for path in FILES} == FILES
+    ((function, asked),) = yard.asked
+    assert function == "trainyard-predict"
+    assert (asked["model"], asked["version"], asked["inputs"]) == ("digits", 1, {"image": [[0.0, 1.0]]})
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"outputs": {"p": [[0.75, 0.25]]}}, "row 0, p: found 0.75, expected 0.25"),
+        ({"error": "out of memory"}, "the model failed: out of memory"),
+    ],
+)
+def test_a_version_with_other_answers_than_tensorflow_is_refused(
+    yard: Yard, answer: dict[str, Any], words: str
+) -> None:
+    yard.answer = answer
+    assert words in yard.make()["reason"]
+    (made,) = yard.rows.versions
+    assert made.state is VersionState.REFUSED
+    assert words in (made.reason or "")
+    assert yard.request("move", version="v1")[1]["kind"] == "refused"
+    yard.answer = {"outputs": {"p": [[0.25, 0.75]]}}
+    assert yard.make()["number"] == 2, "the label of a refused version is free"
+
+
+def test_a_file_that_was_changed_after_the_export_is_named(yard: Yard) -> None:
+    record = RECORD | {"digests": dict.fromkeys(FILES, "0")}
+    yard.write_run(FILES | {"trainyard.json": json.dumps(record)})
+    assert "were changed after the export: assets.extra/golden.json, saved_model.pb" in yard.make()["reason"]
+
+
+def test_a_version_that_litert_cannot_run_is_left_to_the_first_host(yard: Yard) -> None:
+    record = RECORD | {"lite": {"how": "none", "reason": "DecodePng is not an operation of LiteRT"}}
+    yard.write_run(FILES | {"trainyard.json": json.dumps(record)})
+    assert yard.make()["kind"] == "ready"
+    (made,) = yard.rows.versions
+    assert (made.lite, made.lite_reason) == ("none", "DecodePng is not an operation of LiteRT")
+    assert not yard.asked
+
+
+def test_an_execution_that_ends_early_refuses_its_version_and_a_late_call_changes_nothing(yard: Yard) -> None:
+    name, _ = yard.request("version", version="v1", origin=RUN)
+    yard.publish(name, {"kind": "error", "error": "Aborted", "reason": "it was stopped by hand"})
+    assert yard.rows.versions[0].reason == "it was stopped by hand"
+    yard.publish(name, {"kind": "agrees", "reason": ""})
+    assert yard.rows.versions[0].state is VersionState.REFUSED
+    other, refused = yard.request("move", version="v1")
+    assert refused["kind"] == "refused"
+    assert yard.publish(other, {"kind": "error"})["kind"] == "not concluded"
+
+
+def test_an_alias_moves_back_and_forth_with_a_record_of_each_move(yard: Yard) -> None:
+    yard.make("v1")
+    yard.make("v2")
+    first = yard.request("move", version="v1", alias="default")[1]
+    second = yard.request("move", version="v2", alias="default")[1]
+    back = yard.request("rollback", alias="default")[1]
+    assert [first["reason"], second["reason"], back["reason"]] == [
+        "default of digits names version 1 (v1)",
+        "default of digits names version 2 (v2) instead of version 1 (v1)",
+        "default of digits names version 1 (v1) instead of version 2 (v2)",
+    ]
+    assert yard.rows.row.aliases == {"default": 1}
+    assert {(each.old, each.new, each.why) for each in yard.rows.moves} == {
+        (None, 1, "set-default"),
+        (1, 2, "set-default"),
+        (2, 1, "rollback"),
+    }
+
+
+def test_a_repeated_call_of_admit_changes_nothing(yard: Yard) -> None:
+    name, first = yard.request("version", version="v1", origin=RUN)
+    assert yard.admit(name, "version", version="v1", origin=RUN) == first
+    yard.publish(name, {"kind": "agrees"})
+    name, moved = yard.request("move", version="v1", alias="default")
+    assert yard.admit(name, "move", version="v1", alias="default") == moved
+    assert len(yard.rows.moves) == len(yard.rows.versions) == 1
+
+
+def test_two_versions_at_once_get_different_numbers(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = yard.rows
+    yard.request("version", version="v1", origin=RUN)
+    reads = iter([before])
+    now = admit.Models.read
+    monkeypatch.setattr(admit.Models, "read", lambda self, model: next(reads, None) or now(self, model))
+    assert yard.request("version", version="v2", origin=RUN)[1]["number"] == 2
+
+
+def test_the_alias_of_a_new_version_moves_once_it_is_ready(yard: Yard) -> None:
+    assert yard.make(alias="candidate")["alias"] == "candidate"
+    assert yard.rows.row.aliases == {"candidate": 1}
+
+
+def test_the_best_trial_of_a_study_is_its_model(yard: Yard) -> None:
+    search = {"metric": "accuracy", "trials": 1, "reported": 1, "running": 0, "dollars": 0, "most_dollars": 1}
+    yard.write_run({}, "grid-1", kind="study", search=search | {"best": 3})
+    trial = {"study": "grid-1", "number": 3, "submitter": "ada"}
+    yard.write_run(FILES, "grid-1-0003-trial", trial=trial)
+    admitted = yard.request("version", version="v1", origin="grid-1")[1]
+    assert admitted["kind"] == "admitted", admitted["reason"]
+    (made,) = yard.rows.versions
+    assert (made.study, made.trial, made.run) == ("grid-1", 3, "grid-1-0003-trial")
+
+
+@pytest.mark.parametrize(
+    ("by", "act", "given", "words"),
+    [
+        ("eve", "move", {"version": "v1"}, "digits belongs to ada"),
+        ("eve", "retire", {"version": "v1"}, "digits belongs to ada"),
+        ("ada", "create", {}, "the model digits exists"),
+        ("ada", "version", {"version": "v1", "origin": RUN}, "the label v1 of digits is taken"),
+        ("ada", "version", {"version": "V2", "origin": RUN}, 'label: "V2" is not'),
+        ("ada", "version", {"version": "v2", "origin": RUN, "alias": "7"}, "alias: 7 is a number"),
+        ("ada", "version", {"version": "v2", "origin": "other-1"}, "the yard has no run other-1"),
+        ("ada", "version", {"version": "v2", "origin": "s3://bucket/data/none/"}, "has no files"),
+        (
+            "ada",
+            "version",
+            {"model": "line", "version": "v2", "origin": RUN},
+            "the yard has no model line; it has digits",
+        ),
+        ("ada", "retire", {"version": "v9"}, "digits has no version v9"),
+        ("ada", "rollback", {"alias": "champion"}, "digits has no alias champion"),
+    ],
+)
+def test_a_request_that_cannot_be_done_is_refused_with_its_reason(
+    yard: Yard, by: str, act: str, given: dict[str, Any], words: str
+) -> None:
+    yard.make()
+    before = yard.rows
+    refused = yard.request(act, by, **given)[1]
+    assert (refused["kind"], refused["error"]) == ("refused", "ModelRefused")
+    assert words in refused["reason"]
+    assert yard.rows == before

@@ -1,0 +1,1 @@
+"""The commands of `trainyard models`, a file each."""

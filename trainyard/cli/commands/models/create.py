@@ -1,0 +1,16 @@
+"""Create a model."""
+
+from __future__ import annotations
+
+from trainyard.cli.command import command
+from trainyard.cli.models import Name, print_answer
+from trainyard.cli.options import Options
+from trainyard.command_line import command_line
+
+
+@command("trainyard models create digits")
+def create(options: Options, name: Name) -> None:
+    """Create a model without versions. It belongs to you: only you and operators move its aliases."""
+    answer = options.find().model(name).create()
+    following = command_line("versions", "create", "v1", "--model", name, "--origin", "@last")
+    print_answer(options, answer, f"Next: {following}")

@@ -1,0 +1,1 @@
+"""The commands of `trainyard versions`, a file each."""

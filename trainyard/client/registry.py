@@ -1,0 +1,154 @@
+"""The models of a yard: their versions and aliases, and requests to change them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainyard.client import people
+from trainyard.client.errors import Denied, FileUnreadable, ModelNotChanged, ModelNotFound, RunNotStarted
+from trainyard.client.identity import caller_name
+from trainyard.command_line import command_line
+from trainyard.core.model import model_names, saved_model
+from trainyard.core.model.errors import ModelRefused
+from trainyard.protocol import keys
+from trainyard.protocol.ledger import reading
+from trainyard.protocol.ledger.models import DEFAULT, MODELS, ListedModel, ModelRows, partition
+from trainyard.protocol.requests import Act, ModelRequest, name_request
+from trainyard.values import serialization
+
+if TYPE_CHECKING:
+    from trainyard.client.yard import Yard
+
+LOOK_SECONDS = 0.3
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model by its name, which need not exist yet. Each property asks AWS again."""
+
+    yard: Yard
+    name: str
+
+    @property
+    def rows(self) -> ModelRows:
+        """Return the model with its versions and moves. Raise ModelNotFound."""
+        found = ModelRows.of(self.yard.partition(partition(self.name)))
+        if found is None:
+            names = ", ".join(each.name for each in list_models(self.yard)) or "none"
+            raise ModelNotFound(
+                f"the yard has no model {self.name}",
+                f"its models: {names}",
+                command_line("models", "create", self.name),
+            )
+        return found
+
+    def create(self) -> dict[str, Any]:
+        """Create the model. Raise ModelNotChanged if the name is malformed or taken."""
+        return self._request(Act.CREATE)
+
+    def create_version(self, label: str, origin: Path | str, *, alias: str = "") -> dict[str, Any]:
+        """Make a version of a run's model, of a folder of the bucket (`s3://...`), or of a local folder, and wait until
+        it is ready. Raise ModelNotChanged with the reason if it is refused."""
+        with _explain_refusals(self.name):
+            model_names.check("label", label)
+        if isinstance(origin, Path) or origin.startswith((".", "/", "~")):
+            origin = self._upload(Path(origin).expanduser())
+        return self._request(Act.VERSION, version=label, origin=origin, alias=alias)
+
+    def set_default(self, version: str | int, *, alias: str = DEFAULT) -> dict[str, Any]:
+        """Let the alias name the version, a label or a number. Return the old and the new version."""
+        return self._request(Act.MOVE, version=str(version), alias=alias)
+
+    def rollback(self, *, alias: str = DEFAULT) -> dict[str, Any]:
+        """Reverse the last move of the alias. Return the old and the new version."""
+        return self._request(Act.ROLLBACK, alias=alias)
+
+    def retire(self, version: str | int) -> dict[str, Any]:
+        """Retire a version that no alias names. Its files stay."""
+        return self._request(Act.RETIRE, version=str(version))
+
+    def _request(self, act: Act, **given: str) -> dict[str, Any]:
+        """Send the request, wait for its execution and return its answer. Raise ModelNotChanged if it is refused."""
+        with _explain_refusals(self.name):
+            model_names.check("model", self.name)
+        name = name_request(self.name, datetime.now(UTC), secrets.token_hex(3))
+        request = ModelRequest(request=name, act=act, model=self.name, **given)
+        if not self._start_as_operator(request):
+            people.send_request(self.yard, request)
+        try:
+            run = self.yard.run(name, "version").wait_for_start()
+        except RunNotStarted as late:
+            raise RunNotStarted(
+                late.what,
+                "the function signal has not received the event, or has failed",
+                f"aws logs tail /{self.yard.name.lower()}/functions/signal",
+            ) from late
+        execution = run.wait(every=LOOK_SECONDS).execution
+        if execution.succeeded:
+            return dict(json.loads(execution.output))
+        raise _refused(self.name, execution.cause or execution.error_text or execution.status, act)
+
+    def _start_as_operator(self, request: ModelRequest) -> bool:
+        """Start the execution directly if the model belongs to another user. Only operators may. Return False for a
+        request that any user may send."""
+        if request.act in (Act.CREATE, Act.VERSION):
+            return False
+        caller = caller_name(self.yard.session)
+        if self.rows.row.owner == caller:
+            return False
+        given = {"request": serialization.to_json(request), "by": caller, "operator": True}
+        try:
+            self.yard.start("version", given, request.request)
+        except Denied:
+            return False  # the yard refuses it and names the owner
+        return True
+
+    def _upload(self, folder: Path) -> str:
+        """Upload a SavedModel to the caller's folder, and return its URI. The name has the hash of the content."""
+        if not folder.is_dir():
+            raise FileUnreadable(
+                f"{folder} is not a folder", "nothing was sent", "name the folder of a SavedModel, or a run"
+            )
+        files = sorted(path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+        names = {path.relative_to(folder).as_posix(): path for path in files}
+        with _explain_refusals(self.name):
+            if link := next((name for name, path in names.items() if path.is_symlink()), None):
+                raise ModelRefused(
+                    f"{folder}/{link} is a link; a version has files only: replace it by its file"
+                )
+            saved_model.check_files(str(folder), {name: path.stat().st_size for name, path in names.items()})
+        digest = hashlib.sha256()
+        for name, path in names.items():
+            digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        user = self.yard.destination.user
+        prefix = f"{keys.owned(keys.DATA, user)}exports/{self.name}-{digest.hexdigest()[:16]}/"
+        self.yard.bucket.put_folder(folder, prefix)
+        return f"s3://{self.yard.bucket.name}/{prefix}"
+
+
+def list_models(yard: Yard) -> list[ListedModel]:
+    """Return all models of the yard, by name."""
+    return [reading.read(ListedModel, row) for row in yard.partition(MODELS)]
+
+
+@contextmanager
+def _explain_refusals(model: str) -> Iterator[None]:
+    try:
+        yield
+    except ModelRefused as refused:
+        raise _refused(model, refused.reason, None) from refused
+
+
+def _refused(model: str, reason: str, act: Act | None) -> ModelNotChanged:
+    means = "no version is ready" if act is Act.VERSION else "nothing was changed"
+    return ModelNotChanged(
+        reason, means, command_line("models", "show", model) if act else "correct it, and try again"
+    )
