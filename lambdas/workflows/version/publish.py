@@ -18,7 +18,7 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
 from lambdas.steps.observability import clock, logger
 from trainyard.core.model.errors import ModelRefused, ServiceUnavailable
-from trainyard.protocol.ledger.models import VersionRow, VersionState
+from trainyard.protocol.ledger.models import ModelRows, MoveRow, VersionRow, VersionState
 from trainyard.protocol.requests import model_of
 from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
@@ -63,33 +63,31 @@ def _publish(yard: YardSettings, model: str, given: ConcludeInput) -> Published 
         return NotConcluded(reason=f"{given.run} has made no version")
     outcome, ledger = given.outcome, Ledger(yard.table_name)
     if made.state is not VersionState.MAKING:
-        moved = rows.moved_by(given.run)
-        old = rows.find(str(moved.old)) if moved else None
-        return _answer(model, made, moved.alias if moved else None, old.shown if old else None)
+        return _answer(rows, made, rows.moved_by(given.run))
     if outcome.kind not in ("agrees", "unchecked"):
         reason = outcome.reason or Trouble.caught(outcome.error or "", outcome.cause or "").reason
         refused = replace(made, state=VersionState.REFUSED, reason=printable(reason, MOST_SAID))
         ledger.write(rows_of.version_row(model, made.number, _changes(refused)))
-        return _answer(model, refused)
+        return _answer(rows, refused, None)
     ready, moved = replace(made, state=VersionState.READY), registry.publish(rows, made, clock())
     ledger.write(
         rows_of.version_row(model, made.number, _changes(ready)), *(rows_of.move_rows(moved) if moved else ())
     )
-    old = rows.find(str(moved.move.old)) if moved else None
-    return _answer(model, ready, made.alias if moved else None, old.shown if old else None)
+    return _answer(rows, ready, moved.move if moved else None)
 
 
 def _changes(row: VersionRow) -> dict[str, Any]:
     return {"state": row.state.value, "reason": row.reason}
 
 
-def _answer(model: str, row: VersionRow, alias: str | None = None, old: str | None = None) -> Published:
+def _answer(rows: ModelRows, row: VersionRow, moved: MoveRow | None) -> Published:
+    model, old = rows.row.name, rows.find(str(moved.old)) if moved else None
     return Published(
         kind=row.state,
         reason=row.reason or f"version {row.shown} of {model} is {row.state}",
         model=model,
         number=row.number,
         label=row.label,
-        alias=alias,
-        old=old,
+        alias=moved.alias if moved else None,
+        old=old.shown if old else None,
     )

@@ -57,6 +57,7 @@ class Signal:
             dev_role="none",
             dev_host_state_machine_arn="arn:dev-host",
             snapshot_state_machine_arn="arn:snapshot",
+            version_state_machine_arn="arn:version",
         )
         monkeypatch.setattr(environment, "read", lambda _: known)
         monkeypatch.setenv("AWS_ENDPOINT_URL", yard.cloud.endpoint)

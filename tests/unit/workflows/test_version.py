@@ -230,8 +230,8 @@ def test_two_versions_at_once_get_different_numbers(yard: Yard, monkeypatch: pyt
     before = yard.rows
     yard.request("version", version="v1", origin=RUN)
     reads = iter([before])
-    now = admit.Models.read
-    monkeypatch.setattr(admit.Models, "read", lambda self, model: next(reads, None) or now(self, model))
+    now = Models.read
+    monkeypatch.setattr(Models, "read", lambda self, model: next(reads, None) or now(self, model))
     assert yard.request("version", version="v2", origin=RUN)[1]["number"] == 2
 
 
