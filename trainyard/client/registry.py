@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from trainyard.client import people
 from trainyard.client.errors import Denied, FileUnreadable, ModelNotChanged, ModelNotFound, RunNotStarted
 from trainyard.client.identity import caller_name
+from trainyard.client.run import Run
 from trainyard.command_line import command_line
 from trainyard.core.model import model_names, saved_model
 from trainyard.core.model.errors import ModelRefused
@@ -25,7 +26,7 @@ from trainyard.protocol.requests import Act, ModelRequest, name_request
 from trainyard.values import serialization
 
 if TYPE_CHECKING:
-    from trainyard.client.yard import Yard
+    from trainyard.client.deployment import Deployment
 
 LOOK_SECONDS = 0.3
 
@@ -34,7 +35,7 @@ LOOK_SECONDS = 0.3
 class Model:
     """A model by its name, which need not exist yet. Each property asks AWS again."""
 
-    yard: Yard
+    yard: Deployment
     name: str
 
     @property
@@ -84,7 +85,7 @@ class Model:
         if not self._start_as_operator(request):
             people.send_request(self.yard, request)
         try:
-            run = self.yard.run(name, "version").wait_for_start()
+            run = self._run(name).wait_for_start()
         except RunNotStarted as late:
             raise RunNotStarted(
                 late.what,
@@ -96,6 +97,10 @@ class Model:
             return dict(json.loads(execution.output))
         raise _refused(self.name, execution.cause or execution.error_text or execution.status, act)
 
+    def _run(self, name: str) -> Run:
+        machine = self.yard.workflows["version"]
+        return Run(self.yard, f"{machine.replace(':stateMachine:', ':execution:')}:{name}")
+
     def _start_as_operator(self, request: ModelRequest) -> bool:
         """Start the execution directly if the model belongs to another user. Only operators may. Return False for a
         request that any user may send."""
@@ -106,7 +111,9 @@ class Model:
             return False
         given = {"request": serialization.to_json(request), "by": caller, "operator": True}
         try:
-            self.yard.start("version", given, request.request)
+            self.yard.session.client("stepfunctions").start_execution(
+                stateMachineArn=self.yard.workflows["version"], name=request.request, input=json.dumps(given)
+            )
         except Denied:
             return False  # the yard refuses it and names the owner
         return True
@@ -128,13 +135,13 @@ class Model:
         digest = hashlib.sha256()
         for name, path in names.items():
             digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-        user = self.yard.destination.user
+        user = caller_name(self.yard.session)
         prefix = f"{keys.owned(keys.DATA, user)}exports/{self.name}-{digest.hexdigest()[:16]}/"
         self.yard.bucket.put_folder(folder, prefix)
         return f"s3://{self.yard.bucket.name}/{prefix}"
 
 
-def list_models(yard: Yard) -> list[ListedModel]:
+def list_models(yard: Deployment) -> list[ListedModel]:
     """Return all models of the yard, by name."""
     return [reading.read(ListedModel, row) for row in yard.partition(MODELS)]
 
