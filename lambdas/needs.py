@@ -8,6 +8,7 @@ Sentence = Literal[
     "act on hosts",
     "answer tasks",
     "call",
+    "delete objects",
     "describe executions",
     "image hosts",
     "invoke functions",

@@ -112,6 +112,7 @@ class PeopleStack(cdk.Stack):
 
     def _operate(self, policy: PeoplesPolicy) -> None:
         bucket, yard = self._storage.bucket, self._settings.yard
+        put_events(policy, yard, *(sources.OPERATORS + name for name in CALLER))
         permissions.write_objects(policy, bucket, keys.IMAGES)
         permissions.upload_objects(policy, bucket, keys.DATA, delete=True)
         self._start(policy, "train", "version", "dev-host", "bake", "retire")

@@ -2,20 +2,22 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import call_or_none
 from lambdas.aws.clients import NO_ANSWER, as_unavailable, client
-from trainyard.core.model.errors import AccessDenied
+from trainyard.core.model.errors import AccessDenied, ServiceUnavailable
 from trainyard.values.lazy import dataclass
 
 GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
 """Codes of a missing object. MethodNotAllowed means that the requested version is a delete marker."""
 EMPTY = "InvalidRange"
 NO_BUCKET = ("NoSuchBucket", "404")
+MOST_DELETED = 1000
+"""The most objects of one DeleteObjects request."""
 LARGEST_DOCUMENT = 16 * 2**20
 PIECE = 2**20
 ALREADY_WRITTEN = ("PreconditionFailed", "ConditionalRequestConflict")
@@ -147,6 +149,18 @@ def list_sizes(bucket: str, prefix: str, *, most: int) -> tuple[tuple[str, int],
     pages = client("s3").get_paginator("list_objects_v2")
     found = pages.paginate(Bucket=bucket, Prefix=prefix, PaginationConfig={"MaxItems": most})
     return tuple((each["Key"], each["Size"]) for page in found for each in page.get("Contents", []))
+
+
+def delete(bucket: str, keys: Sequence[str]) -> None:
+    """Delete these objects. Raises ServiceUnavailable if S3 did not delete all of them."""
+    for begin in range(0, len(keys), MOST_DELETED):
+        objects = [{"Key": key} for key in keys[begin : begin + MOST_DELETED]]
+        answer = client("s3").delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+        if failed := answer.get("Errors"):
+            raise ServiceUnavailable(
+                f"S3 did not delete {len(failed)} of {len(objects)} objects; the first is {failed[0]['Key']} "
+                f"({failed[0]['Code']})"
+            )
 
 
 def explain_unreadable(bucket: str, prefix: str) -> str | None:

@@ -99,9 +99,11 @@ class RunEnd(EndedRun):
         if s3.put_json_once(self.bucket, key, summary):
             return self, summary
         first = cast(Summary | None, s3.get_json(self.bucket, key))
-        if (
-            first is None or first["created"] != summary["created"]
-        ):  # a run of this name whose rows were deleted
+        of_another = first is None or (first["created"], first["execution_arn"]) != (
+            summary["created"],
+            summary["execution_arn"],
+        )
+        if first is None or of_another:  # a run whose rows were deleted, or a study before it was continued
             s3.put_json(self.bucket, key, summary)
             return self, summary
         how = Conclusion(outcome=Outcome(first["outcome"]), error=first["error"], reason=first["reason"])

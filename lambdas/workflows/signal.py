@@ -21,6 +21,7 @@ from lambdas.steps.signals import (
     from_hosts,
     from_patrol,
     from_people,
+    study_requests,
     warm_hosts,
 )
 from lambdas.steps.signals.context import SignalContext, SignalSettings
@@ -43,7 +44,7 @@ from lambdas.steps.signals.events import (
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol import keys, requests, signals, sources
-from trainyard.protocol.requests import DevHost, EndWarmHosts, ModelRequest, Request, Stop
+from trainyard.protocol.requests import AddPoint, DevHost, EndWarmHosts, ModelRequest, More, Request, Stop
 from trainyard.protocol.signals import DevCredentials, Hold, Sent
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
@@ -77,7 +78,7 @@ NEEDS = Needs(
             "ec2:DescribeImages",
         ),
         may("stop executions", "train"),
-        may("start executions", "dev-host", "snapshot", "version"),
+        may("start executions", "dev-host", "snapshot", "study", "version"),
         may("invoke functions", "train-launch", "release", "study-turn"),
         may("run documents", "stop"),
         may("mark hosts", Tag.HOLD, Tag.POOL),
@@ -85,6 +86,7 @@ NEEDS = Needs(
         may("write objects", keys.order(keys.ANY), keys.CREDENTIALS),
         may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem"),
     ),
+    compiled=True,
 )
 
 
@@ -101,6 +103,9 @@ def handler(event: Event) -> Handled:
     if isinstance(message, DevHost):  # the request comes before its run
         set_log_context(message.run)
         return Handled(result=dev_hosts.handle(yard, ledger, message, _person(event), now))
+    if isinstance(message, More | AddPoint):
+        set_log_context(message.run)
+        return Handled(result=study_requests.handle(yard, ledger, message, event.source, now))
     if isinstance(message, Sent) and isinstance(message.signal, DevCredentials):  # its run may be over
         return Handled(result=credentials.give_to_dev_host(yard, message))
     if isinstance(message, ModelRequest):
@@ -124,7 +129,7 @@ def handler(event: Event) -> Handled:
     return Handled(result=result)
 
 
-def _read(event: Event) -> RunEvent | DevHost | ModelRequest | None:
+def _read(event: Event) -> RunEvent | DevHost | ModelRequest | More | AddPoint | None:
     """Return the content of the event; None if this version does not handle such events."""
     if sender := sources.sending_host(event.source):
         return _read_signal(sender, event)

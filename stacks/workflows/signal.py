@@ -61,8 +61,10 @@ def _reports(yard: str) -> list[tuple[str, str, events.EventPattern]]:
         ),
         (
             "PersonAsks",
-            "A user stops a run, or requests a dev host",
-            events.EventPattern(source=events.Match.prefix(sources.PEOPLE)),
+            "A user stops a run, changes a study, or requests a dev host",
+            events.EventPattern(
+                source=events.Match.any_of(*map(events.Match.prefix, (sources.PEOPLE, sources.OPERATORS)))
+            ),
         ),
         (
             "SpotInterruption",

@@ -3,7 +3,7 @@
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
 
-from lambdas.workflows.study import admit, conclude, turn
+from lambdas.workflows.study import admit, conclude, keep, turn
 from stacks.constructs.events import BADLY, DeadLetterQueue, rule
 from stacks.constructs.factory import FunctionFactory
 from stacks.constructs.workflow import Workflow
@@ -25,6 +25,7 @@ class Study(Workflow):
         self._train = train
         self.function(admit)
         self.turn = self.function(turn)
+        self.function(keep)
         self.conclude = self.function(conclude)
         self.machine = self.state_machine(timeout=LONGEST_STUDY, waits=True)
 

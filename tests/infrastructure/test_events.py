@@ -91,6 +91,7 @@ def test_signal_gets_events_of_hosts_people_spot_instances_images_and_commands(y
     assert found == {
         "{'prefix': 'trainyard.host/'}",
         "{'prefix': 'trainyard.people/'}",
+        "{'prefix': 'trainyard.operator/'}",
         "EC2 Spot Instance Interruption Warning",
         "EC2 Instance State-change Notification",
         "EC2 AMI State Change",
@@ -151,8 +152,10 @@ def test_only_events_of_hosts_and_people_are_taken_from_the_yards_bus(yard: Asse
     on_bus = [
         rule.properties["EventPattern"] for rule in on_events(yard) if "EventBusName" in rule.properties
     ]
-    sources = [{"prefix": "trainyard.host/"}, {"prefix": "trainyard.people/"}]
-    assert sorted(map(str, on_bus)) == sorted(str({"source": [each]}) for each in sources)
+    hosts, people, operators = ({"prefix": f"trainyard.{word}/"} for word in ("host", "people", "operator"))
+    assert sorted(map(str, on_bus)) == sorted(
+        str({"source": each}) for each in ([hosts], [people, operators])
+    )
 
 
 def test_patterns_stay_within_eventbridges_limit(yard: Assembly) -> None:

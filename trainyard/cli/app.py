@@ -19,6 +19,10 @@ GROUPS = {
         "Manage dev hosts: GPU hosts to work on, which stop when idle.",
         ("up", "down", "ls", "shell", "forward", "jupyter", "tensorboard", "ssh", "cp", "code", "proxy"),
     ),
+    "study": (
+        "Manage studies: list, best trial, continue, add points, export.",
+        ("ls", "best", "more", "add", "export"),
+    ),
     "image": (
         "Manage images: bake, list, roll back, snapshot a host, delete.",
         ("bake", "ls", "rollback", "snapshot", "rm"),

@@ -20,6 +20,14 @@ Run = Annotated[
         autocompletion=complete_runs,
     ),
 ]
+StudyId = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY",
+        help="ID of a study or its beginning, name of its job, or @last.",
+        autocompletion=complete_runs,
+    ),
+]
 Runs = Annotated[
     list[str],
     typer.Argument(

@@ -9,7 +9,7 @@ from trainyard.command_line import command_line
 from trainyard.protocol.trial import study_of
 
 if TYPE_CHECKING:
-    from trainyard.client import ListedRun, Run, Yard
+    from trainyard.client import ListedRun, Run, Study, Yard
     from trainyard.client.runs.listing import BegunRun
 
 LAST = "@last"
@@ -33,6 +33,11 @@ def find(yard: Yard, word: str) -> Run:
         listed = yard.list(limit=MOST)
     begun = yard.not_admitted({run.id for run in listed})
     return Run(yard, choose_run(word, [*begun, *listed]).arn)
+
+
+def find_study(yard: Yard, word: str) -> Study:
+    """Return the study that `word` names. Raises RunNotFound for another run."""
+    return yard.study(find(yard, word).id)
 
 
 def choose_run(word: str, listed: Sequence[ListedRun | BegunRun]) -> ListedRun | BegunRun:

@@ -19,6 +19,7 @@ from trainyard.client.runs.progress import Progress
 from trainyard.client.runs.records import Event, Host
 from trainyard.client.runs.status import RunStatus
 from trainyard.client.session import Session
+from trainyard.client.study import Study, StudyTrial
 from trainyard.client.yard import Yard
 from trainyard.protocol.ledger.run import Waiting
 
@@ -36,6 +37,8 @@ __all__ = [
     "RunStatus",
     "Session",
     "State",
+    "Study",
+    "StudyTrial",
     "Waiting",
     "Yard",
     "YardError",

@@ -254,6 +254,10 @@ class RunGoesOn(YardError):
     """The run has not ended: a second run on its checkpoints would damage them."""
 
 
+class StudyRefused(YardError):
+    """The study does not take a request of a user: a point, or its continuation. Every reason is listed."""
+
+
 class RunFinished(YardError):
     """The run has trained to its end. Continuing from there costs money and trains nothing."""
 

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, assert_never
 
 from trainyard.client.errors import RequestNotAccepted
 from trainyard.client.identity import event_source
-from trainyard.protocol.requests import DevHost, EndWarmHosts, ModelRequest, Request, Stop
+from trainyard.protocol.requests import AddPoint, DevHost, EndWarmHosts, ModelRequest, More, Request, Stop
 from trainyard.values import serialization
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
 
 
-def send_request(yard: Deployment, request: Request) -> None:
-    """Put a request on the yard's bus. Raise NotTaken if the bus refuses it."""
+def send_request(yard: Deployment, request: Request, source: str | None = None) -> None:
+    """Put a request on the yard's bus, in the caller's name unless a source is given. Raise NotTaken if the bus refuses
+    it."""
     event = {
         "EventBusName": yard.bus,
-        "Source": event_source(yard.session),
+        "Source": source or event_source(yard.session),
         "DetailType": request.detail_type,
         "Detail": json.dumps(serialization.to_json(request)),
     }
@@ -41,6 +42,10 @@ def _explain(request: Request) -> str:
             return f"{request.model} is unchanged"
         case DevHost():
             return f"{request.run} does not begin; nothing was changed"
+        case More():
+            return f"{request.run} does not continue; nothing was changed"
+        case AddPoint():
+            return f"{request.run} has no further point; nothing was changed"
     assert_never(request)
 
 
@@ -50,6 +55,6 @@ def _advice(request: Request) -> str:
             return "ask again, or stop it without saving"
         case EndWarmHosts():
             return "ask again; they end automatically after pool.minutes"
-        case DevHost() | ModelRequest():
+        case DevHost() | ModelRequest() | More() | AddPoint():
             return "ask again"
     assert_never(request)

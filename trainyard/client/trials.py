@@ -7,16 +7,23 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from trainyard.protocol.ledger import reading
-from trainyard.protocol.ledger.study import STUDY, StudyRow, TrialRow, TrialState
+from trainyard.protocol.ledger.study import STUDY, PointRow, StudyRow, TrialRow, TrialState
 
 
 @dataclass(frozen=True)
 class Trials:
-    """The counters and the trials of a study."""
+    """The counters, the trials and the added points of a study."""
 
     study: str
     row: StudyRow
     trials: tuple[TrialRow, ...]
+    points: tuple[PointRow, ...] = ()
+
+    @property
+    def waiting(self) -> tuple[PointRow, ...]:
+        """Return the added points that no trial has taken yet."""
+        taken = {trial.point for trial in self.trials}
+        return tuple(point for point in self.points if point.id not in taken)
 
     @property
     def best(self) -> TrialRow | None:
@@ -32,14 +39,16 @@ class Trials:
     @classmethod
     def of(cls, study: str, rows: Iterable[Mapping[str, Any]]) -> Self | None:
         """Read the rows of a study, or return None without them."""
-        own, trials = None, list[TrialRow]()
+        own, trials, points = None, list[TrialRow](), list[PointRow]()
         for row in rows:
             kind, _, number = str(row["sk"]).partition("#")
             if kind == STUDY:
                 own = reading.read(StudyRow, row)
             elif kind == "trial":
                 trials.append(reading.read(TrialRow, row, number=int(number)))
-        return cls(study, own, tuple(trials)) if own else None
+            elif kind == "study-point":
+                points.append(reading.read(PointRow, row, id=number))
+        return cls(study, own, tuple(trials), tuple(points)) if own else None
 
 
 STATES = {

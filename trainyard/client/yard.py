@@ -24,10 +24,12 @@ from trainyard.client.run import Run
 from trainyard.client.runs import html, listing, plan
 from trainyard.client.runs.listing import BegunRun, ListedRun, Listing
 from trainyard.client.runs.plan import JobPlan
+from trainyard.client.study import Study
 from trainyard.command_line import command_line
 from trainyard.core.jobfile.recipe import parse as parse_recipe
 from trainyard.core.jobfile.written import as_file
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.study import STUDY
 from trainyard.values.validation import InputFaults
 
 A_PAGE = 1_000
@@ -52,7 +54,7 @@ class Yard(Deployment):
         resume: str | None = None,
         force: bool = False,
     ) -> Run:
-        """Submit a job with its local files and return its run.
+        """Submit a job with its local files and return its run. The run of a job with a study is a Study.
 
         `set` changes keys by their dotted names (`{"args.lr": 0.5}` is short for `program.args.lr`). `resume` continues
         a run from its last checkpoint or, without one, with its outputs. Raise FileUnreadable; JobRefused with every
@@ -204,8 +206,17 @@ class Yard(Deployment):
         return Run(self, str(started["executionArn"]))
 
     def run(self, run: str, workflow: str = "train") -> Run:
-        """Return the run with this id, without checking that it exists."""
-        return Run(self, f"{self.workflows[workflow].replace(':stateMachine:', ':execution:')}:{run}")
+        """Return the run with this id, without checking that it exists. The run of a study is a Study."""
+        arn = f"{self.workflows[workflow].replace(':stateMachine:', ':execution:')}:{run}"
+        return Study(self, arn) if workflow == STUDY else Run(self, arn)
+
+    def study(self, study: str) -> Study:
+        """Return the study with this id. Raise RunNotFound for another run, or without a row in the ledger."""
+        row = self.row(study)
+        if row is None or row.kind != STUDY:
+            what = f"{study} is a {row.kind} run" if row else f"the yard has no study {study}"
+            raise RunNotFound(what, "it has no trials", command_line("study", "ls"))
+        return Study(self, row.execution_arn)
 
     def model(self, name: str) -> Model:
         """Return the model with this name, without checking that it exists."""

@@ -86,7 +86,35 @@ def model_of(request: str) -> str | None:
     return found["model"] if found else None
 
 
-Request = Stop | EndWarmHosts | DevHost | ModelRequest
+@dataclass(frozen=True, kw_only=True)
+class More:
+    """Continue a study that has ended."""
+
+    detail_type: ClassVar[str] = "more"
+    run: str
+    part: int
+    """The number of the study's execution that this request starts."""
+    trials: int
+    """The number of further trials."""
+    dollars: float
+    """The most that the further trials may cost together."""
+    hours: float | None = None
+    """The longest duration of the continuation; None for the hours of the job file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddPoint:
+    """Add a point to a study, which the next free trial takes."""
+
+    detail_type: ClassVar[str] = "add"
+    run: str
+    point: str
+    """The id of the point: 16 hexadecimal digits, chosen by the client."""
+    values: Mapping[str, Any]
+    """The values of parameters, by their paths."""
+
+
+Request = Stop | EndWarmHosts | DevHost | ModelRequest | More | AddPoint
 REQUESTS: Mapping[str, type[Request]] = {each.detail_type: each for each in get_args(Request)}
 """The requests by the event's `detail-type`."""
 

@@ -4,9 +4,14 @@ from typing import Any
 
 from trainyard.values.text import printable
 
-HOSTS, PEOPLE, PATROL = "trainyard.host/", "trainyard.people/", "trainyard.patrol"
+HOSTS, PEOPLE, OPERATORS, PATROL = (
+    "trainyard.host/",
+    "trainyard.people/",
+    "trainyard.operator/",
+    "trainyard.patrol",
+)
 """Hosts and users append their IAM name: a host its aws:userid (`<id of its role>:<instance>`), a user the aws:userid
-or the aws:username. All other sources are AWS's."""
+or the aws:username. IAM lets only operators send events as OPERATORS. All other sources are AWS's."""
 CONDITION_KEY = "events:source"
 MOST_CHARACTERS = 512
 """The longest name of a user that is shown."""
@@ -34,6 +39,11 @@ def user_source(user: str) -> str:
     return f"{PEOPLE}{user}"
 
 
+def operator_source(user: str) -> str:
+    """Return the source of a user who acts as an operator on what belongs to another user."""
+    return f"{OPERATORS}{user}"
+
+
 def sending_host(source: str) -> str | None:
     """Return the instance that sent an event, or None for any other sender."""
     return source.rpartition(":")[2] if source.startswith(HOSTS) else None
@@ -41,7 +51,15 @@ def sending_host(source: str) -> str | None:
 
 def sending_user(source: str) -> str | None:
     """Return the user who sent an event, printable, or None for any other sender."""
-    return printable(source.removeprefix(PEOPLE), MOST_CHARACTERS) if source.startswith(PEOPLE) else None
+    for prefix in (PEOPLE, OPERATORS):
+        if source.startswith(prefix):
+            return printable(source.removeprefix(prefix), MOST_CHARACTERS)
+    return None
+
+
+def is_operator(source: str) -> bool:
+    """Return True for the event of an operator."""
+    return source.startswith(OPERATORS)
 
 
 def writer_of(key: str) -> str:

@@ -294,3 +294,5 @@ class StudySummary(Head):
     """The run of the best trial; null if no trial is complete."""
     value: float | None
     """The metric of the best trial."""
+    retrained: str | None
+    """The run that trained the best values once more; null without `then.retrain`, or if it left no metric."""

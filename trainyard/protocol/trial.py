@@ -11,6 +11,9 @@ MOST_TRIALS = 1000
 ENDING = "-trial"
 NAME = re.compile(rf"(?P<study>.+)-(?P<number>\d{{4}}){ENDING}")
 """The id of a trial's run, which begins with its study."""
+PART = re.compile(r"(?P<study>.+)-part-(?P<part>\d{4})")
+"""The name of an execution that continues a study. The first execution of a study is named as the study."""
+MOST_PARTS = 9999
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,17 @@ def study_of(run: str) -> str | None:
     """Return the study in the id of a run, or None for the id of another run."""
     found = NAME.fullmatch(run)
     return found["study"] if found else None
+
+
+def part_name(study: str, part: int) -> str:
+    """Return the name of the nth execution of a study."""
+    return study if part == 1 else f"{study}-part-{part:04}"
+
+
+def part_of(execution: str) -> tuple[str, int]:
+    """Return the run that an execution belongs to, and the number of its execution: 1, unless it continues a study."""
+    found = PART.fullmatch(execution)
+    return (found["study"], int(found["part"])) if found else (execution, 1)
 
 
 STUDY = "the study"

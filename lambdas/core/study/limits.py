@@ -3,6 +3,8 @@
 from lambdas.core.run.slots import YardLimits, setting_command
 from trainyard.core.jobfile.study_rules import trials_of
 from trainyard.core.model.job import Job
+from trainyard.protocol.requests import More
+from trainyard.values.quantities import format_count
 from trainyard.values.validation import Fault
 
 
@@ -33,3 +35,12 @@ def faults(job: Job, limits: YardLimits) -> tuple[Fault, ...]:
             )
         )
     return tuple(found)
+
+
+def faults_of_continuation(more: More, limits: YardLimits) -> list[str]:
+    """Return what this yard grants no continuation of a study."""
+    most = limits.dollars * more.trials
+    if limits.dollars and more.dollars > most:
+        allowed = f"${limits.dollars:g} a run, which is ${most:g} for {format_count(more.trials, 'trial')}"
+        return [f"dollars: found {more.dollars:g}; this yard allows {allowed}: ask for less"]
+    return []

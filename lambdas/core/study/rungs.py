@@ -25,36 +25,33 @@ class Reached:
     value: float
 
 
-def reached(pruner: Pruner, points: Sequence[Point]) -> Reached | None:
-    """Return the last rung that the points reach, with the first value at or past it. Points are sorted by step."""
-    found = None
+def reached(pruner: Pruner, points: Sequence[Point]) -> tuple[Reached, ...]:
+    """Return the rungs that the points reach, each with the first value at or past it. Points are sorted by step. A
+    program may recover from NaN, so NaN reaches no rung."""
+    found: dict[int, Reached] = {}
     for point in points:
         at = point.epoch if pruner.by is Unit.EPOCH else point.step
-        rung = _last_rung(pruner.start, at)
-        if rung is not None and (found is None or rung > found.rung):
-            found = Reached(rung, float(point.value))
-    return None if pruner.rule is Rule.NONE else found
+        rung, value = _last_rung(pruner.start, at), float(point.value)
+        if rung is not None and not isnan(value) and rung > max(found, default=0):
+            found[rung] = Reached(rung, value)
+    return () if pruner.rule is Rule.NONE else tuple(found.values())
 
 
 def judge(pruner: Pruner, objective: Objective, mine: Reached, others: Sequence[float]) -> str | None:
-    """Return why the trial stops at the rung, or None if it continues. `others` are the values of other trials at this
-    rung."""
-    values = [value for value in others if not isnan(value)]
-    if isnan(mine.value):
-        return None  # A program may recover from NaN; the run reports it.
-    if len(values) + 1 < LEAST_VALUES:
+    """Return why the trial stops at the rung by the rule `median`, or None if it continues. `others` are the values of
+    other trials at this rung."""
+    if len(others) + 1 < LEAST_VALUES:
         return None
-    where = f"at {pruner.by} {mine.rung} its {objective.metric} is {mine.value:.6g}"
-    if pruner.rule is Rule.MEDIAN:
-        limit = median(values)
-        if objective.is_better(limit, mine.value):
-            return f"{where}; the median of {len(values)} other trials there is {limit:.6g}"
-        return None
-    best_first = sorted([*values, mine.value], reverse=objective.is_better(1.0, 0.0))
-    limit = best_first[max(len(best_first) // FACTOR, 1) - 1]
+    limit = median(others)
     if objective.is_better(limit, mine.value):
-        return f"{where}; the best third of {len(best_first)} trials there has at least {limit:.6g}"
+        where = describe(pruner, objective, mine)
+        return f"{where}; the median of {len(others)} other trials there is {limit:.6g}"
     return None
+
+
+def describe(pruner: Pruner, objective: Objective, mine: Reached) -> str:
+    """Return the value of a trial at a rung, in words."""
+    return f"at {pruner.by} {mine.rung} its {objective.metric} is {mine.value:.6g}"
 
 
 def _last_rung(start: int, at: int | None) -> int | None:

@@ -9,21 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
-from optuna.trial import FrozenTrial, Trial, create_trial
+from optuna.trial import FrozenTrial, Trial
 from optuna.trial import TrialState as OptunaState
 
+from lambdas.core.study import pruning
 from trainyard.core.jobfile.study_rules import grid_points, in_order, is_active
 from trainyard.core.model.study import Parameter, Sampler, Study
 from trainyard.core.model.study_fields import Point
-from trainyard.protocol.ledger.study import TrialRow, TrialState
+from trainyard.core.optuna_trials import create, distribution_of
+from trainyard.protocol.ledger.study import DrawnBy, TrialRow, TrialState
 from trainyard.protocol.objective import Goal
 from trainyard.protocol.trial import MOST_TRIALS
 from trainyard.values.lazy import dataclass
@@ -46,12 +43,14 @@ class Drawn:
 class Sampling:
     """The draws of one turn. A trial counts as running for the next draw."""
 
-    def __init__(self, study: Study, trials: Iterable[TrialRow]) -> None:
+    def __init__(self, study: Study, trials: Iterable[TrialRow], warm: Sequence[TrialRow] = ()) -> None:
+        """Rebuild the study. `warm` are trials of earlier studies."""
         rows = list(trials)
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._study, self._parameters = study, in_order(study.parameters)
-        self._tried = {_key(row.values) for row in rows}
-        self._optuna = None if study.sampler is Sampler.GRID else rebuild(study, rows)
+        self._tried = {_key(row.values) for row in (*rows, *warm)}
+        self._optuna = None if study.sampler is Sampler.GRID else rebuild(study, rows, warm)
+        whole = [row for row in warm if row.state is TrialState.COMPLETE]
+        self._warm = [frozen(study, row, None) for row in whole]
 
     def draw(self, number: int, chosen: Point | None = None) -> Drawn | None:
         """Return the values of the trial with this number, or None if every combination was tried. `chosen` are values
@@ -65,7 +64,7 @@ class Sampling:
         return self._take_untried(_seed(f"{self._study.seed}/{number}"), None)
 
     def _ask(self, study: optuna.Study, seed: str, chosen: Point | None) -> Drawn:
-        study.sampler = sampler_of(self._study.sampler, _seed(seed))
+        study.sampler = sampler_of(self._study.sampler, _seed(seed), self._warm)
         if chosen:
             study.enqueue_trial(dict(chosen))
         trial = study.ask()
@@ -94,67 +93,48 @@ class Sampling:
         return self._take(Drawn(left[index % len(left)], {})) if left else None
 
 
-def rebuild(study: Study, rows: Sequence[TrialRow]) -> optuna.Study:
-    """Return the study of Optuna with these trials."""
+def rebuild(study: Study, rows: Sequence[TrialRow], warm: Sequence[TrialRow] = ()) -> optuna.Study:
+    """Return the study of Optuna with these trials, and after them the trials of earlier studies. Trial 1 has Optuna's
+    number 0."""
+    rebuilt = pruning.create_study(study)
     is_high = study.objective.goal is Goal.MAXIMIZE
-    rebuilt = optuna.create_study(direction="maximize" if is_high else "minimize")
     values = [row.value for row in rows if row.state is TrialState.COMPLETE and row.value is not None]
     worst = (min if is_high else max)(values, default=None)
-    known = (frozen(study, row, worst) for row in rows if row.state.is_answer or row.state.is_open)
-    rebuilt.add_trials([trial for trial in known if trial])
+    rebuilt.add_trials([frozen(study, row, worst) for row in (*rows, *warm)])
     return rebuilt
 
 
-def frozen(study: Study, row: TrialRow, worst: float | None) -> FrozenTrial | None:
-    """Return a trial as Optuna stores it, or None for a trial without information for the sampler.
+def frozen(study: Study, row: TrialRow, worst: float | None) -> FrozenTrial:
+    """Return a trial as Optuna stores it. Samplers ignore trials that have failed.
 
     Stopped trials are worse than complete ones, ordered by step and then by value; failed trials are worse than both.
     CMA-ES ignores pruned trials, so it gets the value of the worst complete trial instead.
     """
-    state, value, reached = OptunaState.PRUNED, None, {}
+    is_result = row.state.is_answer and row.drawn_by is not DrawnBy.RETRAIN
     if row.state.is_open:
-        state = OptunaState.RUNNING
-    elif row.state is TrialState.COMPLETE:
-        state, value = OptunaState.COMPLETE, row.value
-    elif study.sampler is Sampler.CMAES:
-        if worst is None:
-            return None
-        state, value = OptunaState.COMPLETE, worst
-    elif row.state is TrialState.STOPPED and row.value is not None:
-        reached = {row.step or 0: row.value}
-    return create_trial(
-        state=state,
-        value=value,
-        params=dict(row.values),
-        distributions={path: distribution_of(study.parameters[path]) for path in row.values},
-        intermediate_values=reached,
-        system_attrs=dict(row.attributes),
-    )
+        return create(study, row, OptunaState.RUNNING)
+    if not is_result or (
+        row.state is not TrialState.COMPLETE and study.sampler is Sampler.CMAES and worst is None
+    ):
+        return create(study, row, OptunaState.FAIL)
+    if row.state is TrialState.COMPLETE:
+        return create(study, row, OptunaState.COMPLETE, row.value)
+    if study.sampler is Sampler.CMAES:
+        return create(study, row, OptunaState.COMPLETE, worst)
+    return create(study, row, OptunaState.PRUNED)
 
 
-def sampler_of(kind: Sampler, seed: int) -> BaseSampler:
-    """Return the sampler of Optuna."""
+def sampler_of(kind: Sampler, seed: int, warm: Sequence[FrozenTrial] = ()) -> BaseSampler:
+    """Return the sampler of Optuna. CMA-ES begins near the best trials of earlier studies."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         match kind:
-            case Sampler.RANDOM:
+            case Sampler.RANDOM | Sampler.NONE:
                 return RandomSampler(seed=seed)
             case Sampler.CMAES:
-                return CmaEsSampler(seed=seed, warn_independent_sampling=False)
+                return CmaEsSampler(seed=seed, warn_independent_sampling=False, source_trials=[*warm] or None)
             case _:
                 return TPESampler(seed=seed)
-
-
-def distribution_of(parameter: Parameter) -> BaseDistribution:
-    """Return the values of a parameter as Optuna describes them."""
-    if parameter.integers:
-        low, high = parameter.integers
-        return IntDistribution(low, high, step=int(parameter.step or 1))
-    if parameter.log:
-        return FloatDistribution(*parameter.log, log=True)
-    if parameter.range:
-        return FloatDistribution(*parameter.range, step=parameter.step)
-    return CategoricalDistribution(parameter.choice or ())
 
 
 def finite_points(study: Study) -> list[Point]:

@@ -16,7 +16,6 @@ def summarise(end: EndedRun, row: StudyRow | None) -> StudySummary:
     run, how = end.row, end.conclusion
     job = serialization.from_json(Job, run.job) if run and run.job else None
     created = run.created if run else end.now
-    best = row.best if row else None
     return StudySummary(
         run=end.run,
         outcome=how.outcome.value,
@@ -32,9 +31,14 @@ def summarise(end: EndedRun, row: StudyRow | None) -> StudySummary:
         metric=job.study.objective.metric if job and job.study else None,
         trials=row.reported if row else 0,
         dollars=row.spent if row else 0.0,
-        best=Trial(study=end.run, number=best, submitter="").run if best else None,
+        best=_run_of(end.run, row.best if row else None),
         value=row.value if row else None,
+        retrained=_run_of(end.run, row.retrained if row else None),
     )
+
+
+def _run_of(study: str, number: int | None) -> str | None:
+    return Trial(study=study, number=number, submitter="").run if number else None
 
 
 def trials_of(rows: Iterable[TrialRow]) -> list[Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from trainyard.core.jobfile.study_rules import with_values
 from trainyard.core.jobfile.written import as_file
 from trainyard.core.model.job import MOST_KEPT, Job
 from trainyard.core.model.study import Study
-from trainyard.protocol.ledger.study import TrialRow
+from trainyard.protocol.ledger.study import DrawnBy, TrialRow
 from trainyard.protocol.trial import Trial
 from trainyard.values import serialization
 
@@ -27,13 +27,14 @@ def input_of(
     document = with_values(as_file(serialization.to_json(job)), row.values)
     left = max((until - now).total_seconds() / 3600, LEAST_HOURS)
     limits = {"dollars": row.cap, "hours": min(job.limits.hours, left)}
-    is_followed = row.number <= trials - study.parallel
+    is_last = row.drawn_by is DrawnBy.RETRAIN  # early stopping compares trials that report the objective
+    is_followed = not is_last and row.number <= trials - study.parallel
     warm = min(job.gang - job.cpu_gang, MOST_KEPT) if is_followed else 0
     return {
         "job": {
             **document,
             "limits": document["limits"] | limits,
-            "objective": serialization.to_json(study.objective),
+            **({} if is_last else {"objective": serialization.to_json(study.objective)}),
             "pool": {"keep": warm, "minutes": WARM_MINUTES},
         },
         "trial": serialization.to_json(trial),

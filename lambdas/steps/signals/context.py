@@ -29,6 +29,7 @@ class SignalSettings(YardSettings):
     dev_host_state_machine_arn: str
     snapshot_state_machine_arn: str
     version_state_machine_arn: str
+    study_state_machine_arn: str
 
 
 @dataclass(frozen=True)

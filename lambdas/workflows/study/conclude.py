@@ -3,6 +3,7 @@
 Patrol stops the trials that still run."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from lambdas import environment
@@ -17,7 +18,7 @@ from lambdas.steps import conclusion, end_notification
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
-from trainyard.protocol import keys
+from trainyard.protocol import keys, trial
 from trainyard.protocol import summary as summaries
 from trainyard.protocol.summary import StudySummary
 
@@ -40,6 +41,8 @@ NEEDS = Needs(
 @entry_point
 def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     yard = environment.read(ConcludeSettings)
+    study, part = trial.part_of(given.run)
+    given = replace(given, run=study, started=given.started if part == 1 else None)
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if isinstance(end, NotConcluded):
         end_notification.send_late(

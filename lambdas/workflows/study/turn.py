@@ -4,9 +4,10 @@ The state Search calls it with its task token, a rule calls it when an execution
 it each minute. Turns may overlap: a turn writes only if no other turn has written since it read the rows."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from lambdas import environment
@@ -19,10 +20,11 @@ from lambdas.core.run.recovery import Trouble
 from lambdas.core.study import results, trials, turn
 from lambdas.core.study.results import Result
 from lambdas.core.study.sampling import Sampling
-from lambdas.core.study.turn import MOST_NEW, Over, Sampler, Situation, Turn
+from lambdas.core.study.situation import Over, Sampler, Situation, Turn
+from lambdas.core.study.turn import MOST_NEW
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import attempts
+from lambdas.steps import attempts, warm_start
 from lambdas.steps.attempts import Finished
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Nothing
@@ -60,7 +62,7 @@ NEEDS = Needs(
         may("start executions", "train"),
         may("describe executions", "train"),
         may("invoke functions", "signal"),
-        may("read and list objects", keys.metrics(keys.ANY)),
+        may("read and list objects", keys.metrics(keys.ANY), keys.warm(keys.ANY)),
         may("use the ledger", "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem"),
     ),
     minutes=2,
@@ -74,7 +76,7 @@ class TurnInput:
     """A call by the state Search, by the rule for ended trials, or by patrol."""
 
     run: str
-    """The study, or the run of one of its trials."""
+    """The study, the execution of its state Search, or the run of one of its trials."""
     task_token: str | None = None
     """The task token of Search."""
 
@@ -82,11 +84,11 @@ class TurnInput:
 @entry_point
 def handler(given: TurnInput) -> Nothing:
     yard = environment.read(TurnSettings)
-    study = trial.study_of(given.run) or given.run
+    study, part = trial.part_of(trial.study_of(given.run) or given.run)
     set_log_context(study)
     if given.task_token:
         ledger = Ledger(yard.table_name)
-        attempts.begin_wait(ledger, study, 1, SEARCH, given.task_token, clock(), state=SEARCH.capitalize())
+        attempts.begin_wait(ledger, study, part, SEARCH, given.task_token, clock(), state=SEARCH.capitalize())
     for _ in range(MOST_TURNS):
         if not _take_turn(yard, study, clock()):
             break
@@ -109,13 +111,15 @@ def _take_turn(yard: TurnSettings, study: str, now: datetime) -> bool:
         most_dollars=job.limits.dollars,
         row=found.row,
         trials=[costs.get(each.number, each) for each in found.trials],
+        points=found.waiting,
         results=_find_results(yard, job.study, study, found.trials, runs, now),
         is_metric_seen=any(run.objective for run in runs.values() if run.ended is None),
         reserve=_find_reserve(runs, now),
         stopped_by=row.stopped_by if row.stopping else None,
         now=now,
     )
-    decided = turn.decide(given, _start_sampler)
+    warm = partial(warm_start.load, yard.bucket_name, study) if job.study.warm else tuple
+    decided = turn.decide(given, partial(_start_sampler, warm))
     changed = {each.number: each for each in decided.changed}
     changed |= {number: each for number, each in costs.items() if number not in changed}
     if changed or replace(decided.row, version=found.row.version) != found.row:
@@ -134,12 +138,14 @@ def _take_turn(yard: TurnSettings, study: str, now: datetime) -> bool:
     if decided.over:
         for run in sorted({host.run for host in ledger.pool() if host.study == study}):
             _invoke_signal(yard, run, runs, now)
-        _end(ledger, study, decided.over, now)
+        _end(ledger, study, found.row.part, decided.over, now)
     return len(decided.changed) >= MOST_NEW
 
 
-def _start_sampler(study: Study, trials: Sequence[TrialRow]) -> Sampler:
-    return Sampling(study, trials).draw
+def _start_sampler(
+    load_warm: Callable[[], tuple[TrialRow, ...]], study: Study, trials: Sequence[TrialRow]
+) -> Sampler:
+    return Sampling(study, trials, load_warm()).draw
 
 
 def _read_runs(yard: TurnSettings, study: str, found: StudyRows, now: datetime) -> dict[str, RunRow]:
@@ -249,9 +255,9 @@ def _invoke_signal(yard: TurnSettings, run: str, runs: Mapping[str, RunRow], now
     messages.invoke(f"{yard.yard}-signal", json.dumps(serialization.to_json(event)).encode())
 
 
-def _end(ledger: Ledger, study: str, over: Over, now: datetime) -> None:
+def _end(ledger: Ledger, study: str, part: int, over: Over, now: datetime) -> None:
     """Answer the state Search. Without its token, the turn of Search itself does so."""
-    token = ledger.require(study).waiting(1, (SEARCH,))
+    token = ledger.require(study).waiting(part, (SEARCH,))
     if token is None:
         logger.info("%s: Search does not wait yet, or is answered", study)
         return

@@ -50,6 +50,8 @@ class Granting:
                 permissions.answer_tasks(role, *on)
             case "call":
                 permissions.anywhere(role, *on)
+            case "delete objects":
+                permissions.delete_objects(role, self.bucket, *on)
             case "describe executions":
                 permissions.allow(role, ["states:DescribeExecution"], self._executions(on), because=BY_NAME)
             case "image hosts":

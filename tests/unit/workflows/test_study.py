@@ -1,159 +1,25 @@
 """A study from its admission to its end: what its functions write, start and answer, with one turn at a time."""
 
-import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from lambdas import environment
-from lambdas.aws import clients, messages, states
-from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import run_row
 from lambdas.aws.dynamodb.studies import Studies
 from lambdas.aws.dynamodb.write import Write
-from lambdas.steps.job_check import JobSettings
-from lambdas.workflows.study import admit, conclude, turn
-from lambdas.workflows.study.conclude import ConcludeSettings
-from lambdas.workflows.study.turn import TurnSettings
-from tests.support.recorded import CONTEXT
+from lambdas.workflows.study import turn
+from tests.unit.workflows.studies import STARTED, STUDY, Yard, an_account, begin, read_object
 from trainyard.protocol.ledger.study import TrialState
 from trainyard.protocol.objective import Point
 from trainyard.values.serialization import Measure
 
-STUDY = "digits-0a1b2c3d"
-STARTED = datetime(2026, 11, 20, 12, tzinfo=UTC)
-SECTION: dict[str, Any] = {
-    "maximize": "accuracy",
-    "parameters": {"args.lr": {"log": [1e-5, 0.1]}},
-    "trials": 4,
-    "parallel": 2,
-    "limits": {"dollars": 10},
-}
-JOB: dict[str, Any] = {
-    "name": "digits",
-    "program": {"module": "training.programs.digits", "args": {"epochs": 5}},
-    "limits": {"hours": 1, "dollars": 2},
-}
-
-
-def read_object(key: str) -> Any:
-    return json.loads(boto3.client("s3").get_object(Bucket="bucket", Key=key)["Body"].read())
-
-
-class Yard:
-    """A yard with one study, whose trials end as the test says."""
-
-    def __init__(self) -> None:
-        self.states, self.ledger = boto3.client("stepfunctions"), Ledger("ledger")
-        self.invoked: list[tuple[str, dict[str, Any]]] = []
-        self.answers: list[tuple[str, Any]] = []
-        """The answers of task tokens."""
-        made = self.states.create_state_machine(
-            name=f"trainyard-train-{id(self)}",
-            definition=json.dumps({"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}),
-            roleArn="arn:aws:iam::123456789012:role/any",
-        )
-        self.machine = str(made["stateMachineArn"])
-
-    def admit(self, **section: Any) -> dict[str, Any]:
-        event = {
-            "run": STUDY,
-            "execution": f"arn:{STUDY}",
-            "started": "2026-11-20T12:00:00.000Z",
-            "input": {"job": JOB | {"study": SECTION | section}},
-        }
-        return dict(admit.handler(event, CONTEXT))
-
-    def answer(self, token: str, answer: Any) -> bool:
-        self.answers.append((token, answer))
-        return True
-
-    def search(self) -> None:
-        """Enter the state Search."""
-        turn.handler({"run": STUDY, "task_token": "token"}, CONTEXT)
-
-    def turn(self, run: str = STUDY) -> None:
-        turn.handler({"run": run}, CONTEXT)
-
-    def trials(self) -> dict[int, TrialState]:
-        found = Studies("ledger").read(STUDY)
-        assert found
-        return {each.number: each.state for each in found.trials}
-
-    def begun(self) -> dict[str, Any]:
-        """Return the inputs of the executions of trials by name."""
-        listed = self.states.list_executions(stateMachineArn=self.machine)["executions"]
-        found = [self.states.describe_execution(executionArn=each["executionArn"]) for each in listed]
-        return {each["name"]: json.loads(each["input"]) for each in found}
-
-    def run(self, number: int, **values: Any) -> str:
-        """Write the row of a trial's run."""
-        name = f"{STUDY}-{number:04}-trial"
-        known: dict[str, Any] = {
-            "kind": "train",
-            "state": "Train",
-            "attempt": 1,
-            "created": STARTED,
-            "execution_arn": "arn",
-        }
-        self.ledger.write(run_row(name, known | values))  # type: ignore[arg-type]
-        return name
-
-    def end(
-        self, number: int, outcome: str = "succeeded", metrics: dict[str, Any] | None = None, **values: Any
-    ) -> None:
-        """End the run of a trial, and take the turn that follows."""
-        name = self.run(number, outcome=outcome, ended=STARTED, dollars=0.5, reason="it ended", **values)
-        if metrics is not None:
-            boto3.client("s3").put_object(
-                Bucket="bucket", Key=f"runs/{name}/metrics.json", Body=json.dumps(metrics).encode()
-            )
-        self.turn(name)
-
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty account with the ledger and the bucket."""
-    with mock_aws():
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-        clients.client.cache_clear()
-        boto3.client("s3").create_bucket(Bucket="bucket")
-        boto3.client("dynamodb").create_table(
-            TableName="ledger",
-            BillingMode="PAY_PER_REQUEST",
-            KeySchema=[
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
-        )
-        yield
-    clients.client.cache_clear()
-
-
-@pytest.fixture
-def yard(account: None, monkeypatch: pytest.MonkeyPatch) -> Yard:
-    made = Yard()
-    given = {"yard": "trainyard", "table_name": "ledger", "bucket_name": "bucket"}
-    topic = boto3.client("sns").create_topic(Name="notices")["TopicArn"]
-    more: dict[Any, dict[str, Any]] = {
-        JobSettings: {"aws_region": "us-east-1", "monthly_dollars": 0.0},
-        TurnSettings: {"train_state_machine_arn": made.machine},
-        ConcludeSettings: {"topic_arn": topic},
-    }
-    monkeypatch.setattr(environment, "read", lambda kind: kind(**given, **more[kind]))
-    monkeypatch.setattr(states, "succeed", made.answer)
-    monkeypatch.setattr(states, "fail", made.answer)
-    monkeypatch.setattr(turn, "clock", lambda: STARTED + timedelta(minutes=1))
-    monkeypatch.setattr(
-        messages, "invoke", lambda name, payload: made.invoked.append((name, json.loads(payload)))
-    )
-    return made
+def yard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
+    with an_account(monkeypatch):
+        yield begin(monkeypatch)
 
 
 def test_the_first_trial_runs_until_it_has_reported_the_metric(yard: Yard) -> None:
@@ -291,13 +157,7 @@ def test_the_end_is_in_a_summary_and_a_list_of_trials(yard: Yard) -> None:
     yard.admit(trials=1, parallel=1)
     yard.turn()
     yard.end(1, metrics={"accuracy": 0.5})
-    event = {
-        "run": STUDY,
-        "execution": f"arn:{STUDY}",
-        "started": "2026-11-20T12:00:00.000Z",
-        "outcome": {"kind": "finished", "reason": "all trials are reported"},
-    }
-    assert conclude.handler(event, CONTEXT)["outcome"] == "succeeded"
+    assert yard.conclude()["outcome"] == "succeeded"
     summary = read_object(f"runs/{STUDY}/summary.json")
     assert (summary["best"], summary["value"], summary["trials"]) == (f"{STUDY}-0001-trial", 0.5, 1)
     (trial,) = read_object(f"runs/{STUDY}/trials.json")["trials"]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from trainyard.cli.output import terminal
 from trainyard.client.trials import STATES, Trials
 from trainyard.command_line import command_line
+from trainyard.core.jobfile import study_requests
 from trainyard.protocol.ledger.study import Search, TrialRow
 from trainyard.values import serialization
-from trainyard.values.quantities import dollars
+from trainyard.values.quantities import dollars, span
 
 if TYPE_CHECKING:
     from trainyard.cli.options import Options
-    from trainyard.client import Run
+    from trainyard.client import ListedRun, Run, StudyTrial
     from trainyard.client.deployment import Deployment
 
 LOOK_SECONDS = 2.0
@@ -87,24 +89,66 @@ def line_of(trial: TrialRow, study: str) -> tuple[str, ...]:
         STATES[trial.state],
         "" if trial.value is None else f"{trial.value:.6g}",
         dollars(trial.dollars) if trial.dollars is not None else "",
-        values_of(trial),
+        study_requests.describe(trial.values),
         (trial.reason or "").partition("\n")[0],
     )
 
 
-def values_of(trial: TrialRow) -> str:
-    """Return the values in one line: `lr=0.01 optimizer=sgd`."""
-    return " ".join(f"{path.partition('.')[2]}={_short(value)}" for path, value in trial.values.items())
+def best_in_lines(best: StudyTrial, metric: str) -> list[str]:
+    """Return the best trial in lines."""
+    row = best.row
+    values = [f"  {path}: {value}" for path, value in row.values.items()]
+    cost = f" for {dollars(row.dollars)}" if row.dollars is not None else ""
+    return [f"Trial {row.number}: {metric} {row.value:.6g}{cost}", *values, f"Run: {best.run.id}"]
+
+
+def best_as_json(best: StudyTrial, metric: str) -> dict[str, Any]:
+    row = best.row
+    return {
+        "study": best.study.id,
+        "trial": row.number,
+        "run": best.run.id,
+        "metric": metric,
+        "value": row.value,
+        "values": dict(row.values),
+        "dollars": row.dollars,
+    }
+
+
+def list_columns() -> tuple[Any, ...]:
+    from trainyard.cli.output.terminal import Column
+
+    return (
+        Column("STUDY"),
+        Column("STATE"),
+        Column("TRIALS", 1, right=True),
+        Column("METRIC", 3),
+        Column("BEST", 1, right=True),
+        Column("$", 2, right=True),
+        Column("AGE", 4, right=True),
+        Column("USER", 5),
+    )
+
+
+def list_row(run: ListedRun, now: datetime) -> tuple[str, ...]:
+    """Return a study in a list."""
+    search = run.search
+    return (
+        run.id,
+        run.word,
+        f"{search.reported}/{search.trials}" if search else "",
+        search.metric if search else "",
+        f"{search.value:.6g}" if search and search.value is not None else "",
+        f"{dollars(search.dollars)} of {dollars(search.most_dollars)}" if search else "",
+        span((now - run.created).total_seconds()),
+        run.submitter or "",
+    )
 
 
 def as_json(run: Run, trials: Trials | None, search: Search | None) -> dict[str, Any]:
     known = [serialization.to_json(each) for each in trials.trials] if trials else []
     shown = [{name: value for name, value in each.items() if name != "attributes"} for each in known]
     return {"study": run.id, "search": serialization.to_json(search), "trials": shown}
-
-
-def _short(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _print_end(options: Options, trial: TrialRow, study: str) -> None:

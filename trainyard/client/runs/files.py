@@ -19,6 +19,8 @@ from trainyard.client.unpacking import unpack
 from trainyard.command_line import command_line
 from trainyard.core.jobfile.references import split_uri
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.study import STUDY
+from trainyard.protocol.trial import part_of
 from trainyard.values.quantities import format_bytes
 
 DOCUMENTS = {
@@ -46,7 +48,8 @@ class RunFiles:
     @property
     def id(self) -> str:
         """Return the name of the run in the ledger, in tags, and in the bucket."""
-        return self.arn.rsplit(":", 1)[-1]
+        name = self.arn.rsplit(":", 1)[-1]
+        return part_of(name)[0] if self.workflow == STUDY else name
 
     @property
     def workflow(self) -> str:

@@ -85,7 +85,7 @@ def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
         return found
     read, section = found
     written = rules.Written(section.values, section.faults)
-    whole = rules.settle(read, written)
+    whole = study_rules.settle(rules.settle(read, written))
     study_rules.check_study(whole, written)
     if whole.study and not section.faults:
         section.faults.extend(_corner_faults(section.values, whole.study, bucket))
@@ -103,6 +103,10 @@ def _corner_faults(job: Mapping[str, Any], study: Study, bucket: str) -> Iterato
                 f"the job refuses {show_value(value)}: {found.faults[0].path}: {found.faults[0].problem}"
             )
             yield Fault(f"{study_rules.PARAMETERS}.{path}", problem)
+    found = check(study_rules.with_values(job, study.then.retrain or {}), source="", bucket=bucket)
+    if isinstance(found, InputFaults) and not faulty:
+        problem = f"the job refuses these values: {found.faults[0].path}: {found.faults[0].problem}"
+        yield Fault("study.then.retrain", problem)
 
 
 def has_study(text: bytes, *, key: str) -> bool:

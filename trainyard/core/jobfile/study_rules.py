@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from trainyard.core.jobfile.rules import Written
@@ -36,7 +37,23 @@ def check_study(job: Job, written: Written) -> None:
         _check_point(index, point, study, written)
     _check_amounts(job, study, written)
     _check_pruner(job, study.pruner, written)
+    _check_retraining(job, study, written)
     _check_together(job, study, written)
+
+
+def settle(job: Job) -> Job:
+    """Fill in the last epoch of a trial, if its pruner needs it and the program's arguments have it."""
+    study = job.study
+    if study is None or study.pruner.rule is not Rule.HYPERBAND or study.pruner.end:
+        return job
+    epochs = _epochs_of(job) if study.pruner.by is Unit.EPOCH else None
+    return replace(job, study=replace(study, pruner=replace(study.pruner, end=epochs)))
+
+
+def _epochs_of(job: Job) -> int | None:
+    """Return the number of epochs in the program's arguments, or None."""
+    epochs = job.program.args.get("epochs") if isinstance(job.program.args, Mapping) else None
+    return epochs if isinstance(epochs, int) and not isinstance(epochs, bool) else None
 
 
 def is_active(parameter: Parameter, point: Point) -> bool:
@@ -72,6 +89,8 @@ def trials_of(study: Study) -> int:
     """Return the number of trials of a study without faults."""
     if study.sampler is Sampler.GRID:
         return min(study.trials or MOST_TRIALS, len(grid_points(study)))
+    if study.sampler is Sampler.NONE:
+        return study.trials or len(study.first) or USUAL_TRIALS
     return study.trials or USUAL_TRIALS
 
 
@@ -84,6 +103,21 @@ def with_values(job: Mapping[str, Any], point: Point) -> dict[str, Any]:
         text = str(value) if head == "environment" and not isinstance(value, bool) else value
         program[head] = {**(program.get(head) or {}), name: text}
     return trial | {"program": program}
+
+
+def point_faults(point: Point, study: Study) -> Iterator[tuple[str, str]]:
+    """Yield each fault of a point that a user has chosen: the path of the parameter, and the problem."""
+    for path, value in point.items():
+        parameter = study.parameters.get(path)
+        if parameter is None:
+            known = [*study.parameters]
+            hint = did_you_mean(path, known)
+            yield path, f"is not a parameter of this study; those are {any_of(known) or 'none'}{hint}"
+        elif not parameter.allows(value):
+            yield path, f"found {show_value(value)}; {_allowed(parameter)} is allowed"
+        elif not is_active(parameter, point):
+            needs = "; ".join(f"{above} {_one_of(values)}" for above, values in parameter.when.items())
+            yield path, f"has no effect in this point, which needs {needs}"
 
 
 def corner_points(study: Study) -> Iterator[tuple[str, Scalar, Point]]:
@@ -175,21 +209,9 @@ def _check_circles(study: Study, written: Written) -> None:
 
 
 def _check_point(index: int, point: Point, study: Study, written: Written) -> None:
-    for path, value in point.items():
-        here, parameter = f"study.first[{index}].{path}", study.parameters.get(path)
-        if parameter is None:
-            known = [*study.parameters]
-            hint = did_you_mean(path, known)
-            written.fault(
-                here, f"is not a parameter of this study; those are {any_of(known) or 'none'}{hint}"
-            )
-        elif _is_faulty(f"{PARAMETERS}.{path}", written):
-            continue
-        elif not parameter.allows(value):
-            written.fault(here, f"found {show_value(value)}; {_allowed(parameter)} is allowed")
-        elif not is_active(parameter, point):
-            needs = "; ".join(f"{above} {_one_of(values)}" for above, values in parameter.when.items())
-            written.fault(here, f"has no effect in this point, which needs {needs}")
+    sound = {path: value for path, value in point.items() if not _is_faulty(f"{PARAMETERS}.{path}", written)}
+    for path, problem in point_faults(sound, study):
+        written.fault(f"study.first[{index}].{path}", problem)
 
 
 def _allowed(parameter: Parameter) -> str:
@@ -256,16 +278,51 @@ def _check_grid(study: Study, written: Written) -> bool:
 
 
 def _check_pruner(job: Job, pruner: Pruner, written: Written) -> None:
-    args = job.program.args
-    epochs = args.get("epochs") if isinstance(args, Mapping) else None
-    gives = written.value("study", "pruner")
+    if pruner.rule is Rule.HYPERBAND:
+        _check_end(pruner, written)
+    epochs, gives = _epochs_of(job), written.value("study", "pruner")
     if pruner.rule is Rule.NONE or pruner.by is not Unit.EPOCH or not isinstance(gives, Mapping):
         return
-    if isinstance(epochs, int) and not isinstance(epochs, bool) and pruner.start >= epochs:
+    if epochs is not None and pruner.start >= epochs:
         written.fault(
             "study.pruner.start",
             f"found {pruner.start}; a trial has {epochs} epochs (program.args.epochs), so that no trial would stop "
             f"before its end: begin earlier, or write pruner: none",
+        )
+
+
+def _check_end(pruner: Pruner, written: Written) -> None:
+    if _is_faulty("study.pruner", written):
+        return
+    if pruner.end is None:
+        written.fault(
+            "study.pruner.end",
+            f"is missing; hyperband needs the last {pruner.by} of a trial, because program.args has no number of epochs"
+            if pruner.by is Unit.EPOCH
+            else "is missing; hyperband needs the last step of a trial",
+        )
+    elif pruner.end <= pruner.start:
+        written.fault(
+            "study.pruner.end", f"found {pruner.end}; a number above start, {pruner.start}, is required"
+        )
+
+
+def _check_retraining(job: Job, study: Study, written: Written) -> None:
+    """Refuse a retraining whose dollars the study cannot reserve, or whose values name a secret."""
+    values = study.then.retrain
+    if values is None:
+        return
+    if any(path.startswith("args.") for path in values) and isinstance(job.program.args, list):
+        written.fault("program.args", "is a list; then.retrain needs args by name, as in {epochs: 60}")
+    for path in values:
+        if path.removeprefix("environment.") in job.program.secrets and path.startswith("environment."):
+            written.fault(f"study.then.retrain.{path}", "names a secret, whose value a study cannot set")
+    least = 2 * job.limits.dollars
+    if not _is_faulty("study.limits.dollars", written) and job.limits.dollars <= study.limits.dollars < least:
+        written.fault(
+            "study.limits.dollars",
+            f"found {study.limits.dollars:g}; then.retrain reserves {job.limits.dollars:g} (limits.dollars), and one "
+            f"trial may cost as much: give at least {least:g}, or lower limits.dollars",
         )
 
 

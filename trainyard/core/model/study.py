@@ -8,10 +8,11 @@ from dataclasses import field
 from enum import StrEnum
 
 from trainyard.core.model.program import Scalar
+from trainyard.core.model.program_fields import Argument
 from trainyard.core.model.study_fields import ByPath, Interval, Point, Points, choices
 from trainyard.protocol.objective import METRIC, Goal, Objective
 from trainyard.protocol.trial import MOST_TRIALS
-from trainyard.values.fields import Choice, Count, Number, key, required
+from trainyard.values.fields import Choice, Count, Number, Several, Text, key, required
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Record, Short
 
@@ -19,6 +20,7 @@ MOST_PARALLEL = 50
 MOST_STUDY_DOLLARS = 1_000_000.0
 MOST_RUNG = 1_000_000_000
 MOST_SEED = 2**32 - 1
+MOST_WARM = 10
 
 
 class Sampler(StrEnum):
@@ -28,6 +30,7 @@ class Sampler(StrEnum):
     CMAES = "cmaes"
     RANDOM = "random"
     GRID = "grid"
+    NONE = "none"
 
 
 class Unit(StrEnum):
@@ -42,6 +45,7 @@ class Rule(StrEnum):
 
     MEDIAN = "median"
     HALVING = "successive_halving"
+    HYPERBAND = "hyperband"
     NONE = "none"
 
 
@@ -130,9 +134,10 @@ class Pruner:
     rule: Rule = key(
         Rule.MEDIAN,
         Choice(Rule),
-        "`median`: at each rung, the worse half stops. `successive_halving`: at each rung, only the best third "
-        "continues. A rung stops no trial before it has 4 values. `none`: every trial trains to its end. "
-        "`pruner: none` is short for `pruner: {rule: none}`.",
+        "`median`: at each rung, the worse half stops, once the rung has 4 values. `successive_halving` and "
+        "`hyperband`, by Optuna: at each rung, only the best third continues, and the first trial of a rung always "
+        "does; `hyperband` compares trials in groups, and some groups have later rungs. `none`: every trial trains to "
+        "its end. `pruner: none` is short for `pruner: {rule: none}`.",
     )
     by: Unit = key(
         Unit.EPOCH, Choice(Unit), "Count rungs in epochs or in steps, as the program reports them."
@@ -141,6 +146,24 @@ class Pruner:
         4,
         Count(least=1, most=MOST_RUNG),
         "The first rung. Each later rung is three times as far as the one before: 4, 12, 36 and so on.",
+    )
+    end: int | None = key(
+        None,
+        Count(least=1, most=MOST_RUNG),
+        "The last epoch or step of a trial, which `hyperband` needs.",
+        usual="`program.args.epochs`",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Then:
+    """The steps after the search."""
+
+    retrain: Point | None = key(
+        None,
+        ByPath(each=Argument()),
+        "Train once more with the values of the best trial and with these, as in `{args.epochs: 60}`. Its dollars "
+        "(`limits.dollars`) are reserved from the beginning.",
     )
 
 
@@ -189,19 +212,21 @@ class Study:
         Sampler.TPE,
         Choice(Sampler),
         "How the next point is drawn, by [Optuna](https://optuna.org): `tpe`, `cmaes` (needs at least two parameters "
-        "that are intervals without `when`), `random`, or `grid`, which tries all combinations.",
+        "that are intervals without `when`), `random`, `grid`, which tries all combinations, or `none`: only the "
+        "points of `first`, and those that users add with `trainyard study add`.",
     )
     first: tuple[Point, ...] = key(
         (),
         Points(),
-        "Points to begin with, as in `[{args.lr: 0.01}]`. The sampler draws the parameters that a point leaves out.",
+        "Points to begin with, as in `[{args.lr: 0.01}]`. The sampler draws the parameters that a point leaves out; "
+        "`none` draws them at random.",
     )
     pruner: Pruner = key(Pruner(), Short(Pruner, "rule"), "When to stop a trial before its end.")
     trials: int | None = key(
         None,
         Count(least=1, most=MOST_TRIALS),
         "The number of trials.",
-        usual="`20`; with `grid` all combinations",
+        usual="`20`; with `grid` all combinations; with `none` the points of `first`",
     )
     parallel: int = key(
         1,
@@ -209,6 +234,23 @@ class Study:
         "The number of trials at once, at most `most_runs` of the yard.",
     )
     limits: StudyLimits = field(metadata=required(Record(StudyLimits), "The limits of the study."))
+    warm: tuple[str, ...] = key(
+        (),
+        Several(
+            each=Text(r"[a-z][a-z0-9-]{0,63}", "the id of a study"),
+            named=f"up to {MOST_WARM} ids of studies",
+            most=MOST_WARM,
+        ),
+        "Earlier studies whose trials inform the sampler, as in `[digits-0a1b2c3d]`. Values that this study does not "
+        "allow are left out, and a warning lists them.",
+    )
+    keep: int = key(
+        1,
+        Count(least=1, most=MOST_TRIALS),
+        "The number of best trials whose model and checkpoints are kept after the end of the study. Trials that were "
+        "stopped keep their checkpoints. Metrics and logs of all trials are kept.",
+    )
+    then: Then = key(Then(), Record(Then), "The steps after the search.")
     seed: int = key(
         1,
         Count(least=0, most=MOST_SEED),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from statistics import median
 
-from trainyard.protocol.ledger.study import TrialRow, TrialState
+from trainyard.protocol.ledger.study import DrawnBy, TrialRow, TrialState
 
 LEAST_DOLLARS = 0.01
 """The least cap of a trial."""
@@ -13,5 +13,11 @@ COSTS_LEFT = 1.5
 
 def dollars_for_a_trial(trials: Iterable[TrialRow]) -> float:
     """Return the dollars that must be left for a further trial."""
-    costs = [row.dollars for row in trials if row.state is TrialState.COMPLETE and row.dollars is not None]
+    costs = [
+        row.dollars
+        for row in trials
+        if row.state is TrialState.COMPLETE
+        and row.drawn_by is not DrawnBy.RETRAIN
+        and row.dollars is not None
+    ]
     return max(LEAST_DOLLARS, COSTS_LEFT * median(costs) if costs else 0.0)

@@ -1,4 +1,5 @@
-"""The rows of a study: `pk = study#<study>`; `sk = study`, `trial#<number>` and `rung#<step>#<number>`.
+"""The rows of a study: `pk = study#<study>`; `sk = study`, `study-point#<id>`, `trial#<number>` and
+`rung#<step>#<number>`.
 
 The study itself is a run of kind `study`, with a row like every run. Each trial is a run of kind `train`. Numbers of
 trials have four digits, steps of rungs ten.
@@ -53,6 +54,10 @@ class DrawnBy(StrEnum):
     SAMPLER = "sampler"
     FIRST = "first"
     """The list `study.first` of the job file."""
+    ADDED = "added"
+    """A user who added the point while the study ran."""
+    RETRAIN = "retrain"
+    """The best trial, which is trained once more after the search."""
     AGAIN = "again"
     """A trial that was lost."""
 
@@ -72,6 +77,8 @@ class TrialRow:
     """When its values were drawn."""
     again: int | None = None
     """The number of the lost trial whose values it has."""
+    point: str | None = None
+    """The id of the added point that it has."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """The state of the sampler that belongs to the trial."""
     started: datetime | None = None
@@ -116,6 +123,24 @@ class StudyRow:
     reported: int = 0
     """The number of trials that count."""
     running: int = 0
+    retrained: int | None = None
+    """The number of the complete trial that retrained the best one."""
+    part: int = 1
+    """The number of executions, one more for each time that a user continued the study."""
+    since: int = 0
+    """The number of the last trial before the study was continued."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointRow:
+    """A point that a user added."""
+
+    id: str
+    values: Mapping[str, Value]
+    """The values of parameters, by their paths. The sampler draws the others."""
+    by: str
+    """The user, as verified by IAM."""
+    added: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,3 +171,5 @@ class RungRow:
     number: int
     """The number of the trial."""
     value: float
+    attributes: Mapping[str, float] = field(default_factory=dict)
+    """The state of Optuna's pruner that belongs to the trial at this rung."""

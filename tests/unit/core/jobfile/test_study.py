@@ -138,7 +138,7 @@ BAD = [
     ("study.first[0].args.lrr", file(first=[{"args.lrr": 1}]), 'did you mean "args.lr"?'),
     ("study.first[1]", file(first=[{"args.lr": 0.1}, {}]), "an empty mapping"),
     ("study.first[0].args.momentum", file(first=[{"args.momentum": 0.5, "args.optimizer": "adam"}]), "has no effect in this point, which needs args.optimizer sgd"),
-    ("study.sampler", file(sampler="bayes"), 'found "bayes"; allowed are tpe, cmaes, random, grid'),
+    ("study.sampler", file(sampler="bayes"), 'found "bayes"; allowed are tpe, cmaes, random, grid, none'),
     ("study.sampler", file({"args.o": {"choice": [1, 2]}}, sampler="cmaes"), "needs at least two parameters"),
     (LR, file(ONE, sampler="grid"), "has no step, so that a grid of it has no end"),
     ("study.sampler", file({"args.a": {"integers": [1, 40]}, "args.b": {"integers": [1, 26]}}, sampler="grid"), "the grid has more than 1000 points"),
@@ -147,8 +147,19 @@ BAD = [
     ("study.parallel", file(trials=3, parallel=4), "found 4; the study has 3 trials: run at most 3 at once"),
     ("study.parallel", file({"args.o": {"choice": [1, 2]}}, sampler="grid", parallel=4), "the study has 2 trials"),
     ("study.limits.dollars", file(limits={"dollars": 5}), "found 5; one trial may cost 20 (limits.dollars)"),
-    ("study.pruner", file(pruner="asha"), 'found "asha"; allowed are median, successive_halving, none'),
+    ("study.pruner", file(pruner="asha"), 'found "asha"; allowed are median, successive_halving, hyperband, none'),
     ("study.pruner.start", file(pruner={"start": 9}) | {"program": SMALLEST["program"] | {"args": {"epochs": 9}}}, "found 9; a trial has 9 epochs"),
+    ("study.pruner.start", file(pruner={"start": 30}) | {"program": SMALLEST["program"] | {"args": {"epochs": 27}}}, "found 30; a trial has 27 epochs"),
+    ("study.pruner.end", file(pruner="hyperband"), "is missing; hyperband needs the last epoch of a trial, because program.args has no number of epochs"),
+    ("study.pruner.end", file(pruner={"rule": "hyperband", "by": "step"}), "is missing; hyperband needs the last step of a trial"),
+    ("study.pruner.end", file(pruner={"rule": "hyperband", "end": 4}), "found 4; a number above start, 4, is required"),
+    ("study.warm[1]", file(warm=["digits-1", "Digits"]), "\"Digits\" is not the id of a study"),
+    ("study.warm", file(warm="digits-1"), "found \"digits-1\"; a list of up to 10 ids of studies is allowed"),
+    ("study.keep", file(keep=0), "found the number 0; a whole number from 1 to 1000"),
+    ("study.then.retrain.arg.epochs", file(then={"retrain": {"arg.epochs": 60}}, limits={"dollars": 40}), "did you mean \"args.epochs\"?"),
+    ("study.then.retrain", file(then={"retrain": {"args.word": "${rnak}"}}, limits={"dollars": 40}), "the job refuses these values: program.args.word"),
+    ("study.then.model", file(then={"model": "digits"}, limits={"dollars": 40}), "unknown key; allowed are retrain"),
+    ("study.limits.dollars", file(then={"retrain": {"args.epochs": 60}}), "found 30; then.retrain reserves 20 (limits.dollars), and one trial may cost as much: give at least 40"),
     ("program.args", file() | {"program": SMALLEST["program"] | {"args": ["--lr", 1]}}, "is a list; parameters of a study need args by name"),
     ("objective", file() | {"objective": {"metric": "loss", "goal": "minimize"}}, "is not allowed with a study"),
     ("checkpoints.resume", file() | {"checkpoints": {"resume": "digits-1"}}, "is not allowed with a study"),
@@ -181,6 +192,17 @@ def test_an_unquoted_no_in_a_choice_is_a_fault() -> None:
     found = document.parse(text, source="x.yaml", what="a job file")
     assert isinstance(found, dict)
     assert 'write "yes" in quotes' in faults_of(found)["study.parameters.args.b.choice[0]"]
+
+
+def test_hyperband_takes_the_epochs_of_the_program() -> None:
+    given = file(pruner="hyperband") | {"program": SMALLEST["program"] | {"args": {"epochs": 27}}}
+    assert study_of(given).pruner.end == 27
+
+
+def test_without_a_sampler_the_points_of_the_user_are_the_trials() -> None:
+    study = study_of(file(sampler="none", first=[{"args.lr": 0.01}, {"args.lr": 0.02}]))
+    assert study_rules.trials_of(study) == 2
+    assert study_rules.trials_of(study_of(file(sampler="none"))) == 20
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 from lambdas.core.study.results import Result
 from lambdas.core.study.sampling import Sampling
-from lambdas.core.study.turn import Sampler, Situation
+from lambdas.core.study.situation import Sampler, Situation
 from tests.support.job_files import SMALLEST
 from trainyard.core.jobfile import check
 from trainyard.core.model.job import Job
@@ -43,6 +43,7 @@ def situation(study: Study, trials: Sequence[TrialRow] = (), **values: Any) -> S
     known: dict[str, Any] = {
         "most_dollars": 20.0,
         "row": row,
+        "points": (),
         "results": {},
         "is_metric_seen": True,
         "reserve": 0.0,

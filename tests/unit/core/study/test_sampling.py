@@ -147,5 +147,5 @@ def test_a_stopped_trial_is_worse_than_a_complete_one_and_better_with_more_steps
         trial(3, TrialState.FAILED, values={"args.a": 0.3}),
     ]
     told = [sampling.frozen(study, row, None) for row in rows]
-    assert [each.intermediate_values for each in told if each] == [{4: 0.9}, {12: 0.1}, {}]
-    assert {each.state for each in told if each} == {optuna.trial.TrialState.PRUNED}
+    assert [each.intermediate_values for each in told] == [{4: 0.9}, {12: 0.1}, {}]
+    assert {each.state for each in told} == {optuna.trial.TrialState.PRUNED}

@@ -11,13 +11,18 @@ import pytest
 
 from lambdas.core.study import turn
 from lambdas.core.study.results import Result
-from lambdas.core.study.turn import End, Situation, Turn
+from lambdas.core.study.situation import End, Situation, Turn
 from tests.unit.core.study.builders import NOW, result, situation, start_sampler, study_of, trial
-from trainyard.protocol.ledger.study import DrawnBy, StudyRow, TrialRow, TrialState
+from trainyard.protocol.ledger.study import DrawnBy, PointRow, StudyRow, TrialRow, TrialState
 
 ASKED, STARTED, COMPLETE = TrialState.ASKED, TrialState.STARTED, TrialState.COMPLETE
 FAILED, LOST, STOPPED, CUT = TrialState.FAILED, TrialState.LOST, TrialState.STOPPED, TrialState.CUT
 FOUR = study_of(parallel=4, sampler="random")
+NONE = study_of(parallel=4, sampler="none")
+POINTS = [PointRow(id=name, values={"args.lr": 0.01}, by="ada", added=NOW) for name in "ab"]
+RETRAINS = study_of(
+    parallel=1, sampler="random", then={"retrain": {"args.epochs": 60}}, limits={"dollars": 40}
+)
 LATE = NOW + timedelta(hours=2)
 
 
@@ -28,6 +33,10 @@ def row(**values: Any) -> StudyRow:
 
 def of(*states: TrialState) -> list[TrialRow]:
     return [trial(number, state) for number, state in enumerate(states, start=1)]
+
+
+def again(number: int, state: TrialState = STARTED) -> TrialRow:
+    return trial(number, state, drawn_by=DrawnBy.RETRAIN)
 
 
 def decide(given: Situation) -> Turn:
@@ -63,6 +72,26 @@ DECISIONS = [
     ("losses that are no row do not", situation(FOUR, of(LOST, LOST, COMPLETE, LOST)), [5, 6, 7, 8], [], None),
     ("no dollars are left", situation(FOUR, of(COMPLETE, COMPLETE), row=row(dollars=3.0)), [], [], End.BUDGET),
     ("running trials may still end", situation(FOUR, of(COMPLETE, STARTED), row=row(dollars=3.0)), [], [], None),
+    ("failures before a continuation do not end it", situation(FOUR, of(FAILED, FAILED, FAILED), row=row(since=3)), [4, 5, 6, 7], [], None),
+    ("nor do losses", situation(FOUR, of(COMPLETE, LOST, LOST, LOST), row=row(since=4)), [5, 6, 7, 8], [], None),
+    ("without a sampler it waits for points", situation(NONE, of(COMPLETE)), [], [], None),
+    ("and starts each added point", situation(NONE, of(COMPLETE), points=POINTS), [2, 3], [], None),
+    ("no trial takes a point twice", situation(NONE, [trial(1, point="a")], points=POINTS), [2], [], None),
+    ("an added point needs a trial, too", situation(NONE, of(*[COMPLETE] * 9), points=POINTS), [10], [], None),
+    ("the best one is retrained after the last trial", situation(RETRAINS, of(*[COMPLETE] * 10)), [11], [], None),
+    ("after the last running one", situation(RETRAINS, of(*[COMPLETE] * 10, STARTED)), [], [11], None),
+    ("a retraining runs on", situation(RETRAINS, [*of(*[COMPLETE] * 10), again(11)]), [], [], None),
+    ("and ends the study", situation(RETRAINS, [*of(*[COMPLETE] * 10), again(11)], results={11: result()}), [], [], End.FINISHED),
+    ("also if it fails", situation(RETRAINS, [*of(*[COMPLETE] * 10), again(11, FAILED)]), [], [], End.FINISHED),
+    ("a lost retraining is tried once more", situation(RETRAINS, [*of(*[COMPLETE] * 10), again(11, LOST)]), [12], [], None),
+    ("but not a third time", situation(RETRAINS, [*of(*[COMPLETE] * 10), again(11, LOST), again(12, LOST)]), [], [], End.FINISHED),
+    ("a user stops it", situation(RETRAINS, [*of(*[COMPLETE] * 10), again(11)], stopped_by="ada"), [], [11], None),
+    ("so do the hours", situation(RETRAINS, [*of(*[COMPLETE] * 10), again(11)], now=LATE), [], [11], None),
+    ("after the hours nothing is retrained", situation(RETRAINS, of(COMPLETE), now=LATE), [], [], End.HOURS),
+    ("without a best one neither", situation(RETRAINS, of(FAILED, FAILED, FAILED)), [], [], End.FAILURES),
+    ("its dollars are kept from the others", situation(RETRAINS, of(COMPLETE, COMPLETE), row=row(dollars=23.0)), [3], [], None),
+    ("no trial follows it", situation(RETRAINS, [*of(COMPLETE, COMPLETE), again(3, COMPLETE)], row=row(dollars=29.0)), [], [], End.FINISHED),
+    ("a continued study retrains again", situation(RETRAINS, [*of(COMPLETE), again(2, COMPLETE), *of(*[COMPLETE] * 11)[2:]], row=row(since=2)), [12], [], None),
     ("warm hosts are paid for", situation(FOUR, of(COMPLETE, COMPLETE), row=row(dollars=4.0), reserve=1.0), [], [], End.BUDGET),
 ]  # fmt: skip
 
@@ -209,3 +238,20 @@ def test_every_study_ends_within_its_limits(seed: int) -> None:
     assert len(drawn) == len(set(drawn)), "two trials are equal"
     counted = [each for each in rows if each.state.is_answer or (each.state is LOST and each.again)]
     assert len(counted) == turns[-1].row.reported <= given.row.trials
+
+
+def test_the_retraining_has_the_values_of_the_best_trial_and_its_own_and_the_reserved_dollars() -> None:
+    given = situation(RETRAINS, of(*[COMPLETE] * 10), row=row(dollars=31.0))
+    (last,) = decide(given).to_start
+    assert last.values == {"args.lr": 10 / 10_000, "args.epochs": 60}
+    assert (last.drawn_by, last.cap) == (DrawnBy.RETRAIN, 20.0)
+
+
+def test_the_reason_names_the_retraining() -> None:
+    rows = [*of(*[COMPLETE] * 10), again(11)]
+    decided = decide(situation(RETRAINS, rows, results={11: result(value=0.99)}))
+    assert decided.over
+    assert decided.over.reason.endswith(
+        "the best is trial 10 with accuracy 0.1; retrained, as trial 11, it has 0.99"
+    )
+    assert (decided.row.best, decided.row.retrained, decided.row.reported) == (10, 11, 10)

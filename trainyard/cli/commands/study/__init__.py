@@ -1,0 +1,1 @@
+"""The commands of `trainyard study`, a file each."""
