@@ -20,7 +20,11 @@ PREFIXES = {
     "stepfunctions": "states",
 }
 """The services that functions call by module-level functions, with IAM's names. DynamoDB is called through a class."""
-NAMED_OTHERWISE = {"lambda:Invoke": "lambda:InvokeFunction", "s3:ListObjectsV2": "s3:ListBucket"}
+NAMED_OTHERWISE = {
+    "lambda:Invoke": "lambda:InvokeFunction",
+    "s3:DeleteObjects": "s3:DeleteObject",
+    "s3:ListObjectsV2": "s3:ListBucket",
+}
 NOT_NEEDED = {
     "bake_plan": {"ssm:GetParameter"},  # the row of a bake names its image
     "dev_host_conclude": {"ec2:DescribeInstances"},  # after a denial, if allowed

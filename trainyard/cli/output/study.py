@@ -39,12 +39,13 @@ def show(options: Options, yard: Deployment, run: Run) -> None:
 
 
 def follow(options: Options, yard: Deployment, run: Run) -> None:
-    """Print a line for each trial that ends, until the study is over. Raises RunFailed unless it succeeded."""
+    """Print a line for each trial that ends, until the study is over. Trials before a continuation are left out. Raises
+    RunFailed unless the study succeeded."""
     printed = set[int]()
     while True:
         is_over, trials = run.execution.is_over, yard.trials(run.id)
         for each in trials.ended if trials else ():
-            if each.number not in printed:
+            if each.number > trials.row.since and each.number not in printed:
                 printed.add(each.number)
                 _print_end(options, each, run.id)
         if is_over:
