@@ -21,7 +21,6 @@ from lambdas.steps.signals import (
     from_hosts,
     from_patrol,
     from_people,
-    study_requests,
     warm_hosts,
 )
 from lambdas.steps.signals.context import SignalContext, SignalSettings
@@ -104,6 +103,9 @@ def handler(event: Event) -> Handled:
         set_log_context(message.run)
         return Handled(result=dev_hosts.handle(yard, ledger, message, _person(event), now))
     if isinstance(message, More | AddPoint):
+        # Few requests change a study, and each cold start would pay for these imports.
+        from lambdas.steps.signals import study_requests
+
         set_log_context(message.run)
         return Handled(result=study_requests.handle(yard, ledger, message, event.source, now))
     if isinstance(message, Sent) and isinstance(message.signal, DevCredentials):  # its run may be over

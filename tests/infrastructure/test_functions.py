@@ -179,7 +179,7 @@ def test_the_layer_has_the_pinned_versions(asset_and_layer: tuple[Path, Path]) -
     assert there == pinned
 
 
-def test_only_the_turn_of_a_study_has_the_compiled_layer(yard: Assembly) -> None:
+def test_only_functions_that_draw_or_prune_have_the_compiled_layer(yard: Assembly) -> None:
     (layer,) = [
         each
         for each in yard.resources("AWS::Lambda::LayerVersion")
@@ -189,7 +189,7 @@ def test_only_the_turn_of_a_study_has_the_compiled_layer(yard: Assembly) -> None
     having = {
         name for name, each in yard.functions.items() if layer.name in json.dumps(each.properties["Layers"])
     }
-    assert having == {"study_turn"}
+    assert having == {"study_turn", "signal"}
 
 
 def test_hosts_without_a_gpu_get_the_same_packages_but_for_tensorflows_build() -> None:

@@ -67,7 +67,8 @@ class StudyTrial:
     @property
     def run(self) -> Run:
         """Return the run of the trial, with its model, metrics and logs."""
-        return self.study.yard.run(self.row.run_of(self.study.id))
+        arn = self.study.yard.workflows["train"].replace(":stateMachine:", ":execution:")
+        return Run(self.study.yard, f"{arn}:{self.row.run_of(self.study.id)}")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A study as Optuna stores it. Pure. Functions draw and prune with it, and the client exports it."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import optuna
 from optuna.distributions import (
@@ -21,7 +21,7 @@ STATES = {TrialState.COMPLETE: OptunaState.COMPLETE, TrialState.STOPPED: OptunaS
 """The states of Optuna. All other ended trials have failed."""
 
 
-def direction_of(study: Study) -> str:
+def direction_of(study: Study) -> Literal["maximize", "minimize"]:
     """Return the direction of a study, as Optuna names it."""
     return "maximize" if study.objective.goal is Goal.MAXIMIZE else "minimize"
 
@@ -40,7 +40,7 @@ def distribution_of(parameter: Parameter) -> BaseDistribution:
 
 def create(study: Study, row: TrialRow, state: OptunaState, value: float | None = None) -> FrozenTrial:
     """Return a trial with its values, in a state of Optuna. A stopped trial has its value at the rung."""
-    is_stopped = row.state is TrialState.STOPPED and row.value is not None and state is OptunaState.PRUNED
+    is_stopped = row.state is TrialState.STOPPED and state is OptunaState.PRUNED
     return create_trial(
         state=state,
         value=value,
@@ -48,7 +48,7 @@ def create(study: Study, row: TrialRow, state: OptunaState, value: float | None 
         distributions={
             path: distribution_of(study.parameters[path]) for path in row.values if path in study.parameters
         },
-        intermediate_values={row.step or 0: row.value} if is_stopped else {},
+        intermediate_values={row.step or 0: row.value} if is_stopped and row.value is not None else {},
         system_attrs=dict(row.attributes),
     )
 

@@ -12,6 +12,8 @@ from trainyard.values.lazy import dataclass
 from trainyard.values.validation import any_of, did_you_mean
 
 MOST_NAMED = 12
+NO_METRIC = "NoMetric"
+"""The error of a trial whose program finished and left other metrics only. Probably its study misspells the metric."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +31,7 @@ class Result:
 def result_of(run: RunRow, metrics: Mapping[str, Any] | None, metric: str) -> Result:
     """Return the result of a run that has ended."""
     reason, step = run.reason or "", (run.progress or {}).get("step")
-    dollars, state = run.dollars or 0.0, TrialState.FAILED
+    dollars, state, error = run.dollars or 0.0, TrialState.FAILED, run.error
     value: float | None = None
     if run.pruned and run.outcome is Outcome.STOPPED:
         state, value, step, reason = TrialState.STOPPED, run.pruned.value, run.pruned.rung, run.pruned.reason
@@ -41,9 +43,10 @@ def result_of(run: RunRow, metrics: Mapping[str, Any] | None, metric: str) -> Re
             state, value = TrialState.COMPLETE, float(found)
         else:
             reason = _why_no_value(metrics, metric)
+            error = None if metric in (metrics or {}) else NO_METRIC
     elif run.error == BudgetSpent.__name__ or blame_of(run.error) is not Blame.USER:
         state = TrialState.LOST
-    return Result(state=state, reason=reason, dollars=dollars, value=value, step=step, error=run.error)
+    return Result(state=state, reason=reason, dollars=dollars, value=value, step=step, error=error)
 
 
 def lost(reason: str) -> Result:

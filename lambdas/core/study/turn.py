@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from lambdas.core.study import money
-from lambdas.core.study.results import Result
+from lambdas.core.study.results import NO_METRIC, Result
 from lambdas.core.study.situation import (
     End,
     Over,
@@ -122,14 +122,18 @@ def _why_over(given: Situation, trials: Sequence[TrialRow]) -> Over | None:
     if find_retraining(given.row, trials):
         what = "all trials are reported" if _is_complete(given, trials) else "no further trial was possible"
         return _ended(given, trials, End.FINISHED, what, ProgramFailed.__name__)
-    newer = [row for row in list_trials(trials) if row.number > given.row.since]
-    failed = [row for row in newer if row.state is TrialState.FAILED]
-    works = any(row.state in (TrialState.COMPLETE, TrialState.STOPPED) for row in list_trials(trials))
+    newer = _newer(given, trials)
+    failed, works = [row for row in newer if row.state is TrialState.FAILED], _works(trials)
+    nameless = [row for row in failed if row.error == NO_METRIC]
+    if nameless and not works and not given.is_metric_seen:
+        what = f"trial {nameless[0].number} finished without the metric: {nameless[0].reason}"
+        return _ended(given, trials, End.FAILURES, what, ProgramFailed.__name__)
     if len(failed) >= MOST_FAILURES and not works:
         what = (
             f"the first {format_count(len(failed), 'trial')} failed, the last one because {failed[-1].reason}"
         )
-        return _ended(given, trials, End.FAILURES, what, failed[-1].error or ProgramFailed.__name__)
+        error = next((row.error for row in reversed(failed) if row.error not in (None, NO_METRIC)), None)
+        return _ended(given, trials, End.FAILURES, what, error or ProgramFailed.__name__)
     last = sorted((row for row in newer if row.reported), key=_order)[-MOST_FAILURES:]
     if len(last) == MOST_FAILURES and all(row.state is TrialState.LOST for row in last):
         what = (
@@ -180,8 +184,7 @@ def _new_trials(
 ) -> tuple[list[TrialRow], Over | None]:
     """Return the trials to ask for now, and why no further trial can start if that is so."""
     running, new = len(_open(trials)), list[TrialRow]()
-    is_proven = given.is_metric_seen or any(row.state.is_answer for row in trials)
-    slots = (given.study.parallel if is_proven else 1) - running
+    slots = _most_at_once(given, trials) - running
     wanted = given.row.trials - sum(map(counts, trials)) - running
     sampler: Sampler | None = None
     for free in range(min(slots, wanted, MOST_NEW), 0, -1):
@@ -206,6 +209,24 @@ def _new_trials(
             return new, _ended(given, known, End.EXHAUSTED, what, ProgramFailed.__name__)
         new.append(row)
     return new, None
+
+
+def _most_at_once(given: Situation, trials: Sequence[TrialRow]) -> int:
+    """Return the number of trials that may run at once. Before a trial has left the metric or reported it, the first
+    one runs alone, and no more run than failures end the study."""
+    if given.is_metric_seen or _works(trials):
+        return given.study.parallel
+    ended = [row for row in _newer(given, trials) if row.state.is_answer]
+    return min(given.study.parallel, MOST_FAILURES - len(ended)) if ended else 1
+
+
+def _newer(given: Situation, trials: Iterable[TrialRow]) -> list[TrialRow]:
+    """Return the trials since the study began or was continued."""
+    return [row for row in list_trials(trials) if row.number > given.row.since]
+
+
+def _works(trials: Iterable[TrialRow]) -> bool:
+    return any(row.state in (TrialState.COMPLETE, TrialState.STOPPED) for row in list_trials(trials))
 
 
 def _again(known: Sequence[TrialRow], number: int, cap: float, now: datetime) -> TrialRow | None:

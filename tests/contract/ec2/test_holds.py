@@ -58,6 +58,7 @@ class Signal:
             dev_host_state_machine_arn="arn:dev-host",
             snapshot_state_machine_arn="arn:snapshot",
             version_state_machine_arn="arn:version",
+            study_state_machine_arn="arn:study",
         )
         monkeypatch.setattr(environment, "read", lambda _: known)
         monkeypatch.setenv("AWS_ENDPOINT_URL", yard.cloud.endpoint)

@@ -52,7 +52,7 @@ def read_order(document: Mapping[str, Any]) -> object:
 
 
 ORIGIN = {"run": "r-1", "attempt": 1, "instance": "i-1", "at": AT}
-ASKED = {"run": "dev-mine-1", "name": "mine", "want": "up", "request": {}}
+ASKED: dict[str, Any] = {"run": "dev-mine-1", "name": "mine", "want": "up", "request": {}}
 ASKED |= {"part": 2, "trials": 4, "dollars": 2.5, "hours": 1.5, "point": "0" * 16, "values": {"args.lr": 0.1}}
 MODEL = {"request": "model-digits-20261129T120000-abcdef", "act": "move", "model": "digits"}
 CHIEF = {"instance": "i-1", "role": "chief", "index": 0, "address": "10.0.1.5"}

@@ -66,6 +66,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
         dev_host_state_machine_arn="arn:dev-host",
         snapshot_state_machine_arn="arn:snapshot",
         version_state_machine_arn="arn:version",
+        study_state_machine_arn="arn:study",
     )
     monkeypatch.setattr(environment, "read", lambda _: yard)
     monkeypatch.setattr(signal, "clock", lambda: NOON)

@@ -1,6 +1,7 @@
 """Requests of users to a study: continue it, and add points. Only its owner and operators may send them."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from lambdas.aws.dynamodb.studies import Studies
 from tests.unit.workflows.studies import STARTED, STUDY, Yard, an_account, begin, read_object
 from trainyard.protocol.ledger.study import DrawnBy, StudyRow, TrialRow, TrialState
 
-MORE = {"part": 2, "trials": 2, "dollars": 3}
+MORE: dict[str, Any] = {"part": 2, "trials": 2, "dollars": 3}
 POINT = "0123456789abcdef"
 
 

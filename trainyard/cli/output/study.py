@@ -44,8 +44,9 @@ def follow(options: Options, yard: Deployment, run: Run) -> None:
     printed = set[int]()
     while True:
         is_over, trials = run.execution.is_over, yard.trials(run.id)
+        begun = trials.row.since if trials else 0
         for each in trials.ended if trials else ():
-            if each.number > trials.row.since and each.number not in printed:
+            if each.number > begun and each.number not in printed:
                 printed.add(each.number)
                 _print_end(options, each, run.id)
         if is_over:

@@ -1,5 +1,7 @@
 """The files that a study deletes at its end."""
 
+from typing import Any
+
 import pytest
 
 from lambdas.core.study import keeping
@@ -34,6 +36,7 @@ def folders(*numbers: int, of: str) -> set[str]:
 def test_the_best_trials_keep_their_files_and_stopped_ones_their_checkpoints(
     keep: int, minimizes: bool, models: list[int], checkpoints: list[int]
 ) -> None:
-    study = study_of(keep=keep, **({"maximize": None, "minimize": "loss"} if minimizes else {}))
+    goal: dict[str, Any] = {"maximize": None, "minimize": "loss"} if minimizes else {}
+    study = study_of(keep=keep, **goal)
     deleted = {*keeping.deleted_folders(study, NAME, ROWS)}
     assert deleted == folders(*models, of="model") | folders(*checkpoints, of="checkpoints")

@@ -23,6 +23,7 @@ POINTS = [PointRow(id=name, values={"args.lr": 0.01}, by="ada", added=NOW) for n
 RETRAINS = study_of(
     parallel=1, sampler="random", then={"retrain": {"args.epochs": 60}}, limits={"dollars": 40}
 )
+NAMELESS = trial(1, TrialState.FAILED, error="NoMetric", reason="metrics.json has no scroe; it has score")
 LATE = NOW + timedelta(hours=2)
 
 
@@ -72,6 +73,11 @@ DECISIONS = [
     ("losses that are no row do not", situation(FOUR, of(LOST, LOST, COMPLETE, LOST)), [5, 6, 7, 8], [], None),
     ("no dollars are left", situation(FOUR, of(COMPLETE, COMPLETE), row=row(dollars=3.0)), [], [], End.BUDGET),
     ("running trials may still end", situation(FOUR, of(COMPLETE, STARTED), row=row(dollars=3.0)), [], [], None),
+    ("before a success, no more run than may fail", situation(FOUR, of(FAILED), is_metric_seen=False), [2, 3], [], None),
+    ("nor beside running ones", situation(FOUR, of(FAILED, FAILED, STARTED), is_metric_seen=False), [], [], None),
+    ("a study whose metric no trial leaves ends at once", situation(FOUR, [NAMELESS], is_metric_seen=False), [], [], End.FAILURES),
+    ("unless a trial has reported it", situation(FOUR, [NAMELESS]), [2, 3, 4, 5], [], None),
+    ("or left it", situation(FOUR, [NAMELESS, trial(2, COMPLETE)], is_metric_seen=False), [3, 4, 5, 6], [], None),
     ("failures before a continuation do not end it", situation(FOUR, of(FAILED, FAILED, FAILED), row=row(since=3)), [4, 5, 6, 7], [], None),
     ("nor do losses", situation(FOUR, of(COMPLETE, LOST, LOST, LOST), row=row(since=4)), [5, 6, 7, 8], [], None),
     ("without a sampler it waits for points", situation(NONE, of(COMPLETE)), [], [], None),
