@@ -111,11 +111,6 @@ def trials(run: str) -> str:
     return f"{RUNS}{run}/trials.json"
 
 
-def trials_of(study: str) -> str:
-    """The beginning of the folders of all trials of a study."""
-    return f"{RUNS}{study}-"
-
-
 def warm(run: str) -> str:
     """The trials of earlier studies that inform the sampler of a study."""
     return f"{RUNS}{run}/warm.json"

@@ -213,7 +213,7 @@ def _new_trials(
 
 def _most_at_once(given: Situation, trials: Sequence[TrialRow]) -> int:
     """Return the number of trials that may run at once. Before a trial has left the metric or reported it, the first
-    one runs alone, and no more run than failures end the study."""
+    one has the study to itself, and no more run than failures end the study."""
     if given.is_metric_seen or _works(trials):
         return given.study.parallel
     ended = [row for row in _newer(given, trials) if row.state.is_answer]

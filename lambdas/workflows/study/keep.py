@@ -37,7 +37,7 @@ def handler(given: RunInput) -> Nothing:
     if found is None or section is None:
         return Nothing()
     folders = tuple(keeping.deleted_folders(section, study, found.trials))
-    listed = s3.list_keys(yard.bucket_name, keys.trials_of(study))
+    listed = s3.list_keys(yard.bucket_name, f"{keys.RUNS}{study}-")
     deleted = [key for key in listed if key.startswith(folders)]
     s3.delete(yard.bucket_name, deleted)
     if deleted:
