@@ -138,14 +138,6 @@ def _owner_of_work(run: str, new: Job, yard_bucket: str) -> tuple[str | Fault, C
     return references.owner_of_work(runs, latest, kept=kept, restores=new.outputs.are_restored()), kept
 
 
-def readread_document(yard_bucket: str, key: str) -> Mapping[str, Any] | None:
-    """Return the JSON object; None if it is missing or malformed, because a program may have written it."""
-    try:
-        return s3.get_json(yard_bucket, key)
-    except ValueError:
-        return None
-
-
 def read_document(yard_bucket: str, key: str) -> Mapping[str, Any] | None:
     """Return the JSON object; None if it is missing or malformed, because a program may have written it."""
     try:
