@@ -17,6 +17,7 @@ from lambdas.aws.dynamodb.serialization import pack_row, unpack
 from lambdas.aws.dynamodb.studies import trial_of, trial_rows
 from lambdas.core.study import turn
 from lambdas.core.study.results import Result
+from lambdas.core.study.situation import Situation
 from lambdas.core.study.sampling import Sampling
 from simulation import assembly
 from simulation.aws.endpoint.api import Caller, ServiceError
@@ -139,11 +140,12 @@ def measure_turn(trials: int = TRIALS, parameters: int = PARAMETERS) -> Turns:
     began = time.process_time()
     rows = [trial_of(unpack(each)) for each in packed]
     read = time.process_time()
-    given = turn.Situation(
+    given = Situation(
         study=study,
         most_dollars=1.0,
         row=StudyRow(version=1, trials=trials, dollars=10_000.0, until=NOW + timedelta(days=1)),
         trials=rows,
+        points=(),
         results={rows[-1].number: Result(state=TrialState.COMPLETE, reason="done", dollars=0.1, value=0.5)},
         is_metric_seen=True,
         reserve=0.0,
