@@ -17,8 +17,8 @@ from lambdas.aws.dynamodb.serialization import pack_row, unpack
 from lambdas.aws.dynamodb.studies import trial_of, trial_rows
 from lambdas.core.study import turn
 from lambdas.core.study.results import Result
-from lambdas.core.study.situation import Situation
 from lambdas.core.study.sampling import Sampling
+from lambdas.core.study.situation import Situation
 from simulation import assembly
 from simulation.aws.endpoint.api import Caller, ServiceError
 from simulation.cases import process
