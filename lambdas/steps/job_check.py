@@ -7,6 +7,8 @@ from typing import Any
 
 from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.models import Models
+from lambdas.core.models import registry
 from lambdas.core.run import slots as run_slots
 from lambdas.core.run.slots import YardLimits
 from lambdas.core.run.updates import RunUpdate
@@ -99,6 +101,7 @@ def check_job(
         *findings.faults,
         *_secret_faults(parsed, yard.yard),
         *run_slots.faults(parsed, limits, is_trial=source.trial is not None),
+        *_model_faults(parsed, yard.table_name),
     )
     resume, warnings = parsed.checkpoints.resume, findings.warnings
     earlier = Ledger(yard.table_name).run(resume) if resume else None
@@ -127,6 +130,13 @@ def _faults_elsewhere(job: Job, yard: JobSettings) -> tuple[Fault, ...]:
 def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:
     names = {secret_parameter(yard, secret) for secret in job.program.secrets.values()}
     return references.secret_faults(job, yard, ssm.read_parameter_types(names))
+
+
+def _model_faults(job: Job, table_name: str) -> tuple[Fault, ...]:
+    models, wanted = Models(table_name), job.after.model
+    if wanted is None or models.exists(wanted.name):
+        return ()
+    return (Fault("after.model.name", registry.unknown_model(wanted.name, models.list_names()).reason),)
 
 
 def _owner_of_work(run: str, new: Job, yard_bucket: str) -> tuple[str | Fault, Collection[str]]:

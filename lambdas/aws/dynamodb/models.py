@@ -26,6 +26,9 @@ class Models(Table):
         """Return the model with its versions and moves; None if the ledger has no such model."""
         return ModelRows.of(self._query("pk = :model", {"model": partition(model)}, ConsistentRead=True))
 
+    def exists(self, model: str) -> bool:
+        return self._get(partition(model), MODEL) is not None
+
     def list_names(self) -> tuple[str, ...]:
         """Return the names of all models."""
         return tuple(str(row["sk"]) for row in self._query("pk = :models", {"models": MODELS}))

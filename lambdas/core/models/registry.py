@@ -45,14 +45,15 @@ def create(request: ModelRequest, rows: ModelRows | None, by: str, now: datetime
     )
 
 
-def check_label(request: ModelRequest, rows: ModelRows) -> None:
-    """Check that the label of a new version is free."""
-    model_names.check("label", request.version)
-    taken = rows.find(request.version)
+def choose_label(request: ModelRequest, rows: ModelRows) -> str:
+    """Return the label of a new version, which must be free: the requested one, or v with the number."""
+    label = request.version or f"v{rows.row.next}"
+    model_names.check("label", label)
+    taken = rows.find(label)
     if taken is None or taken.state is VersionState.REFUSED:
-        return
+        return label
     raise ModelRefused(
-        f"the label {request.version} of {request.model} is taken by version {taken.number}, which is {taken.state}; "
+        f"the label {label} of {request.model} is taken by version {taken.number}, which is {taken.state}; "
         "choose another label"
     )
 

@@ -9,12 +9,13 @@ from typing import Any
 from lambdas import environment
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.studies import Studies
+from lambdas.core.models import origin
 from lambdas.core.notifications import Notification
 from lambdas.core.notifications import study as study_texts
 from lambdas.core.study import summary
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import conclusion, end_notification
+from lambdas.steps import conclusion, end_notification, new_versions
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
@@ -25,14 +26,16 @@ from trainyard.protocol.summary import StudySummary
 
 class ConcludeSettings(YardSettings):
     topic_arn: str
+    version_state_machine_arn: str
 
 
 NEEDS = Needs(
     ConcludeSettings,
     (
-        may("read and list objects", keys.summary(keys.ANY)),
+        may("read and list objects", keys.summary(keys.ANY), keys.metrics(keys.ANY)),
         may("write objects", keys.RUNS),
         may("send notifications"),
+        may("start executions", "version"),
         may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),
     ),
 )
@@ -53,10 +56,19 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     rows = Studies(yard.table_name).read(end.run)
     if rows:
         s3.put_json(yard.bucket_name, keys.trials(end.run), {"trials": summary.trials_of(rows.trials)})
+    metrics = _read_best_metrics(end)
+    end = new_versions.add_unmet(end, metrics)
     end, agreed = end.write_summary(summary.summarise(end, rows.row if rows else None))
     if end.write(notifies=True):
         end_notification.send(end, yard.topic_arn, study_texts.notify_end(agreed))
+    new_versions.start(end, metrics, yard.version_state_machine_arn)
     return end.answer
+
+
+def _read_best_metrics(end: RunEnd) -> Mapping[str, Any]:
+    """Return the metrics of the best trial, if a version depends on them."""
+    best = origin.find_winner(end.row) if end.row and new_versions.wanted_by(end) else None
+    return (s3.get_json(end.bucket, keys.metrics(best)) or {}) if best else {}
 
 
 def _describe_end(document: Mapping[str, Any]) -> Notification:

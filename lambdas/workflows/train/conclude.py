@@ -17,7 +17,7 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import trouble_of
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import conclusion, end_notification, stored_signals
+from lambdas.steps import conclusion, end_notification, new_versions, stored_signals
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
@@ -33,6 +33,7 @@ from trainyard.values.lazy import dataclass
 
 class ConcludeSettings(YardSettings):
     topic_arn: str
+    version_state_machine_arn: str
 
 
 CHECKPOINTS = re.compile(keys.checkpoints("[^/]+"))
@@ -42,6 +43,7 @@ NEEDS = Needs(
         may("read and list objects", keys.RUNS),
         may("write objects", keys.RUNS),
         may("send notifications"),
+        may("start executions", "version"),
         may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),
     ),
 )
@@ -79,10 +81,12 @@ def handler(given: ConcludeInput) -> TrainConcluded | NotConcluded:
     objects = s3.list_keys(end.bucket, keys.run(end.run))
     end = _add_resume_hint(_add_caveats(_choose_failure(end)), objects)
     metrics, kept = _metrics(end, objects), _outputs(end, objects)
+    end = new_versions.add_unmet(end, metrics)
     end, agreed = end.write_summary(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
     is_trial = end.trial is not None  # a study sends one notification for all of its trials
     if end.write(notifies=not is_trial) and not is_trial:
         end_notification.send(end, yard.topic_arn, run_texts.notify_end(agreed))
+    new_versions.start(end, metrics, yard.version_state_machine_arn)
     return TrainConcluded.of(end.answer, is_trial=is_trial)
 
 

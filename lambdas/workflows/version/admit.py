@@ -82,11 +82,11 @@ def _number(yard: YardSettings, asked: UsersRequest) -> VersionAdmitted:
         rows = _read(yard, model)
         if made := rows.made_by(asked.request.request):
             return _admitted(model, made, yard.bucket_name)
-        registry.check_label(asked.request, rows)
+        label = registry.choose_label(asked.request, rows)
         if asked.request.alias:
             model_names.check("alias", asked.request.alias)
         found = found or model_origins.check_origin(yard, asked.request.origin)
-        made = _version_of(asked, rows, found, yard.bucket_name)
+        made = _version_of(asked, rows, label, found, yard.bucket_name)
         try:
             Ledger(yard.table_name).write(
                 rows_of.next_model_row(registry.number(rows)), rows_of.new_version_row(model, made)
@@ -107,11 +107,13 @@ def _admitted(model: str, made: VersionRow, bucket: str) -> VersionAdmitted:
     )
 
 
-def _version_of(asked: UsersRequest, rows: ModelRows, found: CheckedOrigin, bucket: str) -> VersionRow:
+def _version_of(
+    asked: UsersRequest, rows: ModelRows, label: str, found: CheckedOrigin, bucket: str
+) -> VersionRow:
     request, lite = asked.request, found.record.lite
     row = VersionRow(
         number=rows.row.next,
-        label=request.version,
+        label=label,
         state=VersionState.MAKING,
         by=asked.by,
         at=clock(),

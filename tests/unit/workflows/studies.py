@@ -185,7 +185,7 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Yard:
     more: dict[Any, dict[str, Any]] = {
         JobSettings: {"aws_region": "us-east-1", "monthly_dollars": 0.0},
         TurnSettings: {"train_state_machine_arn": made.machine},
-        ConcludeSettings: {"topic_arn": topic},
+        ConcludeSettings: {"topic_arn": topic, "version_state_machine_arn": "arn:version"},
         SignalSettings: {"study_state_machine_arn": made.study_machine},
     }
     monkeypatch.setattr(environment, "read", lambda kind: kind(**given, **more[kind]))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambdas import environment
-from lambdas.aws import messages
+from lambdas.aws import messages, states
 from lambdas.steps import conclusion, end_notification
 from lambdas.steps.conclusion import RunEnd
 from lambdas.workflows.train import conclude
@@ -77,7 +77,11 @@ class Run:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     yard = ConcludeSettings(
-        yard="trainyard", table_name="ledger", bucket_name="bucket", topic_arn="arn:aws:sns:us-east-1:1:n"
+        yard="trainyard",
+        table_name="ledger",
+        bucket_name="bucket",
+        topic_arn="arn:aws:sns:us-east-1:1:n",
+        version_state_machine_arn="arn:version",
     )
     monkeypatch.setattr(environment, "read", lambda _: yard)
     with answering(Recorded(hosts={})) as account:
@@ -463,3 +467,36 @@ def test_a_trial_of_any_outcome_ends_its_execution_well_and_without_a_notificati
     assert ("open", "r") not in run.account.table
     conclude.handler({"run": "r", "execution": "arn", "outcome": outcome, "cut_short": True}, CONTEXT)
     assert run.account.notices == []
+
+
+@pytest.mark.parametrize(
+    ("when", "trial", "begins"),
+    [
+        (None, False, True),
+        ("accuracy >= 0.9", False, True),
+        ("accuracy >= 0.99", False, False),
+        ("recall > 0", False, False),
+        (None, True, False),
+    ],
+)
+def test_a_successful_run_asks_for_its_version_once_if_the_metrics_meet_the_condition(
+    run: Run, monkeypatch: pytest.MonkeyPatch, when: str | None, trial: bool, begins: bool
+) -> None:
+    begun: dict[str, Any] = {}
+    monkeypatch.setattr(states, "start", lambda machine, name, given: begun.setdefault(name, given))
+    run.finishes()
+    after = {"model": {"name": "digits", "alias": "candidate", "when": when}}
+    job = json.loads(json.dumps(serialization.to_json(admitted(after=after))), parse_float=Decimal)
+    run.put("run", job=job, submitter="ada")
+    if trial:
+        run.put("run", trial={"study": "digits-0a1b2c3d", "number": 2, "submitter": "ada"})
+    run.account.objects["runs/r/metrics.json"] = b'{"accuracy": 0.95}'
+    warnings = run.ends()["summary"]["warnings"]
+    run.ends()
+    assert len(begun) == begins
+    assert bool(warnings) is not (begins or trial)
+    for name, given in begun.items():
+        assert name.startswith("model-digits-20261120T120000-")
+        assert given["by"] == "ada"
+        asked = ("version", "digits", "candidate", "r")
+        assert tuple(given["request"][key] for key in ("act", "model", "alias", "origin")) == asked

@@ -9,8 +9,10 @@ from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
+from trainyard.core.model.condition import CONDITION
 from trainyard.core.model.hardware import Cluster, Hardware
 from trainyard.core.model.job_fields import NAME, RUN_ID
+from trainyard.core.model.model_names import NAMES
 from trainyard.core.model.program import Data, Origin, Program
 from trainyard.core.model.study import Study
 from trainyard.core.model.yard.policy import Policy
@@ -131,6 +133,24 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NewVersion:
+    """The version of a model that a successful run creates."""
+
+    name: str = field(metadata=required(NAMES, "The name of the model ([models](tasks/models.md))."))
+    alias: str | None = key(
+        None,
+        NAMES,
+        "The alias that names the version once it is ready, as in `candidate`. It moves only if the submitter owns "
+        "the model.",
+    )
+    when: str | None = key(
+        None,
+        Text(CONDITION, "a metric, one of >= <= > <, and a number, as in accuracy >= 0.97"),
+        "The condition for a version: a metric of `metrics.json` and its limit.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class After:
     """Actions at the end of a run."""
 
@@ -143,6 +163,11 @@ class After:
         ImageWhen.NEVER,
         Choice(ImageWhen),
         "When to make an image of the chief's disk at the end of the run.",
+    )
+    model: NewVersion | None = key(
+        None,
+        Optional(NewVersion),
+        "The model that gets a version from a successful run. A study creates one of its best trial.",
     )
 
 

@@ -31,5 +31,10 @@ def client_token(
     )
 
 
+def request_suffix(run: str) -> str:
+    """Return the end of the name of the request that a run sends about a model."""
+    return _hex(run)[:6]
+
+
 def _hex(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

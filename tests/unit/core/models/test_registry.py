@@ -133,13 +133,17 @@ def test_a_retired_version_keeps_the_first_user_who_retired_it() -> None:
 
 @pytest.mark.parametrize("label", ["v6", "v3"])
 def test_a_label_is_free_if_no_version_or_only_a_refused_one_has_it(label: str) -> None:
-    registry.check_label(asked(Act.VERSION, label), ROWS)
+    assert registry.choose_label(asked(Act.VERSION, label), ROWS) == label
+
+
+def test_a_version_without_a_label_gets_one_from_its_number() -> None:
+    assert registry.choose_label(asked(Act.VERSION), ROWS) == "v6"
 
 
 @pytest.mark.parametrize("label", ["v1", "v4", "v5"])
 def test_a_label_belongs_to_one_version(label: str) -> None:
     with pytest.raises(ModelRefused, match=f"the label {label} of digits is taken by version"):
-        registry.check_label(asked(Act.VERSION, label), ROWS)
+        registry.choose_label(asked(Act.VERSION, label), ROWS)
 
 
 @pytest.mark.parametrize(
