@@ -77,7 +77,7 @@ class Search:
         }
 
     def draw(self, seed: int, kind: Kind, point: str) -> Fault | None:
-        """Return a fault for the point, or None for most points. The same point has the same fault in every world."""
+        """Return a fault for the point, or None for most points. Only the seed and the point decide."""
         number = zlib.crc32(f"{seed}/{kind}/{point}".encode())
         if number % 1000 >= self.faults_in_a_thousand:
             return None

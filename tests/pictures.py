@@ -18,6 +18,7 @@ from selenium.webdriver import Chrome
 from scripts.local_yard import ROOT, Cloud, client_environment, port_for
 from tests.e2e.browser import Browser, driven
 from tests.unit.ui.canned import INTERRUPTED, WAITING
+from tests.unit.ui.canned_study import STUDY
 from tests.unit.ui.site import canned
 
 PICTURES = ROOT / "docs/pictures"
@@ -26,6 +27,7 @@ SHOWN = (
     ("ui-run.png", f"/runs/{INTERRUPTED}", 1280, 1080, "light"),
     ("ui-runs.png", "/", 1280, 800, "light"),
     ("ui-small.png", f"/runs/{WAITING}", 390, 844, "light"),
+    ("ui-study.png", f"/studies/{STUDY}", 1280, 1200, "light"),
     ("ui-images.png", "/images", 1280, 620, "dark"),
 )
 PAGES = (ROOT / "README.md", ROOT / "docs/index.md")

@@ -1,7 +1,7 @@
 """A simulated study with many faults: the requests of its own per trial, its limits, and what is left at its end.
 
-The requests of a trial's run do not count: those of its workflow and of its hosts. Also the processor time of a turn
-with many trials, without the simulated AWS.
+The requests of the workflow and of the hosts of a trial do not count. Also the processor time of a turn with many
+trials, without the simulated AWS.
 """
 
 from __future__ import annotations

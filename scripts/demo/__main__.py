@@ -21,12 +21,14 @@ import yaml
 from scripts import datasets
 from scripts.datasets import HOST_PYTHON
 from scripts.local_yard import ROOT, Cloud, port_for
-from trainyard.cli.output import report, screen
+from trainyard.cli.options import Options
+from trainyard.cli.output import report, screen, study
 from trainyard.cli.output.terminal import Phases, console, print_error, print_line, quote
 from trainyard.client import Run, Yard, YardError
 from trainyard.client.errors import NotHere, RunFailed
 from trainyard.client.jobs import source
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.study import STUDY
 
 BUILD = ROOT / "build" / "demo"
 SHIPPED_JOB = ROOT / "examples" / "digits.yaml"
@@ -88,6 +90,11 @@ def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
         bake(yard)
     with phases.phase("upload", f"Uploading {os.path.relpath(settings.job)}"):
         run = submit(yard, settings.job)
+    if run.arn == yard.run(run.id, STUDY).arn:
+        with phases.phase("study", f"Study {run.id}"):
+            study.follow(Options(), yard, run)
+            study.show(Options(), yard, run)
+        return
     with phases.phase("run", f"Run {run.id}"):
         status = screen.show(run.follow())
     accuracy = None
@@ -152,10 +159,11 @@ def submit(yard: Yard, job: Path) -> Run:
         print_line(
             f"  {data_set.what}: {len(uploads)} objects under s3://{yard.bucket.name}/{data_set.prefix}"
         )
-    uploaded = yard.upload(source.read(job, to=yard.destination))
+    local = source.read(job, to=yard.destination)
+    uploaded = yard.upload(local)
     for key in uploaded.sent:
         print_line(f"  s3://{yard.bucket.name}/{key}")
-    return yard.run(uploaded.run).wait_for_start()
+    return yard.run(uploaded.run, local.workflow).wait_for_start()
 
 
 def evaluate(run: Run) -> float:

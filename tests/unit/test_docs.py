@@ -65,6 +65,7 @@ NOT_RUN = {
     "docs/examples/keras-text.md": 3,
     "docs/examples/matmul.md": 1,
     "docs/examples/mnist.md": 3,
+    "docs/examples/mnist-study.md": 2,
     "docs/examples/one-change.md": 2,
     "docs/examples/pool.md": 1,
     "docs/examples/parameter-server-v1.md": 1,
@@ -90,6 +91,7 @@ NOT_OURS = {
     "docs/coming-from/others.md": 1,
     "docs/coming-from/sagemaker.md": 1,
     "docs/coming-from/skypilot.md": 1,
+    "docs/coming-from/tuning.md": 2,
     "docs/local-cloud.md": 1,
     "docs/tasks/github-action.md": 1,
 }

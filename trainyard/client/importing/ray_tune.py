@@ -241,7 +241,7 @@ def _add_constant(draft: Draft, name: str, value: Any, path: tuple[str, str]) ->
         draft.put(str(value) if isinstance(value, bool) else value, "program", "args", name)
     else:
         shown = str(value).removeprefix(UNKNOWN)[:60]
-        draft.origin.note(*path, reason=f"`{shown}` is no literal text or number; add it to program.args")
+        draft.origin.note(*path, reason=f"`{shown}` is not a literal; add its value to program.args")
 
 
 def _add_search(draft: Draft, settings: str, *, is_grid: bool) -> None:

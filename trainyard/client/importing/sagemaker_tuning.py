@@ -49,7 +49,7 @@ SHAPES = {
     **dict.fromkeys((f"{CONFIG}.ResourceLimits.*", f"{CONFIG}.RandomSeed"), NUMBER),
     **dict.fromkeys((f"{CONFIG}.Strategy", f"{CONFIG}.TrainingJobEarlyStoppingType"), TEXT),
 }
-"""The forms of a request's values, beside those of a training job."""
+"""The forms of the values of a tuning job. sagemaker.SHAPES has the forms of its training job."""
 TUNER = "HyperparameterTuner"
 POSITIONS = ("estimator", "objective_metric_name", "hyperparameter_ranges", "metric_definitions")
 PARAMETERS = {
@@ -192,7 +192,7 @@ def _add_strategy(draft: Draft, strategy: Any, early: Any, *path: str | int) -> 
 def add_tuner(
     calls: list[ast.Call], constants: Mapping[str, ast.expr], values: dict[str, Any], lines: dict[Keys, int]
 ) -> None:
-    """Add the keywords of the tuner to those of its estimator, under `tuner`."""
+    """Add the keywords of the tuner, under `tuner`, to the keywords of its estimator."""
     made = [call for call in calls if call_name(call) == TUNER]
     for call in made[1:]:
         values[f"tuner in line {call.lineno}"] = ast.unparse(call)

@@ -80,7 +80,7 @@ def add_choice(draft: Draft, name: str, values: Any, *path: str | int) -> None:
     for each in values:
         if each not in usable:
             shown = str(each).removeprefix(UNKNOWN)[:40]
-            draft.origin.note(*path, reason=f"{shown} is no text, number or boolean; left out")
+            draft.origin.note(*path, reason=f"{shown} cannot be a value of a parameter; left out")
     different = list({(type(each), each): each for each in usable}.values())
     for each in different[MOST_CHOICES:]:
         draft.origin.note(*path, reason=f"a choice has at most {MOST_CHOICES} values; {each} is left out")
