@@ -134,7 +134,11 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("trial.suggest_float('lr', 0, float('inf'))", {}, "not literal numbers"),
     ("trial.suggest_float(*space)", {}, "is not literal"),
     ("trial.suggest_float('a b', 0, 1)", {}, "cannot be the name of an argument"),
-    ("trial.suggest_categorical('lr', ['a', None, 'b', 'a'])", {"choice": ["a", "b"]}, "None cannot be a value"),
+    (
+        "trial.suggest_categorical('lr', ['a', None, 'b', 'a'])",
+        {"choice": ["a", "b"]},
+        "None cannot be a value",
+    ),
     ("trial.suggest_categorical('lr', [(1, 2), (3, 4)])", {}, "it has no value"),
     ("trial.suggest_categorical('lr', list(range(3)))", {}, "its values are not literal"),
     ("trial.suggest_categorical('lr', [True, False])", {"choice": [True, False]}, ""),
