@@ -115,7 +115,7 @@ class PeopleStack(cdk.Stack):
         put_events(policy, yard, *(sources.OPERATORS + name for name in CALLER))
         permissions.write_objects(policy, bucket, keys.IMAGES)
         permissions.upload_objects(policy, bucket, keys.DATA, delete=True)
-        self._start(policy, "train", "version", "dev-host", "bake", "retire")
+        self._start(policy, "train", "dev-host", "bake", "retire")
         stop_at_once(policy, yard, "bake", "retire")
         end_hosts(policy, yard)
         start_hosts(policy, yard, key=self._settings.kms_key)

@@ -111,7 +111,7 @@ def handler(event: Event) -> Handled:
     if isinstance(message, Sent) and isinstance(message.signal, DevCredentials):  # its run may be over
         return Handled(result=credentials.give_to_dev_host(yard, message))
     if isinstance(message, ModelRequest):
-        return Handled(result=from_people.change_model(yard, message, _person(event)))
+        return Handled(result=from_people.change_model(yard, message, event.source))
     try:
         context = _context(message, yard, ledger)
         if context is None:

@@ -13,17 +13,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainyard.client import people
-from trainyard.client.errors import Denied, FileUnreadable, ModelNotChanged, ModelNotFound, RunNotStarted
+from trainyard.client.errors import (
+    Denied,
+    FileUnreadable,
+    ModelNotChanged,
+    ModelNotFound,
+    RunNotStarted,
+)
 from trainyard.client.identity import caller_name
 from trainyard.client.run import Run
 from trainyard.command_line import command_line
 from trainyard.core.model import model_names, saved_model
 from trainyard.core.model.errors import ModelRefused
-from trainyard.protocol import keys
+from trainyard.protocol import keys, sources
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.models import DEFAULT, MODELS, ListedModel, ModelRows, partition
 from trainyard.protocol.requests import Act, ModelRequest, name_request
-from trainyard.values import serialization
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
@@ -82,8 +87,7 @@ class Model:
             model_names.check("model", self.name)
         name = name_request(self.name, datetime.now(UTC), secrets.token_hex(3))
         request = ModelRequest(request=name, act=act, model=self.name, **given)
-        if not self._start_as_operator(request):
-            people.send_request(self.yard, request)
+        self._send(request)
         try:
             run = self._run(name).wait_for_start()
         except RunNotStarted as late:
@@ -101,22 +105,20 @@ class Model:
         machine = self.yard.workflows["version"]
         return Run(self.yard, f"{machine.replace(':stateMachine:', ':execution:')}:{name}")
 
-    def _start_as_operator(self, request: ModelRequest) -> bool:
-        """Start the execution directly if the model belongs to another user. Only operators may. Return False for a
-        request that any user may send."""
-        if request.act in (Act.CREATE, Act.VERSION):
-            return False
+    def _send(self, request: ModelRequest) -> None:
+        """Send the request in the caller's name. On the model of another user, only operators may act."""
         caller = caller_name(self.yard.session)
-        if self.rows.row.owner == caller:
-            return False
-        given = {"request": serialization.to_json(request), "by": caller, "operator": True}
+        if request.act in (Act.CREATE, Act.VERSION) or (owner := self.rows.row.owner) == caller:
+            people.send_request(self.yard, request)
+            return
         try:
-            self.yard.session.client("stepfunctions").start_execution(
-                stateMachineArn=self.yard.workflows["version"], name=request.request, input=json.dumps(given)
-            )
-        except Denied:
-            return False  # the yard refuses it and names the owner
-        return True
+            people.send_request(self.yard, request, sources.operator_source(caller))
+        except Denied as denied:
+            raise Denied(
+                f"{self.name} belongs to {owner}, and you are {caller}",
+                "only its owner and operators move its aliases and retire its versions; nothing was changed",
+                f"ask {owner}, or an operator",
+            ) from denied
 
     def _upload(self, folder: Path) -> str:
         """Upload a SavedModel to the caller's folder, and return its URI. The name has the hash of the content."""

@@ -15,6 +15,7 @@ from lambdas.core.run.stopping import EndAttempt, GiveTime, LetItEnd, OrderGang,
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext, SignalSettings
 from trainyard.core.model.errors import Stopped
+from trainyard.protocol import sources
 from trainyard.protocol.ledger.study import STUDY
 from trainyard.protocol.requests import ModelRequest, model_of
 from trainyard.protocol.timeline import Source
@@ -40,15 +41,17 @@ def stop(context: SignalContext, by: str, now: datetime) -> str:
     return continue_stop(context, now)
 
 
-def change_model(yard: SignalSettings, request: ModelRequest, by: str) -> str:
-    """Start the execution that changes the model; return the result for the log."""
+def change_model(yard: SignalSettings, request: ModelRequest, source: str) -> str:
+    """Start the execution that changes the model for the sender that IAM has verified; return the result for the
+    log."""
     if model_of(request.request) is None:
         return f"invalid name of a request: {request.request!r:.90}"
-    started = states.start(
-        yard.version_state_machine_arn,
-        request.request,
-        {"request": serialization.to_json(request), "by": by},
-    )
+    given = {
+        "request": serialization.to_json(request),
+        "by": sources.sending_user(source),
+        "operator": sources.is_operator(source),
+    }
+    started = states.start(yard.version_state_machine_arn, request.request, given)
     return f"{request.request} begins" if started else "this request was handled before"
 
 

@@ -39,7 +39,7 @@ class UsersRequest:
     by: str
     """The user, as verified by IAM."""
     operator: bool = False
-    """True in an execution that an operator has started."""
+    """True for the request of an operator on the model of another user."""
 
 
 @dataclass(frozen=True, kw_only=True)

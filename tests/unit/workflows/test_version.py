@@ -10,17 +10,33 @@ import pytest
 from moto import mock_aws
 
 from lambdas import environment
-from lambdas.aws import clients, messages
+from lambdas.aws import clients, messages, states
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.models import Models
 from lambdas.aws.dynamodb.rows import run_row
+from lambdas.steps.signals import from_people
+from lambdas.steps.signals.context import SignalSettings
 from lambdas.workflows.version import admit, copy, golden, publish
 from tests.support.recorded import CONTEXT
 from trainyard.protocol.ledger.models import ModelRows, VersionState
-from trainyard.protocol.requests import name_request
+from trainyard.protocol.requests import Act, ModelRequest, name_request
+from trainyard.values import serialization
 
 AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
 RUN = "digits-0a1b2c3d"
+SIGNAL = SignalSettings(
+    yard="trainyard",
+    table_name="ledger",
+    bucket_name="bucket",
+    stop_document="stop",
+    host_role_id="id",
+    run_role="arn:run",
+    dev_role="arn:dev",
+    dev_host_state_machine_arn="arn:dev-host",
+    snapshot_state_machine_arn="arn:snapshot",
+    study_state_machine_arn="arn:study",
+    version_state_machine_arn="arn:version",
+)
 TYPES = {
     "inputs": {"image": {"dtype": "float32", "shape": [None, 2]}},
     "outputs": {"p": {"dtype": "float32", "shape": [None, 2]}},
@@ -281,3 +297,26 @@ def test_a_request_that_cannot_be_done_is_refused_with_its_reason(
     assert (refused["kind"], refused["error"]) == ("refused", "ModelRefused")
     assert words in refused["reason"]
     assert yard.rows == before
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "begins"),
+    [
+        ("trainyard.people/ada", name_request("digits", AT, "abcdef"), {"by": "ada", "operator": False}),
+        ("trainyard.operator/eve", name_request("digits", AT, "abcdef"), {"by": "eve", "operator": True}),
+        ("trainyard.people/ada", "digits-0a1b2c3d", None),
+    ],
+)
+def test_a_request_starts_an_execution_with_the_sender_that_iam_has_verified(
+    monkeypatch: pytest.MonkeyPatch, source: str, name: str, begins: dict[str, Any] | None
+) -> None:
+    begun: list[tuple[str, str, dict[str, Any]]] = []
+    monkeypatch.setattr(states, "start", lambda *given: not begun.append(given))  # type: ignore[func-returns-value]
+    request = ModelRequest(request=name, act=Act.MOVE, model="digits", version="v1")
+    from_people.change_model(SIGNAL, request, source)
+    if begins is None:
+        assert begun == []
+        return
+    ((machine, started, given),) = begun
+    assert (machine, started) == (SIGNAL.version_state_machine_arn, name)
+    assert given == {"request": serialization.to_json(request), **begins}
