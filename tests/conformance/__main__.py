@@ -19,7 +19,7 @@ from pathlib import Path
 import yaml
 
 from scripts.local_yard import ROOT, Cloud, port_for
-from tests.conformance import histories, patterns, refusals, shapes
+from tests.conformance import histories, patterns, refusals, shapes, stacks
 from tests.conformance.clients import Clients
 from tests.conformance.recordings import Oracle
 from tests.conformance.result import RED, Result, Verdict
@@ -32,6 +32,7 @@ PARTS: Mapping[str, Callable[[Oracle, Clients], Iterator[Result]]] = {
     "histories": histories.run,
     "errors": refusals.run,
     "shapes": shapes.run,
+    "stacks": stacks.run,
 }
 
 

@@ -19,6 +19,7 @@ CREATED = {
     "stack": [("REVIEW_IN_PROGRESS", USER), ("CREATE_IN_PROGRESS", USER), ("CREATE_COMPLETE", "")],
     "Topic": [("CREATE_IN_PROGRESS", ""), ("CREATE_IN_PROGRESS", INITIATED), ("CREATE_COMPLETE", "")],
 }
+DELETED = [("DELETE_IN_PROGRESS", ""), ("DELETE_COMPLETE", "")]
 UPDATED = [("UPDATE_IN_PROGRESS", USER), (CLEANUP, ""), ("UPDATE_COMPLETE", "")]
 Change = Callable[[str, dict[str, str]], None]
 
@@ -62,4 +63,32 @@ def test_a_replaced_resource(cloud: Cloud, word: str, change: Change) -> None:
     change("CREATE", {})
     change("UPDATE", {"TopicName": word})
     replaced = [("UPDATE_IN_PROGRESS", REPLACED), ("UPDATE_IN_PROGRESS", INITIATED), ("UPDATE_COMPLETE", "")]
-    assert events(cloud, word) == {"stack": CREATED["stack"] + UPDATED, "Topic": CREATED["Topic"] + replaced}
+    assert events(cloud, word) == {
+        "stack": CREATED["stack"] + UPDATED,
+        "Topic": CREATED["Topic"] + replaced + DELETED,
+    }
+
+
+def test_resources_that_an_update_adds_and_removes(cloud: Cloud, word: str) -> None:
+    stacks = cloud.client("cloudformation")
+    topic = {"Type": "AWS::SNS::Topic"}
+    stacks.create_stack(StackName=word, TemplateBody=json.dumps({"Resources": {"Topic": topic}}))
+    stacks.get_waiter("stack_create_complete").wait(StackName=word, WaiterConfig={"Delay": 1})
+    stacks.update_stack(StackName=word, TemplateBody=json.dumps({"Resources": {"Other": topic}}))
+    stacks.get_waiter("stack_update_complete").wait(StackName=word, WaiterConfig={"Delay": 1})
+    shown = [
+        (event["LogicalResourceId"], event["ResourceStatus"], bool(event["PhysicalResourceId"]))
+        for event in reversed(stacks.describe_stack_events(StackName=word)["StackEvents"])
+    ]
+    assert shown[shown.index((word, "UPDATE_IN_PROGRESS", True)) :] == [
+        (word, "UPDATE_IN_PROGRESS", True),
+        ("Other", "CREATE_IN_PROGRESS", False),
+        ("Other", "CREATE_IN_PROGRESS", True),
+        ("Other", "CREATE_COMPLETE", True),
+        (word, CLEANUP, True),
+        ("Topic", "DELETE_IN_PROGRESS", True),
+        ("Topic", "DELETE_COMPLETE", True),
+        (word, "UPDATE_COMPLETE", True),
+    ]
+    (left,) = stacks.describe_stack_resources(StackName=word)["StackResources"]
+    assert (left["LogicalResourceId"], left["ResourceStatus"]) == ("Other", "CREATE_COMPLETE")
