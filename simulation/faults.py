@@ -84,6 +84,7 @@ class BootFault(StrEnum):
     REGISTERS_LATE = "registers with Systems Manager after six minutes"
     BOOTS_LATE = "boots after an hour"
     CLOCK_OFF = "has a clock that is a minute off"
+    ROLE_LATE = "has no credentials for its first 150 s, because EC2 cannot assume its new role yet"
     CLOCK_FAR_OFF = "has a clock that is 20 minutes off, so AWS refuses its signatures"
 
 

@@ -53,6 +53,7 @@ HOST_FAULTS: dict[str, hosts.Fault] = {
     BootFault.NEVER_REGISTERS: hosts.NeverRegisters(),
     BootFault.REGISTERS_LATE: hosts.RegistersLate(),
     BootFault.BOOTS_LATE: hosts.Late(3600.0),
+    BootFault.ROLE_LATE: hosts.IsCutOff(150.0),
     BootFault.CLOCK_OFF: hosts.ClockOff(60.0),
     BootFault.CLOCK_FAR_OFF: hosts.ClockOff(1200.0),
 }
