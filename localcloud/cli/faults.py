@@ -188,6 +188,17 @@ def unregister(instance_id: Host, state: State = DEFAULT_STATE, seconds: Lasting
     _fault(state, "unregister", {"instance_id": instance_id, "seconds": seconds})
 
 
+@fault.command("iam-delay")
+def iam_delay(
+    seconds: Annotated[
+        float, typer.Argument(help="Delay in seconds. 0 and `fault clear` end it.", min=0)
+    ] = 10.0,
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Delay changes of roles, policies and instance profiles, as IAM does: new ones are unknown, removed ones work."""
+    _fault(state, "iam-delay", {"seconds": seconds})
+
+
 @fault.command("list")
 def active_faults(
     state: State = DEFAULT_STATE,
@@ -225,6 +236,8 @@ def active_faults(
         print(f"{silent} " + (f"until {until}" if until else "until cleared"))
     for who, until in faults["unregistered"].items():
         print(f"{who}: hidden from Systems Manager " + (f"until {until}" if until else "until cleared"))
+    if faults["iam_delay"]:
+        print(f"changes in IAM take effect {faults['iam_delay']:g} s later")
     if not any(faults.values()):
         print("No active faults.")
 

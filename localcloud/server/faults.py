@@ -31,6 +31,7 @@ from localcloud.services.ec2.store.records import (
     now,
 )
 from localcloud.services.eventbridge import service_events
+from localcloud.services.iam.delay import delay
 from localcloud.services.ssm.agent import unknown
 
 MARKETS = ("spot", "on-demand")
@@ -53,6 +54,7 @@ def install(ec2: Ec2) -> None:
         "lose": faults.lose,
         "metrics": faults.metrics,
         "unregister": faults.unregister,
+        "iam-delay": faults.iam_delay,
         "clear": faults.clear,
     }.items():
         admin.route("POST", f"/faults/{path}", action)
@@ -225,6 +227,11 @@ class Faults:
         unknown.set(str(host.id), seconds)
         return {"unregistered": host.id, "seconds": seconds}
 
+    def iam_delay(self, request: Json) -> Json:
+        """Let new, changed and removed roles and instance profiles take effect `seconds` (10) later. {"seconds"}"""
+        delay.set(_number(request, "seconds", 10))
+        return {"iam_delay": delay.seconds}
+
     def clear(self, request: Json) -> Json:
         """End all faults, or the changes to one capacity pool if the request names one."""
         if request.get("instance_type"):
@@ -240,6 +247,7 @@ class Faults:
             *service_events.lost_events.active(),
             *(f"{who} metrics" for who in gpu_metrics.muted_hosts.active()),
             *(f"{who} unregistered" for who in unknown.active()),
+            *(["iam-delay"] if delay.seconds else []),
             *self._ec2.impairments.end_all(),
         ]
         self._ec2.capacity.changed.clear()
@@ -248,6 +256,7 @@ class Faults:
         service_events.lost_events.clear()
         gpu_metrics.muted_hosts.clear()
         unknown.clear()
+        delay.set(0.0)
         return {"cleared": cleared}
 
     def active(self, request: Json) -> Json:
@@ -265,6 +274,7 @@ class Faults:
             "lost": {kind: times for kind, (_, times) in service_events.lost_events.active().items()},
             "silent": gpu_metrics.muted_hosts.active(),
             "unregistered": unknown.active(),
+            "iam_delay": delay.seconds,
         }
 
     def _pool(self, request: Json) -> Pool:

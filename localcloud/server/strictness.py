@@ -31,7 +31,7 @@ CONSTRAINED = {
     "dynamodb": ("ValidationException", ()),
     "iam": ("ValidationError", ()),
     "monitoring": ("ValidationError", ("stateValue",)),
-    "ssm": ("ValidationException", ()),
+    "ssm": ("ValidationException", ("parameterFilters.1.member.key",)),
     "sts": ("ValidationError", ()),
     "events": ("ValidationException", ()),
     "kms": ("ValidationException", ()),

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ministack.core import iam_evaluator
-from ministack.services import iam, sts
+from ministack.services import sts
 
 from localcloud.services.iam import enforcement
 from localcloud.services.iam.checks import Check
+from localcloud.services.iam.delay import delay
 
 LIFETIME = 3600.0
 """Lifetime of a session in ministack's STS, in seconds. A longer use renews the session."""
@@ -71,7 +72,7 @@ class Session:
 
 def trusts(role_arn: str, principal: str, *, account: str, region: str) -> bool:
     """Return True if the role's trust policy lets this AWS service assume it for the account."""
-    role = iam._roles.get(role_arn.rsplit("/", 1)[-1])
+    role = delay.role(role_arn.rsplit("/", 1)[-1])
     document = (role or {}).get("AssumeRolePolicyDocument") or "{}"
     parsed = json.loads(document) if isinstance(document, str) else document
     statements = [{**statement, "Resource": "*"} for statement in _as_list(parsed.get("Statement"))]

@@ -16,6 +16,7 @@ from ministack.services import lambda_svc, s3
 from moto.core.utils import get_service_model
 
 from localcloud.base.refusals import Refusal, Request, Rule
+from localcloud.services.iam.roles import trusts
 
 NAME = re.compile(
     r"(?:arn:[^:]+:lambda:(?P<region>[^:]+):(?P<account>\d+):|\d+:)?(?:function:)?(?P<name>[\w-]+)(?::(?P<qualifier>[^:]+))?"
@@ -241,7 +242,15 @@ def _create(request: Request) -> Refusal | None:
         return invalid(f"1 validation error detected: {where}: {bound}")
     if len(request.get("Tags") or ()) > MOST_TAGS:
         return invalid("Number of tags exceeds resource tag limit.")
-    return _configured(request) or _code(request.get("Code") or {})
+    return _configured(request) or _code(request.get("Code") or {}) or _role(request)
+
+
+def _role(request: Request) -> Refusal | None:
+    """Refuse a role that Lambda does not trust, or does not know yet."""
+    arn = request.get("Role")
+    if arn is None or trusts(str(arn), "lambda.amazonaws.com", account=get_account_id(), region=get_region()):
+        return None
+    return invalid("The role defined for the function cannot be assumed by Lambda.")
 
 
 def _configured(request: Request) -> Refusal | None:
@@ -343,7 +352,7 @@ def _update_code(target: Target, request: Request) -> Refusal | None:
 
 
 def _update_configuration(target: Target, request: Request) -> Refusal | None:
-    return _existing(target, request) or _configured(request)
+    return _existing(target, request) or _configured(request) or _role(request)
 
 
 def _tags(request: Request) -> Refusal | None:

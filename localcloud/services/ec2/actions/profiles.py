@@ -8,6 +8,7 @@ from ministack.services import iam as ministack_iam
 from moto.ec2.exceptions import EC2ClientError
 
 from localcloud.services.ec2.actions.template import Parameters
+from localcloud.services.iam.delay import delay
 
 
 def profile_of(parameters: Parameters) -> Parameters | None:
@@ -21,11 +22,14 @@ def profile_of(parameters: Parameters) -> Parameters | None:
 def find_profile(name: str | None, arn: str | None) -> Parameters:
     """Return an instance profile of ministack's IAM."""
     profile: Parameters | None = ministack_iam._lookup_instance_profile(name or "", arn or "")
+    if delay.seconds:
+        profile = delay.profile(name or str(arn).rpartition("/")[2])
     if profile is None:
-        kind = "iamInstanceProfile.name" if name else "iamInstanceProfile.arn"
+        kind, what = ("name", "name") if name else ("arn", "ARN")
         raise EC2ClientError(
             "InvalidParameterValue",
-            f"Value ({name or arn}) for parameter {kind} is invalid. Invalid IAM Instance Profile",
+            f"Value ({name or arn}) for parameter iamInstanceProfile.{kind} is invalid. Invalid IAM Instance Profile "
+            f"{what}",
         )
     return profile
 
