@@ -31,6 +31,8 @@ def _is_of(violation: str, fields: Collection[str]) -> bool:
 
 
 def _violations(shape: Any, value: Any, path: str) -> Iterator[str]:
+    if _is_free(shape):
+        return
     match shape.type_name:
         case "structure" if isinstance(value, Mapping):
             for name in shape.metadata.get("required", ()):
@@ -76,6 +78,23 @@ def broken(shape: Any, value: Any) -> list[str]:
     return sorted(found, key=lambda bound: "regular expression" not in bound)
 
 
+@functools.cache
+def _is_free(shape: Any) -> bool:
+    """Return True if neither the shape nor any part of it has constraints."""
+    return not _is_bound(shape, frozenset())
+
+
+def _is_bound(shape: Any, above: frozenset[str]) -> bool:
+    if shape.name in above:
+        return False
+    if shape.metadata.get("required") or _bounds(shape):
+        return True
+    parts = [*getattr(shape, "members", {}).values()]
+    parts += [getattr(shape, name) for name in ("member", "key", "value") if hasattr(shape, name)]
+    return any(_is_bound(part, above | {shape.name}) for part in parts)
+
+
+@functools.cache
 def _bounds(shape: Any) -> list[tuple[str, Any]]:
     """Return the constraints of a shape in AWS's words, each with its check."""
     least, most = shape.metadata.get("min"), shape.metadata.get("max")

@@ -17,29 +17,15 @@ from ministack.services import cloudformation, cloudwatch_logs, eventbridge, iam
 from ministack.services.cloudformation import engine
 from yaml import YAMLError
 
-from localcloud.base import constraints
-from localcloud.base.refusals import Refusal, Request, first, state_machines
+from localcloud.base.refusals import Refusal, Request, by_operation, first, state_machines
 from localcloud.server import refusals, requests
 from localcloud.server.refusals import Answer, Handler
+from localcloud.server.requests import MODELS
 from localcloud.services import kms, s3_refusals, sns
 from localcloud.services.cloudformation import templates
 from localcloud.services.lambdas import refusals as lambdas
 
 WORDS = Path(__file__).with_name("words.yaml")
-CONSTRAINED = {
-    "cloudformation": ("ValidationError", ("stackName",)),
-    "dynamodb": ("ValidationException", ()),
-    "iam": ("ValidationError", ()),
-    "monitoring": ("ValidationError", ("stateValue",)),
-    "ssm": ("ValidationException", ("parameterFilters.1.member.key",)),
-    "sts": ("ValidationError", ()),
-    "events": ("ValidationException", ()),
-    "kms": ("ValidationException", ()),
-    "lambda": ("ValidationException", ("runtime",)),
-    "logs": ("InvalidParameterException", ("logGroupName", "logStreamName")),
-    "states": ("ValidationException", ("name", "roleArn")),
-}
-"""Services whose requests are checked against their model: the error code, and fields to skip."""
 UNTARGETED = ("autoscaling", "dynamodb", "iam", "rds", "s3", "sts")
 """Services whose resources are no targets of rules."""
 MOST_TARGETS, LONGEST_GROUP = 5, 512
@@ -57,7 +43,11 @@ def install() -> None:
 
     def around(service: str, handler: Handler) -> Handler:
         rows = words.get(service, [])
-        if not rows and service not in CONSTRAINED and service not in CHECKS:
+        if (
+            not rows
+            and MODELS.get(service, service) not in by_operation.CONSTRAINED
+            and service not in CHECKS
+        ):
             return handler
 
         async def handle(
@@ -79,10 +69,8 @@ def install() -> None:
 
 def refusal(service: str, operation: Any, request: Request) -> Refusal | None:
     """Return why AWS refuses the request: by the service's model first, then by its rules."""
-    if service in CONSTRAINED and operation.input_shape is not None:
-        code, own = CONSTRAINED[service]
-        if message := constraints.refusal(operation.input_shape, request, own):
-            return Refusal(code, message)
+    if wrong := by_operation.by_model(MODELS.get(service, service), operation, request):
+        return wrong
     check = CHECKS.get(service)
     return check(operation.name, request) if check else None
 

@@ -73,8 +73,7 @@ class Gateway:
         method = getattr(model, operation, None)
         if method is None:
             raise ServiceError("NotSimulated", f"{service} has no {operation} in the simulator")
-        rule = by_operation.RULES.get(f"{service}.{operation}")
-        if wrong := rule(request) if rule else None:
+        if wrong := by_operation.refusal(service, operation, request):
             raise ServiceError(wrong.code, wrong.message, status=wrong.status)
         answer: Answer = method(caller, dict(request))
         if callback := self.after.get(f"{service}.{operation}"):
