@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from ministack.core import iam_evaluator
@@ -13,7 +12,7 @@ from ministack.services import iam
 
 from localcloud.patches import MINISTACK
 
-Record = Mapping[str, Any] | None
+Record = dict[str, Any] | None
 GATHER = "core.iam_evaluator:_gather_role_policies"
 
 

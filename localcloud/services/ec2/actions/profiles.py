@@ -21,9 +21,10 @@ def profile_of(parameters: Parameters) -> Parameters | None:
 
 def find_profile(name: str | None, arn: str | None) -> Parameters:
     """Return an instance profile of ministack's IAM."""
-    profile: Parameters | None = ministack_iam._lookup_instance_profile(name or "", arn or "")
-    if delay.seconds:
-        profile = delay.profile(name or str(arn).rpartition("/")[2])
+    known = ministack_iam._lookup_instance_profile(name or "", arn or "")
+    profile: Parameters | None = (
+        delay.profile(name or str(arn).rpartition("/")[2]) if delay.seconds else known
+    )
     if profile is None:
         kind, what = ("name", "name") if name else ("arn", "ARN")
         raise EC2ClientError(
