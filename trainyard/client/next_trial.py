@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainyard.client.trials import Trials
-from trainyard.core.model.study import Study
+from trainyard.command_line import command_line
+from trainyard.core.model.study import Sampler, Study
 from trainyard.core.model.study_money import dollars_for_a_trial
 from trainyard.protocol.ledger.run import RunRow
-from trainyard.protocol.ledger.study import TrialState
+from trainyard.protocol.ledger.study import DrawnBy, TrialState
 from trainyard.values.quantities import dollars, format_count
 
 
@@ -27,12 +28,19 @@ def describe_next(section: Study, study: RunRow, trials: Trials, runs: Mapping[i
     asked = next((each.number for each in running if each.state is TrialState.ASKED), None)
     if asked:
         return f"Trial {asked} starts now."
+    if any(each.drawn_by is DrawnBy.RETRAIN for each in running):
+        return f"Trial {running[-1].number} trains with the best values once more. No further trial starts."
     if row.reported + len(running) >= row.trials:
         return f"No further trial starts: all {row.trials} have ended or are running."
     after = f"Trial {len(trials.trials) + 1}"
     is_proven = any(each.state.is_answer for each in trials.trials) or any(
         run.objective for run in runs.values()
     )
+    if section.sampler is Sampler.NONE and not trials.waiting:
+        point = f"{next(iter(section.parameters))}=VALUE"
+        return (
+            f"{after} waits for a point that a user adds: {command_line('study', 'add', trials.study, point)}"
+        )
     if running and not is_proven:
         metric = section.objective.metric
         return f"{after} starts when trial {running[0].number} has reported {metric}, or has ended."

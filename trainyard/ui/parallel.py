@@ -8,7 +8,7 @@ from math import log
 
 from trainyard.core.model.program import Scalar
 from trainyard.core.model.study import Parameter, Study
-from trainyard.protocol.ledger.study import TrialRow, TrialState
+from trainyard.protocol.ledger.study import DrawnBy, TrialRow, TrialState
 
 MOST_LINES = 500
 HEIGHT = 1000
@@ -101,7 +101,8 @@ def position(parameter: Parameter, value: Scalar | None) -> float:
 
 
 def _ranked(section: Study, trials: Sequence[TrialRow]) -> list[TrialRow]:
-    """Return the trials that are answers, the best first: complete, stopped, and failed ones."""
+    """Return the trials that are answers, the best first: complete, stopped, and failed ones. The retraining has other
+    arguments than the trials."""
     order = [TrialState.COMPLETE, TrialState.STOPPED, TrialState.FAILED]
     sign = -1.0 if section.objective.is_better(1.0, 0.0) else 1.0
 
@@ -110,7 +111,9 @@ def _ranked(section: Study, trials: Sequence[TrialRow]) -> list[TrialRow]:
         reached = 0 if is_complete else -(row.step or 0)
         return order.index(row.state), reached, sign * (row.value or 0.0), row.number
 
-    return sorted((row for row in trials if row.state.is_answer), key=key)
+    return sorted(
+        (row for row in trials if row.state.is_answer and row.drawn_by is not DrawnBy.RETRAIN), key=key
+    )
 
 
 def _kind(row: TrialRow, index: int, complete: int) -> str:

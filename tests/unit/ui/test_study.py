@@ -114,6 +114,8 @@ def test_a_viewer_sees_a_study_and_cannot_stop_it(cloud: canned.Cloud, monkeypat
           "less.")),
         ({"job": {"study": {**SECTION, "parallel": Decimal(4)}}}, {}, "Trial 23 starts within a minute."),
         ({"ended": "2026-11-29T12:00:00.000Z"}, {}, ""),
+        ({"job": {"study": {**SECTION, "sampler": "none"}}}, {},
+         f"Trial 23 waits for a point that a user adds: trainyard study add {STUDY} args.lr=VALUE"),
     ],
 )  # fmt: skip
 def test_the_next_trial_is_named_with_the_reason_why_it_waits(
@@ -146,6 +148,19 @@ def test_no_trial_starts_beside_the_first_one_before_its_metric_is_reported(
     story.trials[0] |= {"reported": Decimal(0), "running": Decimal(1)}
     run = reading.run_of({**cloud.stories[RUN].row, "objective": None, **change})
     assert describe_next(section(), reading.run_of(story.row), trials_of(cloud), {1: run}) == sentence
+
+
+def test_the_retraining_is_no_trial_of_the_charts(cloud: canned.Cloud) -> None:
+    story = cloud.stories[STUDY]
+    story.trials[BEST] |= {"drawn_by": "retrain", "value": Decimal("0.999")}
+    drawing = parallel.draw(section(), trials_of(cloud).trials)
+    assert drawing
+    assert BEST not in {line.number for line in drawing.lines}
+    assert max(best_charts(section(), trials_of(cloud).ended)[0]["best"]) < 0.999
+    story.trials[-1] |= {"drawn_by": "retrain"}
+    assert ">retrained</span>" in owner(cloud).get(f"/studies/{STUDY}").text
+    sentence = describe_next(section(), reading.run_of(story.row), trials_of(cloud), {})
+    assert sentence == "Trial 22 trains with the best values once more. No further trial starts."
 
 
 def test_parallel_coordinates_rank_the_trials_and_end_early_for_stopped_ones(cloud: canned.Cloud) -> None:

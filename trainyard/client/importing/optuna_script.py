@@ -42,7 +42,7 @@ SAMPLERS = {
 PRUNERS = {
     "MedianPruner": ("median", "n_warmup_steps"),
     "SuccessiveHalvingPruner": ("successive_halving", "min_resource"),
-    "HyperbandPruner": ("successive_halving", "min_resource"),
+    "HyperbandPruner": ("hyperband", "min_resource"),
     "NopPruner": ("none", ""),
 }
 KEYWORDS = {

@@ -50,7 +50,7 @@ SAMPLERS = {
 SCHEDULERS = {
     "ASHAScheduler": ("successive_halving", "grace_period"),
     "AsyncHyperBandScheduler": ("successive_halving", "grace_period"),
-    "HyperBandScheduler": ("successive_halving", ""),
+    "HyperBandScheduler": ("hyperband", ""),
     "MedianStoppingRule": ("median", "grace_period"),
     "FIFOScheduler": ("none", ""),
 }

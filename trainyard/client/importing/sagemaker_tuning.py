@@ -16,7 +16,6 @@ from trainyard.client.importing.foreign import ITEM, LIST, MAPPING, NUMBER, TEXT
 CONFIG = "HyperParameterTuningJobConfig"
 DEFINITION, DEFINITIONS = "TrainingJobDefinition", "TrainingJobDefinitions"
 STRATEGIES = {"bayesian": "tpe", "random": "random", "grid": "grid", "hyperband": "tpe"}
-EARLY = "median"
 SCALE = "its scale was Auto; `log` instead of `range` draws by order of magnitude"
 REVERSE = "drawn evenly: reverse logarithmic scales have no counterpart"
 CRITERIA = "a study ends at its trials, hours or dollars"
@@ -180,10 +179,10 @@ def _add_strategy(draft: Draft, strategy: Any, early: Any, *path: str | int) -> 
         draft.origin.note(*path, reason=f"{strategy} has no counterpart; study.sampler is tpe")
     study.put(draft, STRATEGIES.get(word, "tpe"), "sampler")
     if word == "hyperband":
-        study.put(draft, "successive_halving", "pruner")
-        draft.origin.note(*path, reason="Hyperband became tpe with the pruner successive_halving")
+        study.put(draft, "hyperband", "pruner")
+        draft.origin.note(*path, reason="Hyperband is the pruner, and study.sampler is tpe")
     elif str(early or "Off").lower() == "auto":
-        study.put(draft, EARLY, "pruner")
+        study.put(draft, "median", "pruner")
     else:
         study.put(draft, "none", "pruner")
 

@@ -111,7 +111,7 @@ def add_pruner(
     name = class_of(found)
     rule, first = table.get(name, ("median" if name else usual, ""))
     start = found.get(first) if isinstance(found, dict) and first else None
-    if name and (name not in table or rule not in name.lower().replace("pruner", "")):
+    if name and rule != "none" and (name not in table or rule.replace("_", "") not in name.lower()):
         draft.origin.note(*path, reason=f"{name} became the rule {rule} of study.pruner")
     if isinstance(start, int) and not isinstance(start, bool) and start >= 1 and rule != "none":
         study.put(draft, {"rule": rule, "start": start}, "pruner")

@@ -98,7 +98,7 @@ def add_objective(draft: Draft, goal: str, metric: Any, *path: str | int) -> Non
         put(draft, metric, goal)
         draft.origin.note(
             *path,
-            reason=f"the program must write {metric} to metrics.json ({goal}: {metric} of the section `study`)",
+            reason=f"the program must print {metric}, or write it to metrics.json",
         )
     else:
         put(draft, "loss", goal)

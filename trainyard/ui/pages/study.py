@@ -19,7 +19,7 @@ from trainyard.client.trials import STATES, Trials
 from trainyard.core.model import ends, states
 from trainyard.core.model.study import Study
 from trainyard.protocol.ledger.run import RunRow
-from trainyard.protocol.ledger.study import STUDY, TrialRow, TrialState
+from trainyard.protocol.ledger.study import STUDY, DrawnBy, TrialRow, TrialState
 from trainyard.ui import parallel
 from trainyard.ui.cache import FRESH, Cache
 from trainyard.ui.pages.page import Page, PageEvent, Seen
@@ -202,7 +202,8 @@ def best_charts(section: Study, ended: Sequence[TrialRow]) -> list[dict[str, Any
     spent, so_far = 0.0, None
     for count, row in enumerate(ended, 1):
         spent += row.dollars or 0.0
-        value = row.value if row.state is TrialState.COMPLETE else None
+        is_result = row.state is TrialState.COMPLETE and row.drawn_by is not DrawnBy.RETRAIN
+        value = row.value if is_result else None
         if value is not None and (so_far is None or section.objective.is_better(value, so_far)):
             so_far = value
         counts.append(count)
