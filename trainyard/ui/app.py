@@ -20,13 +20,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from trainyard.client import Yard, YardError
-from trainyard.client.errors import RunNotFound
+from trainyard.client.errors import ModelNotFound, RunNotFound
 from trainyard.protocol.ledger.study import STUDY
 from trainyard.ui import actions, downloads, sse
 from trainyard.ui.cache import Cache
 from trainyard.ui.pages.compare import MOST, Compare
 from trainyard.ui.pages.hosts import Hosts
 from trainyard.ui.pages.images import Images
+from trainyard.ui.pages.models import ModelPage, Models
 from trainyard.ui.pages.money import Money
 from trainyard.ui.pages.page import Page, Seen, read_values
 from trainyard.ui.pages.run import RunPage
@@ -38,7 +39,9 @@ from trainyard.values.text import printable
 
 FIRST_LOOK = 3.0
 """Seconds that a page waits for AWS. After that it is shown without data, which follow by events."""
-PATHS = ("/", "/hosts", "/money", "/images", "/compare", "/runs/{run}", "/studies/{study}")
+PATHS = (
+    "/", "/hosts", "/money", "/images", "/models", "/compare", "/runs/{run}", "/studies/{study}", "/models/{model}",
+)  # fmt: skip
 MOST_SHOWN = 200
 """Characters of an address that a page shows."""
 MOST_TYPED = 2**16
@@ -62,7 +65,7 @@ class Server:
         except TimeoutError:
             seen = {"troubles": []}
         for trouble in seen["troubles"]:
-            if isinstance(trouble, RunNotFound):
+            if isinstance(trouble, RunNotFound | ModelNotFound):
                 return HTMLResponse(self.templates.refusal(trouble), 404)
         if isinstance(page, RunPage) and "status" in seen and seen["status"].kind == STUDY:
             return RedirectResponse(f"/studies/{page.run}")
@@ -90,7 +93,7 @@ class Server:
         error_shown = YardError(
             f"the page {path} does not exist{f': {detail}' if detail else ''}",
             "the address may be mistyped, or belong to another version of the page",
-            "open Runs, Hosts, Cost or Images above",
+            "open Runs, Hosts, Cost, Images or Models above",
         )
         return HTMLResponse(self.templates.refusal(error_shown), 404)
 
@@ -176,11 +179,15 @@ def page_of(request: Request) -> Page:
         return RunPage(request.path_params["run"])
     if "study" in request.path_params:
         return StudyPage(request.path_params["study"])
+    if "model" in request.path_params:
+        return ModelPage(request.path_params["model"])
     match request.url.path.removesuffix("/events"):
         case "/hosts":
             return Hosts()
         case "/images":
             return Images()
+        case "/models":
+            return Models()
         case "/money":
             return Money(_month_in(request))
         case "/compare":

@@ -10,7 +10,7 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -85,6 +85,8 @@ class Cloud:
         self.told: list[tuple[str, dict[str, Any]]] = []
         self.put: dict[str, bytes] = {}
         self.images: list[dict[str, Any]] = []
+        self.models: Mapping[str, list[dict[str, Any]]] = {}
+        """The rows of models by their partition key."""
 
     def yard(self) -> Yard:
         """Return the yard with a new session, as each thread of the page does."""
@@ -327,7 +329,10 @@ class Dynamo:
                 kinds = asked["FilterExpression"].get_expression()["values"][1]
                 rows = [row for row in rows if row["kind"] in kinds]
             return {"Items": sorted(rows, key=lambda row: str(row["created"]), reverse=True)}
-        kind, _, run = str(wanted.get_expression()["values"][1]).partition("#")
+        partition = str(wanted.get_expression()["values"][1])
+        if partition.startswith("model"):
+            return {"Items": self.cloud.models.get(partition, [])}
+        kind, _, run = partition.partition("#")
         story = self.cloud.stories.get(run)
         if not story:
             return {"Items": []}
@@ -344,6 +349,7 @@ def wanted_month(condition: Any) -> str:
 # --- the stories
 def cloud(runs: int = 0, points: int = 400, now: datetime | None = None) -> Cloud:
     """Return the five stories, a study, two bakes, and other runs in the given number, each with a curve."""
+    from tests.unit.ui.canned_models import models
     from tests.unit.ui.canned_study import study
 
     now = now or datetime.now(UTC)
@@ -351,6 +357,7 @@ def cloud(runs: int = 0, points: int = 400, now: datetime | None = None) -> Clou
     bakes = [bake(now, "succeeded"), bake(now, "failed")]
     made = Cloud([*stories, *bakes, *(other(now, number) for number in range(runs))], instances(now))
     made.images = list(images(now))
+    made.models = models(now)
     return made
 
 

@@ -25,6 +25,8 @@ PATHS = (
     "/hosts",
     "/money",
     "/images",
+    "/models",
+    "/models/digits",
     "/nowhere",
     f"/compare?runs={TRAINING},{FAILED}",
     *(f"/runs/{run}" for run in (TRAINING, FAILED, INTERRUPTED)),

@@ -15,6 +15,8 @@ PATHS = (
     "/hosts/events",
     "/money",
     "/images",
+    "/models",
+    "/models/digits",
     f"/runs/{TRAINING}",
     f"/runs/{TRAINING}/events",
     f"/runs/{TRAINING}/stop",
