@@ -96,6 +96,12 @@ class Study(Run):
             )
         return StudyTrial(self, best)
 
+    @property
+    def retrained(self) -> StudyTrial | None:
+        """Return the complete trial that trained the best values once more (`then.retrain`), or None."""
+        rows = self._rows()
+        return next((StudyTrial(self, row) for row in rows.trials if row.number == rows.row.retrained), None)
+
     def ended(self, every: float = 2.0) -> Iterator[StudyTrial]:
         """Yield each trial once it has ended, in the order of their ends, until the study is over."""
         seen = set[int]()
@@ -213,20 +219,26 @@ class Study(Run):
             ) from denied
 
     def _own_row(self) -> RunRow:
-        row = self.yard.row(self.id)
-        if row is None:
-            raise RunNotFound(
-                f"the yard has no study {self.id}",
-                "it was refused, or does not exist",
-                command_line("study", "ls"),
-            )
+        """Return the row of the run. A study that has just begun has it after its admission."""
+        until = time.monotonic() + BEGIN_SECONDS
+        while (row := self.yard.row(self.id)) is None:
+            if time.monotonic() >= until or self.execution.is_over:
+                raise RunNotFound(
+                    f"the yard has no study {self.id}",
+                    "it was refused, or does not exist",
+                    command_line("study", "ls"),
+                )
+            time.sleep(0.5)
         return row
 
     def _rows(self) -> Trials:
+        row = self._own_row()
         found = self.yard.trials(self.id)
         if found is None:
             raise RunNotFound(
-                f"{self.id} is not a study, or was refused", "it has no trials", command_line("why", self.id)
+                f"{self.id} has no trials",
+                f"it was refused: {row.reason}" if row.reason else "it is not a study",
+                command_line("why", self.id),
             )
         return found
 

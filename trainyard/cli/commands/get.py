@@ -13,6 +13,7 @@ from trainyard.cli.command import command
 from trainyard.cli.options import Options
 from trainyard.cli.parts import FOLDERS, Part
 from trainyard.command_line import command_line
+from trainyard.protocol.trial import study_of
 
 MOST_NAMED = 5
 """Files that one line lists by name."""
@@ -68,9 +69,12 @@ def get(
     if not fetched.files:
         there = parts.list_parts(found)
         other = next((each for each in there if each in FOLDERS), None)
+        kept = "; a study keeps the models and checkpoints of its best trials only (study.keep)"
         raise NothingFound(
             f"{found.id} has no {part}",
-            f"its results are {', '.join(there)}" if there else "the run has no results yet",
+            f"its results are {', '.join(there)}{kept if study_of(found.id) else ''}"
+            if there
+            else "the run has no results yet",
             command_line("get", found.id, other) if other else command_line("show", found.id),
         )
     if options.is_json:

@@ -10,6 +10,7 @@ from trainyard.cli.output import terminal
 from trainyard.client.trials import STATES, Trials
 from trainyard.command_line import command_line
 from trainyard.core.jobfile import study_requests
+from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.ledger.study import Search, TrialRow
 from trainyard.values import serialization
 from trainyard.values.quantities import dollars, span
@@ -27,10 +28,12 @@ def show(options: Options, yard: Deployment, run: Run) -> None:
     row, trials = yard.row(run.id), yard.trials(run.id)
     search = row.search if row else None
     if options.is_json:
-        terminal.answer(as_json(run, trials, search))
+        terminal.answer(as_json(run, trials, row))
         return
     word = row.outcome or row.state if row else run.execution.status
-    for line in (f"{run.id}: {word}", *summary(search), *([row.reason] if row and row.reason else [])):
+    warnings = [f"Warning: {each}" for each in row.warnings] if row else []
+    reason = [row.reason] if row and row.reason else []
+    for line in (f"{run.id}: {word}", *summary(search), *reason, *warnings):
         terminal.console.print(line, markup=False)
     if trials and search:
         terminal.table(columns(search.metric), [line_of(each, trials.study) for each in trials.trials])
@@ -96,15 +99,18 @@ def line_of(trial: TrialRow, study: str) -> tuple[str, ...]:
     )
 
 
-def best_in_lines(best: StudyTrial, metric: str) -> list[str]:
-    """Return the best trial in lines."""
+def best_in_lines(best: StudyTrial, retrained: StudyTrial | None, metric: str) -> list[str]:
+    """Return the best trial, and the trial that retrained it, in lines."""
     row = best.row
     values = [f"  {path}: {value}" for path, value in row.values.items()]
     cost = f" for {dollars(row.dollars)}" if row.dollars is not None else ""
-    return [f"Trial {row.number}: {metric} {row.value:.6g}{cost}", *values, f"Run: {best.run.id}"]
+    lines = [f"Trial {row.number}: {metric} {row.value:.6g}{cost}", *values, f"Run: {best.run.id}"]
+    if retrained:
+        lines.append(f"Retrained: {metric} {retrained.row.value:.6g}, run {retrained.run.id}")
+    return lines
 
 
-def best_as_json(best: StudyTrial, metric: str) -> dict[str, Any]:
+def best_as_json(best: StudyTrial, retrained: StudyTrial | None, metric: str) -> dict[str, Any]:
     row = best.row
     return {
         "study": best.study.id,
@@ -114,6 +120,7 @@ def best_as_json(best: StudyTrial, metric: str) -> dict[str, Any]:
         "value": row.value,
         "values": dict(row.values),
         "dollars": row.dollars,
+        "retrained": retrained.run.id if retrained else None,
     }
 
 
@@ -147,10 +154,16 @@ def list_row(run: ListedRun, now: datetime) -> tuple[str, ...]:
     )
 
 
-def as_json(run: Run, trials: Trials | None, search: Search | None) -> dict[str, Any]:
+def as_json(run: Run, trials: Trials | None, row: RunRow | None) -> dict[str, Any]:
     known = [serialization.to_json(each) for each in trials.trials] if trials else []
     shown = [{name: value for name, value in each.items() if name != "attributes"} for each in known]
-    return {"study": run.id, "search": serialization.to_json(search), "trials": shown}
+    search, warnings = (row.search, [*row.warnings]) if row else (None, [])
+    return {
+        "study": run.id,
+        "search": serialization.to_json(search),
+        "warnings": warnings,
+        "trials": shown,
+    }
 
 
 def _print_end(options: Options, trial: TrialRow, study: str) -> None:

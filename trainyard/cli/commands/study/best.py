@@ -16,12 +16,11 @@ def best(options: Options, study: StudyId) -> None:
     from trainyard.command_line import command_line
 
     found = runs.find_study(options.find(), study)
-    winner = found.best()
-    metric = found.metric
+    winner, retrained, metric = found.best(), found.retrained, found.metric
     if options.is_json:
-        terminal.answer(shown.best_as_json(winner, metric))
+        terminal.answer(shown.best_as_json(winner, retrained, metric))
         return
-    for line in shown.best_in_lines(winner, metric):
+    for line in shown.best_in_lines(winner, retrained, metric):
         terminal.console.print(line, markup=False)
     if not options.quiet:
-        terminal.hint(f"Its model: {command_line('get', winner.run.id)}")
+        terminal.hint(f"Its model: {command_line('get', (retrained or winner).run.id)}")
