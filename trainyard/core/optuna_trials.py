@@ -39,15 +39,15 @@ def distribution_of(parameter: Parameter) -> BaseDistribution:
 
 
 def create(study: Study, row: TrialRow, state: OptunaState, value: float | None = None) -> FrozenTrial:
-    """Return a trial with its values, in a state of Optuna. A stopped trial has its value at the rung."""
+    """Return a trial with the values of its parameters, in a state of Optuna. A stopped trial has its value at the
+    rung."""
     is_stopped = row.state is TrialState.STOPPED and state is OptunaState.PRUNED
+    values = {path: value for path, value in row.values.items() if path in study.parameters}
     return create_trial(
         state=state,
         value=value,
-        params=dict(row.values),
-        distributions={
-            path: distribution_of(study.parameters[path]) for path in row.values if path in study.parameters
-        },
+        params=values,
+        distributions={path: distribution_of(study.parameters[path]) for path in values},
         intermediate_values={row.step or 0: row.value} if is_stopped and row.value is not None else {},
         system_attrs=dict(row.attributes),
     )
@@ -72,6 +72,7 @@ def _exported(study: Study, name: str, row: TrialRow) -> FrozenTrial:
         "state": row.state.value,
         "dollars": row.dollars,
         "reason": row.reason,
+        **{path: value for path, value in row.values.items() if path not in study.parameters},
     }
     trial.user_attrs = {key: value for key, value in known.items() if value is not None}
     trial.datetime_start = (row.started or row.asked).replace(tzinfo=None)
