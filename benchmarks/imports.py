@@ -1,40 +1,56 @@
 """Import time of each handler at a cold start, with only its asset and its layer, compared with `import boto3`."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+from lambdas.needs import Compiled
 from localcloud.machine.python import functions_platform
 from stacks.constructs import packages
 from stacks.constructs.packages import ROOT, layers
 
 PROCESSES = 20
+CORES: dict[Compiled, str] = {
+    "study": "lambdas.core.study.sampling",
+    "predict": "trainyard.core.prediction.lite, ai_edge_litert.interpreter",
+}
+"""The modules that import the packages of each compiled layer."""
 PROGRAM = "import time; begun = time.process_time(); import {module}; print(time.process_time() - begun)"
 """Measures processor time, so that other load on the machine does not count."""
 
 
 def ratios() -> dict[str, float]:
     """Return the import time of each handler as a multiple of boto3's."""
-    return _ratios(_handlers(compiled=False), [layers.layer_folder()])
+    return _ratios(_handlers(), [layers.layer_folder()])
 
 
 def compiled_ratios() -> dict[str, float]:
-    """Return the import time of each handler with the compiled layer, and of the core that draws trials, as a multiple
-    of boto3's. The layer is for this machine's platform."""
-    both = [layers.layer_folder(), layers.compiled_layer_folder(functions_platform())]
-    return _ratios(["boto3, lambdas.core.study.sampling", *_handlers(compiled=True)], both)
+    """Return the import time of each handler with a compiled layer, and of the core that uses it, as a multiple of
+    boto3's. The layer is for this machine's platform."""
+    found: dict[str, float] = {}
+    for which, core in CORES.items():
+        both = [layers.layer_folder(), layers.compiled_layer_folder(which, functions_platform())]
+        found |= _ratios([f"boto3, {core}", *_handlers(compiled=which)], both)
+    return found
 
 
-def _handlers(*, compiled: bool) -> list[str]:
-    """Return the modules with a handler, with or without the compiled layer."""
+def _handlers(*, compiled: Compiled | None = None) -> list[str]:
+    """Return the modules with a handler that has this compiled layer, or none."""
     entry_points = ROOT / "lambdas" / "workflows"
     sources = {path: path.read_text() for path in entry_points.rglob("*.py")}
     return sorted(
         "lambdas.workflows."
         + ".".join(path.relative_to(entry_points).with_suffix("").parts).removesuffix(".__init__")
         for path, source in sources.items()
-        if "def handler(" in source and ("compiled=True" in source) is compiled
+        if "def handler(" in source and _compiled_in(source) == compiled
     )
+
+
+def _compiled_in(source: str) -> str | None:
+    """Return the compiled layer that a handler declares in its needs."""
+    found = re.search(r'compiled="(\w+)"', source)
+    return found[1] if found else None
 
 
 def _ratios(modules: list[str], of_layers: list[Path]) -> dict[str, float]:

@@ -22,6 +22,7 @@ Sentence = Literal[
     "plan launches",
     "read and list objects",
     "read data buckets",
+    "read models",
     "read objects",
     "read parameters of base images",
     "read versions",
@@ -39,6 +40,9 @@ Sentence = Literal[
 ]
 """The permissions that a function can ask for. `stacks/constructs/permissions/grants.py` translates each sentence."""
 
+Compiled = Literal["study", "predict"]
+"""A list of compiled packages: requirements/study.txt has Optuna, requirements/predict.txt has LiteRT."""
+
 
 class Grant(NamedTuple):
     """A sentence and its objects: calls of AWS, keys of the bucket, tags, documents, workflows or functions."""
@@ -54,8 +58,8 @@ class Needs(NamedTuple):
     minutes: float = 1
     memory_mib: int = 512
     """The share of a processor grows with the memory."""
-    compiled: bool = False
-    """True if the function imports packages of requirements/study.txt, such as Optuna: it gets the compiled layer."""
+    compiled: Compiled | None = None
+    """The list of compiled packages that the function imports: it gets their layer."""
 
 
 def may(sentence: Sentence, *on: str) -> Grant:

@@ -11,6 +11,7 @@ from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.workflows.dev_host import DevHost
+from stacks.workflows.predict import Predict
 from stacks.workflows.prepare import Prepare
 from stacks.workflows.signal import Signal
 from stacks.workflows.snapshot import Snapshot
@@ -57,6 +58,7 @@ class TrainingStack(cdk.Stack):
         DevHost(self, factory, network, train=self.train, release=images.release)
         Study(self, factory, train=self.train)
         Version(self, factory)
+        Predict(self, factory)
         Submit(self, factory, queue)
         Signal(self, factory, queue, bus, host=host)
         needed = list(self.node.children)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -29,6 +29,14 @@ class Object:
 
     start: bytes
     size: int
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An object whose content is not read yet."""
+
+    size: int
+    read: Callable[[], bytes]
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,12 @@ def get(bucket: str, key: str) -> bytes | None:
             f"{key} has {answer['ContentLength']} bytes, and at most {LARGEST_DOCUMENT} are read"
         )
     return _content(answer)
+
+
+def open_object(bucket: str, key: str) -> Opened | None:
+    """Return the object, of any size; None if it is missing."""
+    answer = call_or_none(GONE, client("s3").get_object, Bucket=bucket, Key=key)
+    return Opened(answer["ContentLength"], lambda: _content(answer)) if answer else None
 
 
 def get_tagged(bucket: str, key: str) -> Tagged | None:

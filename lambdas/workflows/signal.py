@@ -85,7 +85,7 @@ NEEDS = Needs(
         may("write objects", keys.order(keys.ANY), keys.CREDENTIALS),
         may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem"),
     ),
-    compiled=True,
+    compiled="study",
 )
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from functools import cached_property
 from types import ModuleType
 
 import aws_cdk as cdk
@@ -11,7 +10,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from lambdas import workflows
-from lambdas.needs import Needs
+from lambdas.needs import Compiled, Needs
 from stacks.constructs.function import CompiledDependencies, Dependencies, Function
 from stacks.constructs.names import by_name
 from stacks.constructs.permissions.grants import Granting, Launching, topic_arn
@@ -29,6 +28,7 @@ class FunctionFactory:
     ) -> None:
         self.settings, self.bucket, self.table = settings, bucket, table
         self._stack, self._dependencies = scope, Dependencies(scope, "Dependencies")
+        self._layers: dict[Compiled, CompiledDependencies] = {}
 
     def make(
         self,
@@ -53,17 +53,18 @@ class FunctionFactory:
             needs=needs,
             environment=self._environment(needs, given),
             settings=self.settings,
-            layers=[self._dependencies, *([self._compiled] if needs.compiled else [])],
+            layers=[self._dependencies, *([self._compiled(needs.compiled)] if needs.compiled else [])],
         )
         granting = Granting(function.its_role, self.settings, self.bucket, self.table, launching)
         for each in needs.grants:
             granting.grant(each)
         return function
 
-    @cached_property
-    def _compiled(self) -> CompiledDependencies:
-        """The compiled layer, built only if a function needs it."""
-        return CompiledDependencies(self._stack, "CompiledDependencies")
+    def _compiled(self, packages: Compiled) -> CompiledDependencies:
+        """Return the layer of a list of compiled packages, built only if a function needs it."""
+        if packages not in self._layers:
+            self._layers[packages] = CompiledDependencies(self._stack, packages)
+        return self._layers[packages]
 
     def _environment(self, needs: Needs, given: Mapping[str, str]) -> dict[str, str]:
         """Return a variable for each setting that the function reads, except those that a construct adds later."""

@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from lambdas.needs import Needs
+from lambdas.needs import Compiled, Needs
 from stacks.constructs import packages
 from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.names import arn_in
@@ -46,15 +46,15 @@ class Dependencies(lambda_.LayerVersion):
 
 
 class CompiledDependencies(lambda_.LayerVersion):
-    """The packages of requirements/study.txt, compiled for the platform of this deployment's functions."""
+    """The packages of a list in requirements/, compiled for the platform of this deployment's functions."""
 
-    def __init__(self, scope: Construct, name: str) -> None:
+    def __init__(self, scope: Construct, packages: Compiled) -> None:
         platform = layers.functions_platform()
         super().__init__(
             scope,
-            name,
-            code=_code(layers.compiled_layer_folder(platform)),
-            description=f"Packages of requirements/study.txt for {platform}",
+            f"CompiledDependencies{packages.capitalize()}",
+            code=_code(layers.compiled_layer_folder(packages, platform)),
+            description=f"Packages of requirements/{packages}.txt for {platform}",
             compatible_runtimes=[RUNTIME],
             compatible_architectures=[lambda_.Architecture.ARM_64],
         )

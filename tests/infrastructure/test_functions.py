@@ -179,17 +179,22 @@ def test_the_layer_has_the_pinned_versions(asset_and_layer: tuple[Path, Path]) -
     assert there == pinned
 
 
-def test_only_functions_that_draw_or_prune_have_the_compiled_layer(yard: Assembly) -> None:
+@pytest.mark.parametrize(
+    ("packages", "functions"), [("Study", {"study_turn", "signal"}), ("Predict", {"predict"})]
+)
+def test_only_functions_that_draw_prune_or_predict_have_a_compiled_layer(
+    packages: str, functions: set[str], yard: Assembly
+) -> None:
     (layer,) = [
         each
         for each in yard.resources("AWS::Lambda::LayerVersion")
-        if each.name.startswith("CompiledDependencies")
+        if each.name.startswith(f"CompiledDependencies{packages}")
     ]
     assert layer.properties["CompatibleArchitectures"] == ["arm64"]
     having = {
         name for name, each in yard.functions.items() if layer.name in json.dumps(each.properties["Layers"])
     }
-    assert having == {"study_turn", "signal"}
+    assert having == functions
 
 
 def test_hosts_without_a_gpu_get_the_same_packages_but_for_tensorflows_build() -> None:

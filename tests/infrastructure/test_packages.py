@@ -10,9 +10,11 @@ import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from lambdas.needs import Compiled
 from localcloud.machine.python import functions_platform
 from stacks.constructs import packages
 from stacks.constructs.packages import layers
@@ -60,9 +62,22 @@ def test_uv_and_pip_make_the_same_layer(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("platform", [layers.PLATFORM_OF_LAMBDA, functions_platform()])
-def test_the_compiled_layer_is_for_one_platform_and_without_what_a_study_never_imports(platform: str) -> None:
+def test_the_layer_for_predictions_is_litert_and_numpy_within_70_megabytes(platform: str) -> None:
+    layer = layers.compiled_layer_folder("predict", platform) / "python"
+    machine = platform.partition("-")[2]
+    files = [path for path in layer.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= 70e6
+    assert {path.name for path in (layer / "ai_edge_litert").iterdir()} == {*layers.INTERPRETER}
+    assert {name for name in names_in(layer) if "/tests/" in name} == set()
+    assert any(name.endswith(f"{machine}-linux-gnu.so") for name in names_in(layer))
+
+
+@pytest.mark.parametrize("platform", [layers.PLATFORM_OF_LAMBDA, functions_platform()])
+def test_the_layer_of_studies_is_for_one_platform_and_without_what_a_study_never_imports(
+    platform: str,
+) -> None:
     python, _, machine = platform.partition("-")
-    layer = layers.compiled_layer_folder(platform) / "python"
+    layer = layers.compiled_layer_folder("study", platform) / "python"
     modules = [name for name in names_in(layer) if name.endswith(".so") and "numpy/" in name]
     assert modules
     assert {name.partition(".")[2] for name in modules} == {f"cpython-{python[2:]}-{machine}-linux-gnu.so"}
@@ -134,8 +149,9 @@ def test_every_upload_is_called_by_its_content(yard: Assembly) -> None:
         for asset in json.loads(listed.read_text())["files"].values()
         if asset["source"]["packaging"] == "zip"
     ]
-    compiled = layers.compiled_layer_folder(layers.functions_platform())
-    made = (packages.functions_folder(), layers.layer_folder(), compiled, packages.software_folder())
+    platform = layers.functions_platform()
+    compiled = [layers.compiled_layer_folder(which, platform) for which in get_args(Compiled)]
+    made = (packages.functions_folder(), layers.layer_folder(), *compiled, packages.software_folder())
     asked = {hashlib.sha256(packages.asset_hash(folder).encode()).hexdigest() for folder in made}
     assert set(uploads) == {f"asset.{each}" for each in asked}
 

@@ -66,9 +66,12 @@ def test_what_fetches_the_software_is_what_hosts_have() -> None:
 
 
 def is_later(node: ast.AST) -> bool:
-    """Return True for code that only type checkers or a module's `__getattr__` run."""
+    """Return True for code that only type checkers, a module's `__getattr__`, or the function for predictions run."""
     match node:
-        case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.FunctionDef(name="__getattr__"):
+        case (
+            ast.If(test=ast.Name(id="TYPE_CHECKING"))
+            | ast.FunctionDef(name="__getattr__" | "start_interpreter")
+        ):
             return True
     return False
 

@@ -67,7 +67,7 @@ NEEDS = Needs(
     ),
     minutes=2,
     memory_mib=1769,
-    compiled=True,
+    compiled="study",
 )
 
 

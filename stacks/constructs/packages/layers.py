@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from lambdas.needs import Compiled
 from stacks.constructs import packages
 from trainyard import locks
 
@@ -31,6 +32,12 @@ SERVICES = (
 """AWS services that functions use. botocore has 400 more, which are three quarters of the layer, and are listed in
 each cold start."""
 
+INTERPRETER = (
+    "__init__.py", "interpreter.py", "metrics_interface.py", "metrics_portable.py",
+    "_pywrap_litert_interpreter_wrapper.so", "libpywrap_litert_common.so",
+)  # fmt: skip
+"""Files of LiteRT that run a model on a processor. Converters, compilers and a GPU's accelerator are 40 MB more."""
+
 
 def layer_folder() -> Path:
     """Return a folder with the packages of requirements/lambda.txt under `python/`, rebuilt when that file or its
@@ -49,16 +56,17 @@ def functions_platform() -> str:
     return os.environ.get(PLATFORM_VARIABLE) or PLATFORM_OF_LAMBDA
 
 
-def compiled_layer_folder(platform: str) -> Path:
-    """Return a folder with the packages of requirements/study.txt under `python/`, compiled for this platform, rebuilt
-    when that file or its lock changes. Packages that they name and never import are left out."""
+def compiled_layer_folder(which: Compiled, platform: str) -> Path:
+    """Return a folder with the packages of requirements/study.txt or predict.txt under `python/`, compiled for this
+    platform, rebuilt when that file or its lock changes. Packages that they name and never import are left out."""
 
     def install(folder: Path) -> None:
-        command = [*installer(platform=platform), "--no-deps", *_pinned("study.txt")]
+        command = [*installer(platform=platform), "--no-deps", *_pinned(f"{which}.txt")]
         install_layer(folder / "python", command, removed=(".pyc",))
+        if which == "predict":
+            keep_interpreter(folder / "python" / "ai_edge_litert")
 
-    name = f"compiled-layer-{platform}"
-    return packages.make_once(name, _key("study.txt"), install)
+    return packages.make_once(f"compiled-layer-{which}-{platform}", _key(f"{which}.txt"), install)
 
 
 def _lists(name: str) -> tuple[Path, Path]:
@@ -99,6 +107,17 @@ def keep_services(models: Path) -> None:
     for service in list(models.iterdir()):
         if service.is_dir() and service.name not in SERVICES:
             shutil.rmtree(service)
+
+
+def keep_interpreter(litert: Path) -> None:
+    """Remove LiteRT's files except INTERPRETER, and the tests of NumPy beside it."""
+    for path in list(litert.iterdir()):
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in INTERPRETER:
+            path.unlink()
+    for tests in list(litert.parent.glob("numpy/**/tests")):
+        shutil.rmtree(tests)
 
 
 def installer(uv: str | None = None, platform: str = PURE) -> list[str]:

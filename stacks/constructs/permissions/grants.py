@@ -106,6 +106,8 @@ class Granting:
                 self._use_parameters(on, settings.image_parameter)
             case "use the image parameters":
                 self._use_parameters(on, settings.image_parameter, settings.previous_image_parameter)
+            case "read models":
+                permissions.read_models(role, self.table, *on)
             case "use the ledger":
                 permissions.use_ledger(role, self.table, *on)
             case "write objects":

@@ -1,0 +1,87 @@
+"""Refusals of requests for versions that do not exist or cannot answer."""
+
+from collections.abc import Iterable, Mapping
+
+from lambdas.core.prediction.http import RefusedError, Status
+from trainyard.command_line import command_line
+from trainyard.protocol.export import Conversion
+from trainyard.protocol.ledger.models import DEFAULT, ModelRow, VersionRow, VersionState
+from trainyard.values.validation import did_you_mean
+
+MOST_BYTES = 600 * 2**20
+"""The most bytes of models that a process of the function keeps."""
+
+
+def unknown_model(model: str, known: Iterable[str]) -> RefusedError:
+    names = [*known]
+    return RefusedError(
+        Status.NOT_FOUND,
+        f"there is no model {model}; the yard has {_list(names)}{did_you_mean(model, names)}",
+    )
+
+
+def number_of(row: ModelRow, alias: str) -> int:
+    """Return the version that the alias names. Raises RefusedError."""
+    if alias in row.aliases:
+        return row.aliases[alias]
+    if alias == DEFAULT:
+        line = command_line("versions", "set-default", "VERSION", "--model", row.name)
+        raise RefusedError(
+            Status.NOT_FOUND, f"{row.name} has no default version. Name a version, or choose one: {line}"
+        )
+    raise RefusedError(
+        Status.NOT_FOUND, f"{row.name} has no alias {alias}; there are {_list([*row.aliases])}"
+    )
+
+
+def unknown_version(model: str, version: str, rows: Iterable[VersionRow]) -> RefusedError:
+    shown = _list([_shown(each) for each in rows])
+    return RefusedError(Status.NOT_FOUND, f"{model} has no version {version}; there are {shown}")
+
+
+def check_ready(model: str, row: VersionRow, *, for_golden: bool = False) -> None:
+    """Raise RefusedError if the version may not answer. Golden rows are answered before it is ready."""
+    if row.state is VersionState.READY or (for_golden and row.state is VersionState.MAKING):
+        return
+    why = f": {row.reason}" if row.reason else ""
+    line = command_line("models", "show", model)
+    raise RefusedError(
+        Status.NOT_READY,
+        f"version {_shown(row)} of {model} is {row.state}{why}. Choose another version: {line}",
+    )
+
+
+def check_runs_here(model: str, number: int, how: Conversion, reason: str | None) -> None:
+    """Raise RefusedError if LiteRT cannot run the version."""
+    if how is Conversion.NONE:
+        raise RefusedError(
+            Status.UNAVAILABLE,
+            f"version {number} of {model} needs a host with TensorFlow ({reason or 'it was not converted'}), and "
+            "predict runs only what LiteRT can. Its folder in the bucket is a SavedModel for tensorflow_model_server",
+        )
+
+
+def check_memory(model: str, number: int, size: int) -> None:
+    """Raise RefusedError if a version is too large for the function."""
+    if size > MOST_BYTES:
+        raise RefusedError(
+            Status.NO_MEMORY,
+            f"version {number} of {model} has {size >> 20} MiB, and predict keeps at most {MOST_BYTES >> 20}. Its "
+            "folder in the bucket is a SavedModel for tensorflow_model_server",
+        )
+
+
+def unknown_signature(model: str, number: int, name: object, known: Mapping[str, object]) -> RefusedError:
+    return RefusedError(
+        Status.NOT_FOUND,
+        f"version {number} of {model} has no signature {name}; there are {_list([*known])}"
+        f"{did_you_mean(name, [*known])}",
+    )
+
+
+def _shown(row: VersionRow) -> str:
+    return f"{row.number} ({row.label})"
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

@@ -1,0 +1,86 @@
+"""Requests and answers as a function URL passes them to its function."""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+from urllib.parse import unquote
+
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import format_bytes
+from trainyard.values.text import printable
+
+MOST_BYTES = 6 * 1024 * 1024
+"""Lambda's limit for a request and for an answer."""
+MARGIN_BYTES = 64 * 1024
+"""The part of the limit that the envelope of an answer may need."""
+MOST_CHARACTERS = 2000
+
+
+class Status(IntEnum):
+    OK = 200
+    BAD_REQUEST = 400
+    NOT_FOUND = 404
+    NOT_READY = 409
+    TOO_LARGE = 413
+    UNAVAILABLE = 503
+    FAILED = 500
+    NO_MEMORY = 507
+
+
+class RefusedError(Exception):
+    """A request that gets no prediction. The message is the answer."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpRequest:
+    method: str
+    path: str
+    body: str = ""
+
+
+def request_of(method: str, path: str, body: str, *, is_encoded: bool) -> HttpRequest:
+    """Read a request that a function URL has passed. Raises RefusedError."""
+    if is_encoded:
+        try:
+            body = base64.b64decode(body, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise RefusedError(Status.BAD_REQUEST, f"the request is not text in UTF-8: {error}") from error
+    if (size := len(body.encode())) > MOST_BYTES - MARGIN_BYTES:
+        raise RefusedError(Status.TOO_LARGE, too_large(size))
+    return HttpRequest(method=method, path=unquote(path), body=body)
+
+
+def too_large(size: int) -> str:
+    return (
+        f"the request has {format_bytes(size)}, more than the {format_bytes(MOST_BYTES)} that Lambda accepts: send "
+        "fewer rows at once"
+    )
+
+
+def answer(document: Mapping[str, Any], *, version: int | None = None) -> dict[str, Any]:
+    """Return an answer for a function URL. It names the version in the header X-Trainyard-Version."""
+    body = json.dumps(document)
+    if len(body) > MOST_BYTES - MARGIN_BYTES:
+        said = f"the answer has {format_bytes(len(body))}, more than Lambda returns: send fewer rows at once"
+        return refusal(RefusedError(Status.TOO_LARGE, said))
+    return _answer(Status.OK, body, {} if version is None else {"X-Trainyard-Version": str(version)})
+
+
+def refusal(error: RefusedError) -> dict[str, Any]:
+    return _answer(error.status, json.dumps({"error": printable(str(error), MOST_CHARACTERS)}), {})
+
+
+def _answer(status: Status, body: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "statusCode": int(status),
+        "headers": {"Content-Type": "application/json", **headers},
+        "body": body,
+        "isBase64Encoded": False,
+    }

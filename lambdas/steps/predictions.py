@@ -1,0 +1,193 @@
+"""Answer requests for predictions. The process keeps the versions that it has loaded."""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lambdas.aws import s3
+from lambdas.aws.dynamodb.served_models import ServedModels
+from lambdas.core.prediction import answers, body, choice, http
+from lambdas.core.prediction.eviction import Kept, Key, choose_evicted
+from lambdas.core.prediction.http import HttpRequest, RefusedError, Status
+from lambdas.core.prediction.routes import Act, Route, route_of
+from lambdas.core.prediction.tensors import FaultError
+from trainyard.command_line import command_line
+from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.protocol import keys
+from trainyard.protocol.export import LITE_MODEL, RECORD, Conversion, ExportRecord, SignatureTypes
+from trainyard.protocol.ledger.models import ModelRow, VersionRow
+from trainyard.values import serialization
+
+if TYPE_CHECKING:
+    from lambdas.steps.interpreter import LiteModel
+
+ALIAS_SECONDS = 5.0
+"""How long a process uses an alias before it reads the model again."""
+
+
+@dataclass(kw_only=True)
+class Loaded:
+    """A version in memory."""
+
+    row: VersionRow
+    lite: "LiteModel"
+    size: int
+    used: float
+
+
+class Predictions:
+    def __init__(self, bucket: str, table: str) -> None:
+        self._bucket, self._ledger = bucket, ServedModels(table)
+        self._loaded: dict[Key, Loaded] = {}
+        self._models: dict[str, tuple[ModelRow, float]] = {}
+
+    def respond(self, method: str, path: str, text: str, *, is_encoded: bool) -> dict[str, Any]:
+        """Return the answer to a request by HTTP."""
+        try:
+            request = http.request_of(method, path, text, is_encoded=is_encoded)
+            return self._answer(route_of(request), request)
+        except RefusedError as refused:
+            return http.refusal(refused)
+        except MemoryError:
+            said = "the request needs more memory than the function has: send fewer rows at once"
+            return http.refusal(RefusedError(Status.NO_MEMORY, said))
+        except ServiceUnavailable as unavailable:
+            return http.refusal(RefusedError(Status.UNAVAILABLE, f"try again: {unavailable}"))
+
+    def answer_golden(self, model: str, number: int, signature: str, inputs: Any) -> dict[str, Any]:
+        """Return the outputs of a version that is being made, by name, or the error. The version is not kept."""
+        try:
+            row = self._version(model, str(number), for_golden=True)
+            content = s3.get_json(self._bucket, f"{keys.version(model, number)}{RECORD}") or {}
+            record = serialization.read(ExportRecord, content)
+            lite, _ = self._load(model, row, record.lite.how if record.lite else Conversion.NONE)
+            types = record.signatures[signature]
+            given = body.read({"inputs": inputs}, types)
+            return {"outputs": lite.answer(signature, types, given.tensors)}
+        except (RefusedError, FaultError, RuntimeError, ValueError) as error:
+            return {"error": str(error)}
+
+    def _answer(self, route: Route, request: HttpRequest) -> dict[str, Any]:
+        if route.act is Act.HEALTH:
+            return http.answer({"ready": True})
+        row = self._find(route)
+        choice.check_ready(route.model, row)
+        match route.act:
+            case Act.STATUS:
+                return http.answer(answers.status(row), version=row.number)
+            case Act.METADATA:
+                return http.answer(answers.metadata(route.model, row), version=row.number)
+            case Act.READY:
+                return http.answer({"name": route.model, "ready": True}, version=row.number)
+        try:
+            document = {} if route.act is Act.DESCRIBE else body.parse(request.body)
+            named = document.get("parameters") or {} if route.act is Act.INFER else document
+            name = body.signature_name(named, row.signatures)
+            if name not in row.signatures:
+                raise choice.unknown_signature(route.model, row.number, name, row.signatures)
+            types = row.signatures[name]
+            if route.act is Act.DESCRIBE:
+                return http.answer(answers.description(route.model, row, types), version=row.number)
+            found = self._predict(route, row, name, types, document)
+            return http.answer(found, version=row.number)
+        except FaultError as fault:
+            line = command_line("request", route.model)
+            said = f"{route.model} {row.number}, {fault}. {line} makes such a request"
+            raise RefusedError(Status.BAD_REQUEST, said) from fault
+
+    def _predict(
+        self, route: Route, row: VersionRow, name: str, types: SignatureTypes, document: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            given = (body.read_v2 if route.act is Act.INFER else body.read)(document, types)
+        except FaultError as fault:
+            raise FaultError(f"{name}, {fault}") from fault
+        loaded = self._keep(route.model, row)
+        if name not in loaded.lite.signatures:
+            choice.check_runs_here(route.model, row.number, Conversion.NONE, row.lite_reason)
+        try:
+            outputs = loaded.lite.answer(name, types, given.tensors)
+        except (RuntimeError, ValueError) as error:
+            raise RefusedError(
+                Status.FAILED, f"version {row.number} of {route.model} failed: {error}"
+            ) from error
+        if route.act is Act.INFER:
+            return answers.of_v2(route.model, row.number, document, outputs, types)
+        if "instances" in document:
+            return answers.by_rows(outputs, len(document["instances"]))
+        return answers.by_columns(outputs)
+
+    def _find(self, route: Route) -> VersionRow:
+        if route.version is not None:
+            return self._version(route.model, route.version)
+        model = self._model(route.model)
+        if route.alias in model.aliases or not (labelled := self._labelled(route)):
+            return self._version(route.model, str(choice.number_of(model, route.alias)))
+        return labelled
+
+    def _labelled(self, route: Route) -> VersionRow | None:
+        """Return the version whose label the path names in place of an alias."""
+        return next((row for row in self._ledger.versions(route.model) if row.label == route.alias), None)
+
+    def _model(self, name: str) -> ModelRow:
+        row, read = self._models.get(name, (None, 0.0))
+        if row is None or time.monotonic() - read > ALIAS_SECONDS:
+            row = self._ledger.model(name)
+            if row is None:
+                self._models.pop(name, None)
+                raise choice.unknown_model(name, self._ledger.names())
+            self._models[name] = row, time.monotonic()
+        return row
+
+    def _version(self, model: str, version: str, *, for_golden: bool = False) -> VersionRow:
+        """Return a version by its number or label. Raises RefusedError."""
+        if version.isdecimal() and (loaded := self._loaded.get((model, int(version)))):
+            return loaded.row
+        row = self._ledger.version(model, int(version)) if version.isdecimal() else None
+        if row is None:
+            self._model(model)
+            rows = self._ledger.versions(model)
+            row = next((each for each in rows if each.label == version), None)
+            if row is None:
+                raise choice.unknown_version(model, version, rows)
+        if for_golden:
+            choice.check_ready(model, row, for_golden=True)
+        return row
+
+    def _keep(self, model: str, row: VersionRow) -> Loaded:
+        """Return the version in memory. Load it if necessary, and evict others for it."""
+        key = (model, row.number)
+        if key not in self._loaded:
+            lite, size = self._load(model, row, row.lite)
+            self._loaded[key] = Loaded(row=row, lite=lite, size=size, used=0.0)
+        self._loaded[key].used = time.monotonic()
+        return self._loaded[key]
+
+    def _load(self, model: str, row: VersionRow, how: Conversion) -> tuple["LiteModel", int]:
+        """Read model.tflite, compare its digest, and load it. Raises RefusedError."""
+        choice.check_runs_here(model, row.number, how, row.lite_reason)
+        key = f"{keys.version(model, row.number)}{LITE_MODEL}"
+        found = s3.open_object(self._bucket, key)
+        if found is None:
+            raise RefusedError(Status.NOT_READY, f"version {row.number} of {model}: {key} is missing")
+        choice.check_memory(model, row.number, found.size)
+        kept = {each: Kept(loaded.size, loaded.used) for each, loaded in self._loaded.items()}
+        for each in choose_evicted(kept, found.size):
+            del self._loaded[each]
+        content = found.read()
+        expected = row.manifest.get(LITE_MODEL)
+        if expected and hashlib.sha256(content).hexdigest() != expected:
+            raise RefusedError(
+                Status.NOT_READY,
+                f"version {row.number} of {model}: {key} was changed after the version was made; make a new version",
+            )
+        return start_interpreter(content, how), found.size
+
+
+def start_interpreter(content: bytes, how: Conversion) -> "LiteModel":
+    """Load a model. LiteRT is imported here, because only the layer of one function has it."""
+    from lambdas.steps.interpreter import LiteModel
+
+    return LiteModel(content, how)

@@ -1,0 +1,53 @@
+"""Predict: answer requests for predictions of all small models, by the function URL or by a call of the function."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from functools import cache
+from typing import Any
+
+from lambdas import environment
+from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.predictions import Predictions
+from trainyard.protocol import keys
+from trainyard.protocol.export import DEFAULT_SIGNATURE
+from trainyard.values.lazy import dataclass
+
+NEEDS = Needs(
+    YardSettings,
+    (may("read and list objects", keys.MODELS), may("read models", "GetItem", "Query")),
+    memory_mib=1769,
+    compiled="predict",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictInput:
+    """A request as a function URL passes it, or a request of the workflow version for golden rows."""
+
+    path: str = field(default="/", metadata={"json_key": "rawPath"})
+    context: Mapping[str, Any] = field(default_factory=dict, metadata={"json_key": "requestContext"})
+    body: str | None = None
+    encoded: bool = field(default=False, metadata={"json_key": "isBase64Encoded"})
+    golden: bool = False
+    """True if the workflow version asks. Then the fields below name version, signature and inputs."""
+    model: str = ""
+    version: Any = None
+    signature_name: str = DEFAULT_SIGNATURE
+    inputs: Any = None
+
+
+@entry_point
+def handler(given: PredictInput) -> dict[str, Any]:
+    yard = environment.read(YardSettings)
+    predictions = _predictions(yard.bucket_name, yard.table_name)
+    if given.golden:
+        return predictions.answer_golden(given.model, int(given.version), given.signature_name, given.inputs)
+    method = str(given.context.get("http", {}).get("method", "POST"))
+    return predictions.respond(method, given.path, given.body or "", is_encoded=given.encoded)
+
+
+@cache
+def _predictions(bucket: str, table: str) -> Predictions:
+    return Predictions(bucket, table)

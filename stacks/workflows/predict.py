@@ -1,0 +1,13 @@
+"""Predict: the function that answers requests for predictions of all small models."""
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from lambdas.workflows import predict
+from stacks.constructs.factory import FunctionFactory
+
+
+class Predict(Construct):
+    def __init__(self, scope: cdk.Stack, factory: FunctionFactory) -> None:
+        super().__init__(scope, "Predict")
+        self.function = factory.make(self, predict)
