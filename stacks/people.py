@@ -106,6 +106,8 @@ class PeopleStack(cdk.Stack):
         yard = self._settings.yard
         send_jobs(policy, self._storage.bucket, *CALLER)
         permissions.keep_secrets(policy, yard)
+        predict = by_name(self, "lambda", "function", f"{yard}-predict")
+        permissions.allow(policy, ["lambda:InvokeFunction"], [predict])
         self._start(policy, "snapshot")
         stop_at_once(policy, yard, "train", "study", "dev-host", "snapshot")
         put_events(policy, yard, *(sources.PEOPLE + name for name in CALLER))

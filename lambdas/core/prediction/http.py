@@ -8,14 +8,11 @@ from enum import IntEnum
 from typing import Any
 from urllib.parse import unquote
 
+from trainyard.protocol.predictions import MARGIN_BYTES, MOST_BYTES, VERSION_HEADER
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import format_bytes
 from trainyard.values.text import printable
 
-MOST_BYTES = 6 * 1024 * 1024
-"""Lambda's limit for a request and for an answer."""
-MARGIN_BYTES = 64 * 1024
-"""The part of the limit that the envelope of an answer may need."""
 MOST_CHARACTERS = 2000
 
 
@@ -65,12 +62,12 @@ def too_large(size: int) -> str:
 
 
 def answer(document: Mapping[str, Any], *, version: int | None = None) -> dict[str, Any]:
-    """Return an answer for a function URL. It names the version in the header X-Trainyard-Version."""
+    """Return an answer for a function URL. A header names the version."""
     body = json.dumps(document)
     if len(body) > MOST_BYTES - MARGIN_BYTES:
         said = f"the answer has {format_bytes(len(body))}, more than Lambda returns: send fewer rows at once"
         return refusal(RefusedError(Status.TOO_LARGE, said))
-    return _answer(Status.OK, body, {} if version is None else {"X-Trainyard-Version": str(version)})
+    return _answer(Status.OK, body, {} if version is None else {VERSION_HEADER: str(version)})
 
 
 def refusal(error: RefusedError) -> dict[str, Any]:

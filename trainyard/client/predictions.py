@@ -1,0 +1,204 @@
+"""Requests for predictions: written from files, sent to the yard's function, and answered."""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from botocore.exceptions import ClientError
+
+from trainyard.client import arrays
+from trainyard.client.arrays import Array
+from trainyard.client.bucket import Bucket
+from trainyard.client.errors import FileUnreadable, NotPredicted
+from trainyard.command_line import command_line
+from trainyard.protocol.export import SignatureTypes, TensorType
+from trainyard.protocol.predictions import (
+    MARGIN_BYTES,
+    MOST_BYTES,
+    VERSION_HEADER,
+    event_of,
+    function_of,
+    path_of,
+)
+from trainyard.values.quantities import format_bytes
+
+if TYPE_CHECKING:
+    from trainyard.client.yard import Yard
+
+NO_ANSWER = "no prediction was made"
+S3 = "s3://"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The answer of a version."""
+
+    model: str
+    version: int
+    predictions: Any
+    """A list with the answer to each row, or the output tensors of a request with `inputs`."""
+
+
+def predict(yard: Yard, model: str, document: Mapping[str, Any], version: str | None = None) -> Prediction:
+    """Send a request in the format of TensorFlow Serving. Raise NotPredicted with the function's reason."""
+    body = json.dumps(document)
+    event = json.dumps(event_of("POST", quote(path_of(model, version)), body))
+    if len(event) > MOST_BYTES - MARGIN_BYTES:
+        raise NotPredicted(
+            f"the request has {format_bytes(len(event))}",
+            f"Lambda accepts {format_bytes(MOST_BYTES)}, so {NO_ANSWER}",
+            "send fewer rows at once",
+        )
+    answer = _invoke(yard, event)
+    found = json.loads(answer["body"])
+    if "error" in found:
+        raise NotPredicted(found["error"], NO_ANSWER, _next_step(model, answer["statusCode"]))
+    rows = found["predictions"] if "predictions" in found else found["outputs"]
+    return Prediction(model, int(answer["headers"][VERSION_HEADER]), rows)
+
+
+def read_instances(name: str, text: str) -> dict[str, Any]:
+    """Return the request in a text: a JSON object with `instances` or `inputs`, or one instance a line. Raise
+    FileUnreadable with the line and column of a fault."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if isinstance(document, dict) and document.keys() & {"instances", "inputs"}:
+        return document
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise _unreadable(name, "is empty")
+    return {"instances": [_instance(name, number, line) for number, line in lines]}
+
+
+def make_request(
+    model: str, signature: str, types: SignatureTypes, found: Sequence[Array], divide: float = 1.0
+) -> dict[str, Any]:
+    """Return a request with rows of arrays, in the shapes of a signature. An array belongs to the input of its name, or
+    to the only input whose rows have as many values. Raise FileUnreadable."""
+    columns = {name: _column(name, each, types, found, divide) for name, each in types.inputs.items()}
+    rows = len(next(iter(columns.values()), ()))
+    if not rows:
+        shown = ", ".join(each.shown for each in found) or "no arrays"
+        raise FileUnreadable(
+            "the file has no such rows", f"it has {shown}", "name other rows, such as --rows 0:3"
+        )
+    only = next(iter(columns)) if len(columns) == 1 else None
+    instances = (
+        columns[only]
+        if only
+        else [{name: values[row] for name, values in columns.items()} for row in range(rows)]
+    )
+    return {"signature_name": signature, "instances": instances}
+
+
+def read_arrays(yard: Yard, source: str, start: int, stop: int) -> list[Array]:
+    """Return the arrays of a local .npz file or of one in S3. Raise FileUnreadable."""
+    if not source.startswith(S3):
+        return arrays.read(Path(source).expanduser(), start, stop)
+    name, _, key = source.removeprefix(S3).partition("/")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.npz"
+        with file.open("wb") as written:
+            try:
+                for piece in Bucket(yard.session, name).pieces(key):
+                    written.write(piece)
+            except ClientError as error:
+                raise FileUnreadable.of_object(source, error) from error
+        return arrays.read(file, start, stop)
+
+
+def _invoke(yard: Yard, event: str) -> Any:
+    function = function_of(yard.name)
+    try:
+        answer = yard.session.client("lambda").invoke(FunctionName=function, Payload=event.encode())
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code == "ResourceNotFoundException":
+            raise NotPredicted(
+                f"there is no function {function}", NO_ANSWER, command_line("yard", "upgrade")
+            ) from error
+        raise NotPredicted(f"Lambda refused the request ({code})", NO_ANSWER, "try again") from error
+    found = json.loads(answer["Payload"].read())
+    if "FunctionError" in answer:
+        raise NotPredicted(
+            f"the function {function} failed: {found.get('errorMessage', found)}",
+            NO_ANSWER,
+            f"aws logs tail /{yard.name.lower()}/functions/predict",
+        )
+    return found
+
+
+def _next_step(model: str, status: int) -> str:
+    match status:
+        case 400:
+            return command_line("request", model, "--from", "FILE.npz")
+        case 413:
+            return "send fewer rows at once"
+    return command_line("models", "show", model)
+
+
+def _instance(name: str, number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise _unreadable(name, f"line {number}, column {error.colno}: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(name, f"line {number}: {error}") from error
+
+
+def _unreadable(name: str, why: str) -> FileUnreadable:
+    return FileUnreadable(
+        f"{name} is not JSON ({why})" if why != "is empty" else f"{name} is empty",
+        "nothing was sent; a request is one instance a line, or an object with instances or inputs",
+        command_line("request", "MODEL", "--from", "FILE.npz"),
+    )
+
+
+def _column(
+    name: str, tensor: TensorType, types: SignatureTypes, found: Sequence[Array], divide: float
+) -> list[Any]:
+    shape = [*(tensor.shape or ())][1:]
+    array = next((each for each in found if each.name == name), None) or _only(
+        each for each in found if len(types.inputs) == 1 and _shape_of(each, shape) is not None
+    )
+    row_shape = _shape_of(array, shape) if array else None
+    if array is None or row_shape is None:
+        wanted = f"{name} with rows of {'x'.join('any' if each is None else str(each) for each in shape) or 'a value'}"
+        shown = ", ".join(each.shown for each in found) or "no arrays of numbers"
+        raise FileUnreadable(
+            f"the file has {shown}, and none for {name}",
+            f"the signature wants {wanted}",
+            f"numpy.savez(FILE, {name}=array) writes such a file",
+        )
+    is_float = "float" in tensor.dtype
+    return [
+        arrays.nest([value / divide for value in row] if is_float and divide != 1.0 else row, row_shape)
+        for row in array.rows
+    ]
+
+
+def _shape_of(array: Array, shape: Sequence[int | None]) -> Sequence[int] | None:
+    """Return the shape of a row of the array as an input of this shape; None if the values do not fit."""
+    own = array.shape[1:]
+    if None in shape:
+        fits = len(own) == len(shape) and all(
+            each in (None, size) for each, size in zip(shape, own, strict=True)
+        )
+        return own if fits else None
+    sizes = [each for each in shape if each is not None]
+    return sizes if math.prod(sizes) == math.prod(own) else None
+
+
+def _only(found: Iterable[Array]) -> Array | None:
+    """Return the array if there is only one."""
+    listed = [*found]
+    return listed[0] if len(listed) == 1 else None

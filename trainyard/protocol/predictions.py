@@ -1,0 +1,24 @@
+"""Requests to the function for predictions: HTTP in the form of a function URL's event, sent by lambda:Invoke."""
+
+from typing import Any
+
+MOST_BYTES = 6 * 1024 * 1024
+"""Lambda's limit for a request and for an answer."""
+MARGIN_BYTES = 64 * 1024
+"""The part of the limit that the event around a body may need."""
+VERSION_HEADER = "X-Trainyard-Version"
+"""The header of an answer with the number of the version."""
+
+
+def function_of(yard: str) -> str:
+    """Return the name of the function of a yard."""
+    return f"{yard.lower()}-predict"
+
+
+def path_of(model: str, version: str | None) -> str:
+    """Return the path for predictions of a version (a number or a label), or of the default version."""
+    return f"/v1/models/{model}{f'/versions/{version}' if version else ''}:predict"
+
+
+def event_of(method: str, path: str, body: str) -> dict[str, Any]:
+    return {"rawPath": path, "requestContext": {"http": {"method": method}}, "body": body}
