@@ -41,7 +41,7 @@ class PredictInput:
 @entry_point
 def handler(given: PredictInput) -> dict[str, Any]:
     yard = environment.read(YardSettings)
-    predictions = _predictions(yard.bucket_name, yard.table_name)
+    predictions = predictions_of(yard.bucket_name, yard.table_name)
     if given.golden:
         return predictions.answer_golden(given.model, int(given.version), given.signature_name, given.inputs)
     method = str(given.context.get("http", {}).get("method", "POST"))
@@ -49,5 +49,5 @@ def handler(given: PredictInput) -> dict[str, Any]:
 
 
 @cache
-def _predictions(bucket: str, table: str) -> Predictions:
+def predictions_of(bucket: str, table: str) -> Predictions:
     return Predictions(bucket, table)

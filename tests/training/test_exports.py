@@ -1,6 +1,7 @@
 """The files that an export adds to a SavedModel, for models of several kinds."""
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,25 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from training.host import account
+from training.host.paths import Paths
+from training.host.program import exports as program_exports
 from trainyard.core.prediction import lite
-from trainyard.protocol.export import GOLDEN, LITE_MODEL, RECORD, Conversion, ExportRecord, Golden
+from trainyard.protocol.export import (
+    GOLDEN,
+    LITE_MODEL,
+    RECORD,
+    SAVED_MODEL,
+    Conversion,
+    ExportRecord,
+    Golden,
+)
 from trainyard.runtime import exports
 from trainyard.runtime.export import classifier
 from trainyard.runtime.exports import conversion
 from trainyard.values import serialization
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def save(folder: Path, function: Callable[..., Any], *specs: tf.TensorSpec) -> None:
@@ -117,6 +131,47 @@ def _answer_again(folder: Path, name: str, record: ExportRecord, golden: Golden)
     interpreter = conversion.interpreter_of((folder / LITE_MODEL).read_bytes())
     answers = lite.answer(interpreter, name, tensors, record.lite.how)
     return {each: lite.to_lists(value) for each, value in answers.items()}
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    """A host's disk whose Python has TensorFlow and this repository."""
+    made = Paths(tmp_path / "disk")
+    made.python.parent.mkdir(parents=True)
+    made.home.mkdir(parents=True)
+    made.python.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} "$@"\n')
+    made.python.chmod(0o755)
+    (made.python.parents[1] / "lib/python3.11/site-packages/tensorflow").mkdir(parents=True)
+    return made
+
+
+def prepare(paths: Paths, models: list[Path], *, ends: bool = False) -> str | None:
+    return program_exports.prepare(models, account.own(), paths, most_tasks=4096, has_to_end=lambda: ends)
+
+
+def test_the_model_of_a_plain_script_is_prepared_after_its_end(paths: Paths) -> None:
+    for name in ("export/1", "export/2"):
+        of_several_inputs(paths.program / name)
+    models = program_exports.find_unprepared((paths.model, paths.program))
+    assert {path.name for path in models} == {"1", "2"}
+    assert prepare(paths, models) is None
+    assert {path.parent.name for path in paths.program.rglob(LITE_MODEL)} == {"1", "2"}
+    assert program_exports.find_unprepared((paths.model, paths.program)) == []
+
+
+def test_a_model_that_cannot_be_prepared_stays_with_a_sentence(paths: Paths) -> None:
+    broken = paths.program / "export"
+    broken.mkdir(parents=True)
+    (broken / SAVED_MODEL).write_bytes(b"broken")
+    said = prepare(paths, [broken])
+    assert said is not None
+    assert said.startswith("its model (export) could not be prepared for predictions (exit code 1): ")
+    assert {path.name for path in broken.iterdir()} == {SAVED_MODEL}
+
+
+def test_an_order_to_leave_ends_the_preparation(paths: Paths) -> None:
+    of_several_inputs(paths.program / "export")
+    assert "was not prepared" in (prepare(paths, [paths.program / "export"], ends=True) or "")
 
 
 def test_equal_models_have_equal_golden_rows(tmp_path: Path) -> None:

@@ -310,6 +310,10 @@ class ModelNotChanged(YardError):
     """The yard refused a request about a model, or a new version."""
 
 
+class NotPredicted(YardError):
+    """The yard has refused a request for predictions."""
+
+
 class CommandBroken(YardError):
     """A fault of the command itself."""
 

@@ -100,6 +100,16 @@ def make_request(
     return {"signature_name": signature, "instances": instances}
 
 
+def unscaled(types: SignatureTypes, found: Sequence[Array]) -> list[str]:
+    """Return a sentence for each array of integers from 0 to 255 whose input is a float."""
+    is_float = any("float" in each.dtype for each in types.inputs.values())
+    return [
+        f"{each.name}: integers up to {largest} are sent as they are; --divide {largest} scales them to 0 to 1"
+        for each in found
+        if is_float and each.is_integer and (largest := max(map(max, each.rows), default=0)) == 255
+    ]
+
+
 def read_arrays(yard: Yard, source: str, start: int, stop: int) -> list[Array]:
     """Return the arrays of a local .npz file or of one in S3. Raise FileUnreadable."""
     if not source.startswith(S3):
@@ -112,7 +122,10 @@ def read_arrays(yard: Yard, source: str, start: int, stop: int) -> list[Array]:
                 for piece in Bucket(yard.session, name).pieces(key):
                     written.write(piece)
             except ClientError as error:
-                raise FileUnreadable.of_object(source, error) from error
+                code = error.response["Error"]["Code"]
+                raise FileUnreadable(
+                    f"{source} cannot be read ({code})", "nothing was written", f"aws s3 ls {source}"
+                ) from error
         return arrays.read(file, start, stop)
 
 

@@ -17,12 +17,11 @@ class ServedModels(Table):
 
     def versions(self, model: str) -> list[VersionRow]:
         """Return all versions of a model, the oldest first."""
-        prefix = models.version_key(0).rstrip("0")
-        rows = self._query(
-            "pk = :model AND begins_with(sk, :version)", {"model": models.partition(model), "version": prefix}
-        )
+        values = {"model": models.partition(model), "version": models.version_key(0).rstrip("0")}
+        rows = self._query("pk = :model AND begins_with(sk, :version)", values, ConsistentRead=True)
         return [serialization.from_json(VersionRow, row) for row in rows]
 
     def names(self) -> list[str]:
         """Return the names of all models."""
-        return [str(row["sk"]) for row in self._query("pk = :models", {"models": models.MODELS})]
+        rows = self._query("pk = :models", {"models": models.MODELS}, ConsistentRead=True)
+        return [str(row["sk"]) for row in rows]

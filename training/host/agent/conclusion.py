@@ -27,9 +27,10 @@ from training.host.checkpoints.upload import CheckpointUpload
 from training.host.disk import SHARED_MEMORY, Room, readable_files, room_at
 from training.host.keys import LeftOut
 from training.host.outputs.upload import OutputsUpload
-from training.host.program import ending, folders, torchrun, tracebacks
+from training.host.program import ending, exports, folders, torchrun, tracebacks
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.exits import Exit
+from training.host.program.tasks import most_tasks
 from training.host.reporting import results
 from training.host.reporting.outbox import failed_signal
 from training.host.reporting.progress import metrics_in, not_finite
@@ -109,6 +110,7 @@ class Conclusion:
         self, end: End, draining: Draining | None, uploads: Uploads, outputs: OutputsUpload
     ) -> Outcome:
         drain, code = draining.drain if draining else None, end.code
+        unprepared: str | None = None
         room = self._context.disk.room()
         if room.is_full:
             self._context.disk.release()
@@ -134,6 +136,7 @@ class Conclusion:
         if code == 0 and not drain:
             self._wait_for_workers()
             self._closing.report_closing()
+            unprepared = self._prepare_models()
         self._checkpoints.ends_well, self._checkpoints.has_finished = end.is_whole, code == 0
         outputs.ends_well = end.is_whole
         retries = self.retries(drain, finished=code == 0 and not drain)
@@ -181,7 +184,7 @@ class Conclusion:
             trouble = failed_outputs.trouble.reason
             ended = Finished((*ended.but, f"its outputs could not be uploaded whole: {trouble}"))
         if isinstance(ended, Finished):
-            ended = Finished((*ended.but, *lost))
+            ended = Finished((*ended.but, *lost, *((unprepared,) if unprepared else ())))
         match ended:
             case Finished(but):
                 step = self._step(results.get("step"))
@@ -275,6 +278,28 @@ class Conclusion:
                 )
                 said = trains
             time.sleep(WORKERS_LOOK_SECONDS)
+
+    def _prepare_models(self) -> str | None:
+        """Prepare the models that the chief's program has left for predictions. Return a sentence if that fails."""
+        context = self._context
+        if not context.assignment.is_chief:
+            return None
+        with context.account.act():
+            models = exports.find_unprepared((context.paths.model, context.paths.program))
+        if not models:
+            return None
+        said = exports.prepare(
+            models,
+            context.account,
+            context.paths,
+            most_tasks=most_tasks(),
+            has_to_end=context.order_to_leave,
+        )
+        self._monitor.log.note(
+            said or f"the model is prepared for predictions: {', '.join(map(str, models))}"
+        )
+        self._monitor.listen()
+        return said
 
     def _wait_for_evaluator(self) -> None:
         """Wait until the evaluator has evaluated the last checkpoint. The end of the attempt would end it at once."""

@@ -71,7 +71,7 @@ class Program:
         exit_file.unlink(missing_ok=True)
         log.parent.mkdir(parents=True, exist_ok=True)
         launch = account.command(command, python=Path(sys.executable), most_tasks=most_tasks)
-        with log.open("ab") as output, _handed_over(env) as environment:
+        with log.open("ab") as output, handed_over(env) as environment:
             account.give(log)
             keeper = subprocess.Popen(
                 ["/bin/sh", "-c", KEEPER, str(exit_file), *launch],
@@ -234,7 +234,7 @@ class Program:
 
 
 @contextmanager
-def _handed_over(env: Mapping[str, str]) -> Iterator[IO[bytes]]:
+def handed_over(env: Mapping[str, str]) -> Iterator[IO[bytes]]:
     """Yield a file in memory with the environment, in the format of /proc, at its beginning."""
     with os.fdopen(os.memfd_create("environment"), "w+b") as file:
         file.write(b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items()))

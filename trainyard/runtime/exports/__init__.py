@@ -1,6 +1,6 @@
 """Complete a SavedModel for predictions: model.tflite, golden rows and trainyard.json.
 
-`python -m trainyard.runtime.exports FOLDER` does it for a model that another program has exported.
+`python -m trainyard.runtime.exports FOLDER` does it for a SavedModel of another program.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Complete the SavedModel in a folder: `python -m trainyard.runtime.exports FOLDER`."""
+"""Complete the SavedModels in folders: `python -m trainyard.runtime.exports FOLDER ...`."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,5 @@ from pathlib import Path
 from trainyard.runtime import exports
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    lite = exports.complete(folder).lite
-    assert lite
-    print(f"{folder}: LiteRT runs it {lite.how}" + (f" ({lite.reason})" if lite.reason else ""))
+    for folder in map(Path, sys.argv[1:]):
+        exports.complete(folder)

@@ -1,0 +1,228 @@
+"""The function for predictions, with LiteRT, the ledger and the bucket."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambdas.aws.dynamodb.write import Write
+from lambdas.steps import predictions
+from lambdas.workflows import predict
+from tests.support.recorded import CONTEXT
+from tests.unit.workflows.conftest import Place
+from trainyard.protocol import keys
+from trainyard.protocol.export import (
+    LITE_MODEL,
+    RECORD,
+    Conversion,
+    ExportRecord,
+    Lite,
+    SignatureTypes,
+    TensorType,
+)
+from trainyard.protocol.ledger import models
+from trainyard.protocol.ledger.models import ModelRow, VersionRow, VersionState
+from trainyard.protocol.predictions import event_of
+from trainyard.values import serialization
+from trainyard.values.serialization import parse_timestamp
+
+LITE = Path(__file__).with_name("double.tflite").read_bytes()
+"""Two signatures: `serving_default` doubles rows of two floats, `both` also has their sum."""
+AT = parse_timestamp("2026-11-29T00:00:00Z")
+ROWS = TensorType(dtype="float32", shape=(None, 2))
+SUMS = TensorType(dtype="float32", shape=(None,))
+TYPES = {
+    "serving_default": SignatureTypes(inputs={"x": ROWS}, outputs={"y": ROWS}),
+    "both": SignatureTypes(inputs={"x": ROWS}, outputs={"y": ROWS, "sum": SUMS}),
+    "parse": SignatureTypes(inputs={"x": ROWS}, outputs={"y": ROWS}),
+}
+
+
+class Registry:
+    """The model `twice` with its versions in the ledger and the bucket."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def model(self, **aliases: int) -> None:
+        row = ModelRow(name="twice", owner="ann", created=AT, request="r", aliases=aliases)
+        self._write("twice", models.MODEL, row)
+        self._place.ledger.write(Write(models.MODELS, "twice", {"owner": "ann"}))
+
+    def version(
+        self,
+        number: int,
+        state: VersionState = VersionState.READY,
+        how: Conversion = Conversion.WHOLE,
+        content: bytes = LITE,
+    ) -> None:
+        row = VersionRow(
+            number=number,
+            label=f"v{number}",
+            state=state,
+            by="ann",
+            at=AT,
+            request="r",
+            origin="o",
+            lite=how,
+            lite_reason=None if how is Conversion.WHOLE else "LiteRT lacks the operation ParseExampleV2",
+            signatures=TYPES,
+            manifest={LITE_MODEL: hashlib.sha256(LITE).hexdigest()},
+        )
+        self._write("twice", models.version_key(number), row)
+        folder = keys.version("twice", number)
+        self._place.s3.write("bucket", f"{folder}{LITE_MODEL}", content)
+        record = ExportRecord(tensorflow="2", signatures=TYPES, lite=Lite(how=how, signatures=("both",)))
+        self._place.put(f"{folder}{RECORD}", serialization.to_json(record))
+
+    def _write(self, model: str, sk: str, row: object) -> None:
+        values = {name: value for name, value in serialization.to_json(row).items() if value is not None}
+        self._place.ledger.write(Write(models.partition(model), sk, values))
+
+
+@pytest.fixture
+def registry(place: Place) -> Registry:
+    predict.predictions_of.cache_clear()
+    made = Registry(place)
+    made.model(default=1, best=2)
+    for number in (1, 2):
+        made.version(number)
+    return made
+
+
+def ask(
+    path: str, document: Any = None, method: str = "POST"
+) -> tuple[int, dict[str, Any], Mapping[str, str]]:
+    body = document if isinstance(document, str) else json.dumps(document)
+    answer = predict.handler(event_of(method, path, body), CONTEXT)
+    return answer["statusCode"], json.loads(answer["body"]), answer["headers"]
+
+
+def test_rows_columns_and_signatures_are_answered(registry: Registry) -> None:
+    path = "/v1/models/twice:predict"
+    for request, answer in (
+        ({"instances": [[1, 2], [3, 4]]}, {"predictions": [[2, 4], [6, 8]]}),
+        ({"inputs": {"x": [[1, 2]]}}, {"outputs": [[2, 4]]}),
+        ({"signature_name": "both", "instances": [[1, 2]]}, {"predictions": [{"y": [2, 4], "sum": 3}]}),
+    ):
+        assert ask(path, request)[:2] == (200, answer)
+
+
+def test_the_version_is_the_default_one_a_number_an_alias_or_a_label(registry: Registry) -> None:
+    for path, number in (
+        ("/v1/models/twice", "1"),
+        ("/v1/models/twice/labels/best", "2"),
+        ("/v1/models/twice/versions/2", "2"),
+        ("/v1/models/twice/versions/v2", "2"),
+        ("/v1/models/twice/labels/v1", "1"),
+    ):
+        code, _, headers = ask(f"{path}:predict", {"instances": [[1, 2]]})
+        assert (code, headers["X-Trainyard-Version"]) == (200, number)
+
+
+def test_a_moved_alias_counts_after_its_seconds(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = []
+    for now, alias in ((100.0, 1), (104.0, 2), (106.0, 2)):
+        monkeypatch.setattr(predictions.time, "monotonic", lambda now=now: now)
+        registry.model(default=alias)
+        versions.append(ask("/v1/models/twice:predict", {"instances": [[1, 2]]})[2]["X-Trainyard-Version"])
+    assert versions == ["1", "1", "2"]
+
+
+def test_open_inference_answers_with_tensors(registry: Registry) -> None:
+    tensor = {"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}
+    request = {"inputs": [tensor], "parameters": {"signature_name": "both"}, "outputs": [{"name": "sum"}]}
+    code, answer, _ = ask("/v2/models/twice/infer", request)
+    assert (code, answer["outputs"]) == (
+        200,
+        [{"name": "sum", "datatype": "FP32", "shape": [1], "data": [3]}],
+    )
+    assert ask("/v2/health/ready", method="GET")[0] == 200
+    assert ask("/v2/models/twice/ready", method="GET")[0] == 200
+    described = ask("/v2/models/twice", method="GET")[1]
+    assert described["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
+
+
+def test_tensorflow_servings_status_and_metadata_are_answered(registry: Registry) -> None:
+    status = ask("/v1/models/twice", method="GET")[1]["model_version_status"][0]
+    assert (status["version"], status["state"]) == ("1", "AVAILABLE")
+    found = ask("/v1/models/twice/metadata", method="GET")[1]["metadata"]["signature_def"]["signature_def"]
+    assert found["serving_default"]["inputs"]["x"]["dtype"] == "DT_FLOAT"
+
+
+@pytest.mark.parametrize(
+    ("path", "document", "code", "said"),
+    [
+        ("/v1/models/thrice:predict", {}, 404, "there is no model thrice; the yard has twice"),
+        ("/v1/models/twice/versions/9:predict", {}, 404, "twice has no version 9; there are 1 (v1), 2 (v2)"),
+        ("/v1/models/twice/labels/worst:predict", {}, 404, "twice has no alias worst; there are best, default"),
+        ("/v1/models/twice:predict", {"signature_name": "bth"}, 404, 'no signature bth; there are both'),
+        ("/v1/models/twice:predict", {"signature_name": 5}, 400, "signature_name: found 5; wanted a text"),
+        ("/v1/models/twice:predict", "", 400, "twice 1, the request is empty"),
+        (
+            "/v1/models/twice:predict",
+            {"instances": [[1, 2, 3]]},
+            400,
+            "instances[0]: found a list of 3 numbers; wanted 2 (float32, shape (any, 2)). trainyard request twice",
+        ),
+        ("/v1/models/twice:predict", {"signature_name": "parse", "instances": [[1, 2]]}, 503, "needs a host"),
+        ("/v1/models/twice:classify", {}, 400, "use :predict"),
+    ],
+)  # fmt: skip
+def test_an_unusable_request_is_refused_with_a_sentence(
+    registry: Registry, path: str, document: Any, code: int, said: str
+) -> None:
+    found = ask(path, document)
+    assert (found[0], said in found[1]["error"]) == (code, True), found
+    assert "Traceback" not in found[1]["error"]
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        ({"state": VersionState.MAKING}, 409, "version 3 (v3) of twice is making"),
+        ({"state": VersionState.RETIRED}, 409, "version 3 (v3) of twice is retired"),
+        ({"how": Conversion.NONE}, 503, "LiteRT lacks the operation ParseExampleV2"),
+        (
+            {"content": LITE + b"more"},
+            409,
+            "models/twice/3/model.tflite was changed after the version was made",
+        ),
+    ],
+)
+def test_a_version_that_cannot_answer_is_refused_and_others_answer(
+    registry: Registry, given: dict[str, Any], code: int, said: str
+) -> None:
+    registry.version(3, **given)
+    found = ask("/v1/models/twice/versions/3:predict", {"instances": [[1, 2]]})
+    assert (found[0], said in found[1]["error"]) == (code, True), found
+    assert ask("/v1/models/twice:predict", {"instances": [[1, 2]]})[0] == 200
+
+
+def test_golden_rows_of_a_version_in_the_making_are_answered_by_name(registry: Registry) -> None:
+    registry.version(3, state=VersionState.MAKING)
+    event = {
+        "golden": True,
+        "model": "twice",
+        "version": 3,
+        "signature_name": "both",
+        "inputs": {"x": [[1.0, 2.0]]},
+    }
+    assert predict.handler(event, CONTEXT) == {"outputs": {"y": [[2, 4]], "sum": [3]}}
+    broken = event | {"inputs": {"x": [[1.0]]}}
+    assert "found a list of 1 number; wanted 2" in predict.handler(broken, CONTEXT)["error"]
+
+
+def test_versions_beyond_the_memory_leave_and_are_loaded_again(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predictions.choice, "MOST_BYTES", len(LITE) + 1)
+    monkeypatch.setattr("lambdas.core.prediction.eviction.MOST_BYTES", len(LITE) + 1)
+    for number in (1, 2, 1):
+        assert ask(f"/v1/models/twice/versions/{number}:predict", {"instances": [[1, 2]]})[0] == 200
+    monkeypatch.setattr(predictions.choice, "MOST_BYTES", 1000)
+    code, answer, _ = ask("/v1/models/twice/versions/2:predict", {"instances": [[1, 2]]})
+    assert (code, "keeps at most" in answer["error"]) == (507, True)
