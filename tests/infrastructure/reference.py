@@ -45,6 +45,8 @@ GLOBAL: Mapping[str, str] = {
 only the global keys that its resources and requests make."""
 NEVER_ABSENT = {
     ("ec2:CreateTags", "aws:tagkeys"): "EC2 refuses CreateTags without tags",
+    ("dynamodb:GetItem", "dynamodb:leadingkeys"): "GetItem names a key",
+    ("dynamodb:Query", "dynamodb:leadingkeys"): "the key condition of Query names a partition",
 }
 """Keys that requests of an action always have, so that ForAllValues has a value to compare; each with the reason."""
 BESIDE_THE_REFERENCE = {

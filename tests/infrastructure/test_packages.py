@@ -65,7 +65,7 @@ def test_uv_and_pip_make_the_same_layer(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_layer_for_predictions_is_litert_and_numpy_within_70_megabytes(platform: str) -> None:
     layer = layers.compiled_layer_folder("predict", platform) / "python"
     machine = platform.partition("-")[2]
-    files = [path for path in layer.rglob("*") if path.is_file()]
+    files = [path for path in packages.files_in(layer) if "__pycache__" not in path.parts]
     assert sum(path.stat().st_size for path in files) <= 70e6
     assert {path.name for path in (layer / "ai_edge_litert").iterdir()} == {*layers.INTERPRETER}
     assert {name for name in names_in(layer) if "/tests/" in name} == set()

@@ -16,7 +16,6 @@ from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.permissions import kms
 from stacks.constructs.permissions.holder import Condition, Holder
 from trainyard.core.model.names import BY_MONTH
-from trainyard.protocol.ledger import models
 from trainyard.protocol.tags import Tag
 
 METRICS = "Trainyard"
@@ -135,13 +134,6 @@ def _list(role: Holder, bucket: s3.IBucket, operator: str, prefixes: Sequence[st
 def use_ledger(role: Holder, table: dynamodb.ITable, *calls: str) -> None:
     """Allow these calls of DynamoDB on the ledger: GetItem, Query, PutItem, UpdateItem, ..."""
     allow(role, [f"dynamodb:{call}" for call in calls], [table.table_arn])
-    kms.use_for_rows(role, table, calls)
-
-
-def read_models(role: Holder, table: dynamodb.ITable, *calls: str) -> None:
-    """Allow reading the rows of models, and no other row of the ledger."""
-    keys = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [models.partition("*"), models.MODELS]}}
-    allow(role, [f"dynamodb:{call}" for call in calls], [table.table_arn], keys)
     kms.use_for_rows(role, table, calls)
 
 

@@ -13,7 +13,7 @@ from lambdas.needs import Grant
 from stacks.constructs import permissions
 from stacks.constructs.hosts import HostTemplates
 from stacks.constructs.names import by_name
-from stacks.constructs.permissions import hosts, kms, launches
+from stacks.constructs.permissions import hosts, kms, launches, models
 from stacks.constructs.permissions.data_buckets import read_data_buckets
 from stacks.constructs.permissions.holder import Condition
 from stacks.settings import YardSettings
@@ -107,7 +107,7 @@ class Granting:
             case "use the image parameters":
                 self._use_parameters(on, settings.image_parameter, settings.previous_image_parameter)
             case "read models":
-                permissions.read_models(role, self.table, *on)
+                models.read_models(role, self.table, *on)
             case "use the ledger":
                 permissions.use_ledger(role, self.table, *on)
             case "write objects":
