@@ -48,8 +48,9 @@ filter ispresent({Metric.FUNCTION_FAILURES}.0)
 | limit 20"""
 
 
-LEFT_OUT = re.compile(r".*\.recover|version\..*|prepare")
-"""Functions without an error graph of their own: they only decide, make no hosts, or end with the deployment."""
+LEFT_OUT = re.compile(r".*\.recover|version\..*|prepare|predict")
+"""Functions without an error graph of their own: they only decide, make no hosts, end with the deployment, or answer a
+user who reads the error."""
 
 
 class WatchStack(cdk.Stack):

@@ -129,7 +129,7 @@ class Predictions:
 
     def _labelled(self, route: Route) -> VersionRow | None:
         """Return the version whose label the path names in place of an alias."""
-        return next((row for row in self._ledger.versions(route.model) if row.label == route.alias), None)
+        return choice.find(self._ledger.versions(route.model), route.alias)
 
     def _model(self, name: str) -> ModelRow:
         row, read = self._models.get(name, (None, 0.0))
@@ -149,7 +149,7 @@ class Predictions:
         if row is None:
             self._model(model)
             rows = self._ledger.versions(model)
-            row = next((each for each in rows if each.label == version), None)
+            row = choice.find(rows, version)
             if row is None:
                 raise choice.unknown_version(model, version, rows)
         if for_golden:

@@ -16,9 +16,10 @@ from botocore.exceptions import ClientError
 from trainyard.client import arrays
 from trainyard.client.arrays import Array
 from trainyard.client.bucket import Bucket
-from trainyard.client.errors import FileUnreadable, NotPredicted
+from trainyard.client.errors import FileUnreadable, ModelNotFound, NotPredicted
 from trainyard.command_line import command_line
-from trainyard.protocol.export import SignatureTypes, TensorType
+from trainyard.protocol.export import DEFAULT_SIGNATURE, SignatureTypes, TensorType
+from trainyard.protocol.ledger.models import VersionRow
 from trainyard.protocol.predictions import (
     MARGIN_BYTES,
     MOST_BYTES,
@@ -30,7 +31,7 @@ from trainyard.protocol.predictions import (
 from trainyard.values.quantities import format_bytes
 
 if TYPE_CHECKING:
-    from trainyard.client.yard import Yard
+    from trainyard.client.deployment import Deployment
 
 NO_ANSWER = "no prediction was made"
 S3 = "s3://"
@@ -46,7 +47,9 @@ class Prediction:
     """A list with the answer to each row, or the output tensors of a request with `inputs`."""
 
 
-def predict(yard: Yard, model: str, document: Mapping[str, Any], version: str | None = None) -> Prediction:
+def predict(
+    yard: Deployment, model: str, document: Mapping[str, Any], version: str | None = None
+) -> Prediction:
     """Send a request in the format of TensorFlow Serving. Raise NotPredicted with the function's reason."""
     body = json.dumps(document)
     event = json.dumps(event_of("POST", quote(path_of(model, version)), body))
@@ -77,6 +80,18 @@ def read_instances(name: str, text: str) -> dict[str, Any]:
     if not lines:
         raise _unreadable(name, "is empty")
     return {"instances": [_instance(name, number, line) for number, line in lines]}
+
+
+def find_signature(row: VersionRow, model: str, name: str | None = None) -> tuple[str, SignatureTypes]:
+    """Return a signature of the version, by default its only one or `serving_default`. Raise ModelNotFound."""
+    name = name or (next(iter(row.signatures)) if len(row.signatures) == 1 else DEFAULT_SIGNATURE)
+    if name in row.signatures:
+        return name, row.signatures[name]
+    raise ModelNotFound(
+        f"version {row.shown} of {model} has no signature {name}",
+        f"its signatures: {', '.join(row.signatures) or 'none'}",
+        command_line("models", "show", model),
+    )
 
 
 def make_request(
@@ -110,7 +125,7 @@ def unscaled(types: SignatureTypes, found: Sequence[Array]) -> list[str]:
     ]
 
 
-def read_arrays(yard: Yard, source: str, start: int, stop: int) -> list[Array]:
+def read_arrays(yard: Deployment, source: str, start: int, stop: int) -> list[Array]:
     """Return the arrays of a local .npz file or of one in S3. Raise FileUnreadable."""
     if not source.startswith(S3):
         return arrays.read(Path(source).expanduser(), start, stop)
@@ -129,7 +144,7 @@ def read_arrays(yard: Yard, source: str, start: int, stop: int) -> list[Array]:
         return arrays.read(file, start, stop)
 
 
-def _invoke(yard: Yard, event: str) -> Any:
+def _invoke(yard: Deployment, event: str) -> Any:
     function = function_of(yard.name)
     try:
         answer = yard.session.client("lambda").invoke(FunctionName=function, Payload=event.encode())
@@ -137,7 +152,7 @@ def _invoke(yard: Yard, event: str) -> Any:
         code = error.response["Error"]["Code"]
         if code == "ResourceNotFoundException":
             raise NotPredicted(
-                f"there is no function {function}", NO_ANSWER, command_line("yard", "upgrade")
+                f"this yard lacks the function {function}", NO_ANSWER, command_line("yard", "upgrade")
             ) from error
         raise NotPredicted(f"Lambda refused the request ({code})", NO_ANSWER, "try again") from error
     found = json.loads(answer["Payload"].read())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,13 +21,14 @@ from trainyard.client.errors import (
     RunNotStarted,
 )
 from trainyard.client.identity import caller_name
+from trainyard.client.predictions import Prediction, predict
 from trainyard.client.run import Run
 from trainyard.command_line import command_line
 from trainyard.core.model import model_names, saved_model
 from trainyard.core.model.errors import ModelRefused
 from trainyard.protocol import keys, sources
 from trainyard.protocol.ledger import reading
-from trainyard.protocol.ledger.models import DEFAULT, MODELS, ListedModel, ModelRows, partition
+from trainyard.protocol.ledger.models import DEFAULT, MODELS, ListedModel, ModelRows, VersionRow, partition
 from trainyard.protocol.requests import Act, ModelRequest, name_request
 
 if TYPE_CHECKING:
@@ -55,6 +56,29 @@ class Model:
                 command_line("models", "create", self.name),
             )
         return found
+
+    def find_version(self, version: str | int | None = None) -> VersionRow:
+        """Return a version by its number or label, or the version that `default` names. Raise ModelNotFound."""
+        rows = self.rows
+        word = str(rows.row.aliases.get(DEFAULT, "")) if version is None else str(version)
+        if found := rows.find(word):
+            return found
+        shown = ", ".join(each.shown for each in rows.versions) or "none"
+        raise ModelNotFound(
+            f"{self.name} has no version {word}" if word else f"{self.name} has no default version",
+            f"its versions: {shown}",
+            command_line("versions", "set-default", "VERSION", "--model", self.name),
+        )
+
+    def predict(
+        self, rows: Any, *, version: str | int | None = None, signature: str | None = None
+    ) -> Prediction:
+        """Return the predictions for a list of rows, or for a mapping with `instances` or `inputs`. Raise
+        NotPredicted."""
+        document = dict(rows) if isinstance(rows, Mapping) else {"instances": rows}
+        if signature:
+            document["signature_name"] = signature
+        return predict(self.yard, self.name, document, None if version is None else str(version))
 
     def create(self) -> dict[str, Any]:
         """Create the model. Raise ModelNotChanged if the name is malformed or taken."""

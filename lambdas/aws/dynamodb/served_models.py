@@ -27,8 +27,8 @@ class ServedModels:
 
     def versions(self, model: str) -> list[VersionRow]:
         """Return all versions of a model, the oldest first."""
-        values = {"pk": models.partition(model), "sk": models.version_key(0).rstrip("0")}
-        rows = self._query("pk = :pk AND begins_with(sk, :sk)", **values)
+        condition = "pk = :pk AND begins_with(sk, :sk)"
+        rows = self._query(condition, pk=models.partition(model), sk=models.VERSION_PREFIX)
         return [serialization.from_json(VersionRow, row) for row in rows]
 
     def names(self) -> list[str]:

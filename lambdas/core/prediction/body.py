@@ -55,7 +55,7 @@ def parse(text: str) -> Mapping[str, Any]:
 
 
 def signature_name(document: Mapping[str, Any], known: Mapping[str, object]) -> str:
-    """Return the name of the signature, which the model may lack. Raises FaultError if it is no text."""
+    """Return the name of the signature, which the model may lack. Raises FaultError for a value of another type."""
     name = document.get("signature_name") or (next(iter(known)) if len(known) == 1 else DEFAULT_SIGNATURE)
     if not isinstance(name, str):
         raise FaultError(f"signature_name: found {show(name)}; wanted a text")
@@ -180,7 +180,7 @@ def _check_names(at: str, given: Mapping[str, Any], known: Iterable[str], *, nee
                 f"{at}: found the key {show(name)}; wanted {', '.join(names)}{did_you_mean(name, names)}"
             )
     if missing := [name for name in needed if name not in given]:
-        raise FaultError(f"{at}: {', '.join(missing)} is missing; wanted {', '.join(names)}")
+        raise FaultError(f"{at}: missing {', '.join(missing)}; wanted {', '.join(names)}")
 
 
 def _brackets(index: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ def unknown_model(model: str, known: Iterable[str]) -> RefusedError:
     names = [*known]
     return RefusedError(
         Status.NOT_FOUND,
-        f"there is no model {model}; the yard has {_list(names)}{did_you_mean(model, names)}",
+        f"the yard has no model {model}; it has {_list(names)}{did_you_mean(model, names)}",
     )
 
 
@@ -34,8 +34,15 @@ def number_of(row: ModelRow, alias: str) -> int:
     )
 
 
+def find(rows: Iterable[VersionRow], label: str) -> VersionRow | None:
+    """Return the version with this label. A refused version leaves its label to a later one."""
+    named = [each for each in rows if each.label == label]
+    usable = [each for each in named if each.state is not VersionState.REFUSED]
+    return next(reversed(usable or named), None)
+
+
 def unknown_version(model: str, version: str, rows: Iterable[VersionRow]) -> RefusedError:
-    shown = _list([_shown(each) for each in rows])
+    shown = _list([each.shown for each in rows])
     return RefusedError(Status.NOT_FOUND, f"{model} has no version {version}; there are {shown}")
 
 
@@ -47,7 +54,7 @@ def check_ready(model: str, row: VersionRow, *, for_golden: bool = False) -> Non
     line = command_line("models", "show", model)
     raise RefusedError(
         Status.NOT_READY,
-        f"version {_shown(row)} of {model} is {row.state}{why}. Choose another version: {line}",
+        f"version {row.shown} of {model} is {row.state}{why}. Choose another version: {line}",
     )
 
 
@@ -77,10 +84,6 @@ def unknown_signature(model: str, number: int, name: object, known: Mapping[str,
         f"version {number} of {model} has no signature {name}; there are {_list([*known])}"
         f"{did_you_mean(name, [*known])}",
     )
-
-
-def _shown(row: VersionRow) -> str:
-    return f"{row.number} ({row.label})"
 
 
 def _list(names: list[str]) -> str:

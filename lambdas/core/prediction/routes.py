@@ -62,13 +62,13 @@ def route_of(request: HttpRequest) -> Route:
                     f"{verb} works only with tensorflow_model_server; use :predict with the signature's inputs",
                 )
             if (protocol, verb) not in ACTS:
-                raise RefusedError(Status.NOT_FOUND, f"there is no {verb}; use :predict")
+                raise RefusedError(Status.NOT_FOUND, f"found {verb}; use :predict")
             alias = found.groupdict().get("label") or DEFAULT
             given = Route(
                 act=ACTS[protocol, verb], model=found["model"], version=found["version"], alias=alias
             )
             return _checked(given, request)
-    raise RefusedError(Status.NOT_FOUND, f"there is no path {path}; there are {PATHS}")
+    raise RefusedError(Status.NOT_FOUND, f"found the path {path}; wanted one of {PATHS}")
 
 
 def _checked(given: Route, request: HttpRequest) -> Route:

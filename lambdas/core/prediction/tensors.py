@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from trainyard.protocol.export import TensorType
+from trainyard.values.quantities import format_count
 from trainyard.values.text import printable
 
 INTEGERS = {f"{sign}int{bits}": bits for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -61,9 +62,8 @@ def count_rows(places: Mapping[str, Place]) -> int | None:
     (first, count), *others = rows.items()
     for name, other in others:
         if other != count:
-            raise FaultError(
-                f"{places[name].at(())}: found {_rows(other)}; wanted {count}, as {places[first].at(())} has"
-            )
+            wanted = f"{count}, as {places[first].at(())} has"
+            raise FaultError(f"{places[name].at(())}: found {format_count(other, 'row')}; wanted {wanted}")
     if not count:
         raise FaultError(f"{places[first].at(())}: found no rows; wanted at least one")
     return count
@@ -77,7 +77,7 @@ def show(value: object) -> str:
         case bool():
             return str(value).lower()
         case list():
-            return "an empty list" if not value else f"a list of {len(value)} {_plural(value)}"
+            return f"a list of {format_count(len(value), _noun(value))}" if value else "an empty list"
         case dict():
             return f"an object with {', '.join(map(str, list(value)[:4])) or 'no keys'}"[: 2 * MOST_SHOWN]
         case str():
@@ -177,14 +177,6 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
-
-
-def _plural(value: list[Any]) -> str:
-    kinds = {type(each) for each in value}
-    if kinds <= {int, float}:
-        return "number" if len(value) == 1 else "numbers"
-    if kinds == {list}:
-        return "list" if len(value) == 1 else "lists"
-    return "value" if len(value) == 1 else "values"
+def _noun(values: list[Any]) -> str:
+    kinds = {type(each) for each in values}
+    return "number" if kinds <= {int, float} else "list" if kinds == {list} else "value"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainyard.cli.commands.request import parse_rows
+from trainyard.cli.commands.request import Rows, parse_rows
 from trainyard.client import arrays, predictions
 from trainyard.client.errors import FileUnreadable
 from trainyard.protocol.export import SignatureTypes, TensorType
@@ -29,7 +29,7 @@ def written(folder: Path, **found: Any) -> Path:
     return file
 
 
-PIXELS = np.arange(24, dtype=np.uint8).reshape(4, 3, 2)
+PIXELS: Any = np.arange(24, dtype=np.uint8).reshape(4, 3, 2)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_rows_get_the_shape_of_the_signature(shape: tuple[int, ...], row: Any, t
 
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", ">f8", "|b1", "|i1", "<i8", ">u4"])
 def test_every_type_of_numpy_is_read_as_numpy_reads_it(dtype: str, tmp_path: Path) -> None:
-    given = np.arange(6).reshape(3, 2).astype(dtype)
+    given: Any = np.arange(6).reshape(3, 2).astype(dtype)
     (found,) = arrays.read(written(tmp_path, x=given), 0, 9)
     assert [[*row] for row in found.rows] == given.tolist()
 
@@ -144,7 +144,7 @@ def test_a_line_that_is_not_json_is_named(text: str, said: str) -> None:
 
 @pytest.mark.parametrize(("text", "rows"), [("0:3", (0, 3)), ("7", (7, 8)), (":2", (0, 2))])
 def test_rows_are_a_range_or_one(text: str, rows: tuple[int, int]) -> None:
-    assert parse_rows(text) == rows
+    assert parse_rows(text) == Rows(*rows)
 
 
 @pytest.mark.parametrize("text", ["3:3", "5:2", "a:b", "-1", "1:2:3"])

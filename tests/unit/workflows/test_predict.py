@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from lambdas.aws.dynamodb.write import Write
-from lambdas.steps import predictions
 from lambdas.workflows import predict
 from tests.support.recorded import CONTEXT
 from tests.unit.workflows.conftest import Place
@@ -126,7 +125,7 @@ def test_the_version_is_the_default_one_a_number_an_alias_or_a_label(registry: R
 def test_a_moved_alias_counts_after_its_seconds(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     versions = []
     for now, alias in ((100.0, 1), (104.0, 2), (106.0, 2)):
-        monkeypatch.setattr(predictions.time, "monotonic", lambda now=now: now)
+        monkeypatch.setattr("lambdas.steps.predictions.time.monotonic", lambda now=now: now)
         registry.model(default=alias)
         versions.append(ask("/v1/models/twice:predict", {"instances": [[1, 2]]})[2]["X-Trainyard-Version"])
     assert versions == ["1", "1", "2"]
@@ -156,7 +155,7 @@ def test_tensorflow_servings_status_and_metadata_are_answered(registry: Registry
 @pytest.mark.parametrize(
     ("path", "document", "code", "said"),
     [
-        ("/v1/models/thrice:predict", {}, 404, "there is no model thrice; the yard has twice"),
+        ("/v1/models/thrice:predict", {}, 404, "the yard has no model thrice; it has twice"),
         ("/v1/models/twice/versions/9:predict", {}, 404, "twice has no version 9; there are 1 (v1), 2 (v2)"),
         ("/v1/models/twice/labels/worst:predict", {}, 404, "twice has no alias worst; there are best, default"),
         ("/v1/models/twice:predict", {"signature_name": "bth"}, 404, 'no signature bth; there are both'),
@@ -219,10 +218,10 @@ def test_golden_rows_of_a_version_in_the_making_are_answered_by_name(registry: R
 def test_versions_beyond_the_memory_leave_and_are_loaded_again(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(predictions.choice, "MOST_BYTES", len(LITE) + 1)
+    monkeypatch.setattr("lambdas.core.prediction.choice.MOST_BYTES", len(LITE) + 1)
     monkeypatch.setattr("lambdas.core.prediction.eviction.MOST_BYTES", len(LITE) + 1)
     for number in (1, 2, 1):
         assert ask(f"/v1/models/twice/versions/{number}:predict", {"instances": [[1, 2]]})[0] == 200
-    monkeypatch.setattr(predictions.choice, "MOST_BYTES", 1000)
+    monkeypatch.setattr("lambdas.core.prediction.choice.MOST_BYTES", 1000)
     code, answer, _ = ask("/v1/models/twice/versions/2:predict", {"instances": [[1, 2]]})
     assert (code, "keeps at most" in answer["error"]) == (507, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -12,18 +13,29 @@ from trainyard.cli.options import Options
 from trainyard.protocol.export import DEFAULT_SIGNATURE
 
 
-def parse_rows(text: str | tuple[int, int]) -> tuple[int, int]:
-    """Return the first row, and the row behind the last. Typer passes a default that is parsed already."""
-    if isinstance(text, tuple):
+@dataclass(frozen=True)
+class Rows:
+    """A range of rows."""
+
+    first: int
+    end: int
+    """The row behind the last one."""
+
+
+def parse_rows(text: str | Rows) -> Rows:
+    """Parse a range such as `0:3`, or one row. Typer passes a default that is parsed already."""
+    if isinstance(text, Rows):
         return text
-    first, _, behind = text.partition(":")
-    if not (first or "0").isdecimal() or not (behind or "1").isdecimal():
-        raise typer.BadParameter(f"{text} is no range of rows, such as 0:3, or one row, such as 7")
-    start = int(first or 0)
-    stop = int(behind) if behind else start + 1
-    if stop <= start:
+    first, _, end = text.partition(":")
+    if not (first or "0").isdecimal() or not (end or "1").isdecimal():
+        raise typer.BadParameter(f"{text}: wanted a range of rows, such as 0:3, or one row, such as 7")
+    found = Rows(int(first or 0), int(end) if end else int(first or 0) + 1)
+    if found.end <= found.first:
         raise typer.BadParameter(f"{text} has no rows; the second number is behind the last row")
-    return start, stop
+    return found
+
+
+FIRST_ROWS = Rows(0, 3)
 
 
 @command("trainyard request digits --from test.npz --rows 0:3 > request.json")
@@ -35,11 +47,11 @@ def request(
         typer.Option("--from", metavar="FILE", help="File with arrays: FILE.npz or s3://BUCKET/FILE.npz."),
     ],
     rows: Annotated[
-        tuple[int, int],
+        Rows,
         typer.Option(
             "--rows", metavar="FIRST:END", parser=parse_rows, help="Rows of the arrays. END is not included."
         ),
-    ] = (0, 3),
+    ] = FIRST_ROWS,
     divide: Annotated[
         float,
         typer.Option("--divide", metavar="NUMBER", help="Divide the values of float inputs, such as by 255."),
@@ -64,8 +76,8 @@ def request(
     from trainyard.client import predictions
 
     yard = options.find()
-    name, types = yard.model(model).signature(signature, version)
-    found = predictions.read_arrays(yard, source, *rows)
+    name, types = predictions.find_signature(yard.model(model).find_version(version), model, signature)
+    found = predictions.read_arrays(yard, source, rows.first, rows.end)
     document = predictions.make_request(model, name, types, found, divide)
     if divide == 1.0 and not options.quiet:
         for line in predictions.unscaled(types, found):

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trainyard.values.quantities import format_count
+
 RELATIVE = 1e-4
 """The largest difference, relative to the largest number of the row."""
 SMALLEST = 1e-3
@@ -19,7 +21,7 @@ def find_difference(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> s
     for name in sorted(expected):
         rows, others = _rows(expected[name]), _rows(actual[name])
         if len(rows) != len(others):
-            return f"{name}: found {len(others)} rows, expected {len(rows)}"
+            return f"{name}: found {format_count(len(others), 'row')}, expected {len(rows)}"
         for index, (row, other) in enumerate(zip(rows, others, strict=True)):
             if difference := _compare(row, other):
                 return f"row {index}, {name}: {difference}"
@@ -33,7 +35,7 @@ def _rows(value: Any) -> list[Any]:
 def _compare(expected: Any, actual: Any) -> str | None:
     numbers, others = list(_flatten(expected)), list(_flatten(actual))
     if len(numbers) != len(others):
-        return f"found {len(others)} values, expected {len(numbers)}"
+        return f"found {format_count(len(others), 'value')}, expected {len(numbers)}"
     if not any(isinstance(each, float) for each in numbers):
         return None if numbers == others else _first_difference(numbers, others)
     tolerance = RELATIVE * max(SMALLEST, *map(abs, numbers))

@@ -49,7 +49,7 @@ def test_a_path_names_an_act_and_a_version(method: str, path: str, found: Route)
     [
         ("POST", "/v1/models/digits:classify", 400, "use :predict"),
         ("POST", "/v1/models/digits:regress", 400, "use :predict"),
-        ("POST", "/v1/models/digits:guess", 404, "there is no :guess"),
+        ("POST", "/v1/models/digits:guess", 404, "found :guess"),
         ("GET", "/v1/models/digits:predict", 400, "found GET; wanted POST"),
         ("POST", "/v1/models/digits/metadata", 400, "found POST; wanted GET"),
         ("GET", "/", 404, "/v1/models/MODEL"),
@@ -87,7 +87,7 @@ def test_an_answer_names_its_version_and_one_over_6_mb_is_refused() -> None:
     assert "fewer rows" in json.loads(large["body"])["error"]
 
 
-MODEL = ModelRow(name="digits", owner="ann", created=NOW, aliases={"best": 2})
+MODEL = ModelRow(name="digits", owner="ann", created=NOW, request="r", aliases={"best": 2})
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_does_not_exist_is_refused_with_what_exists() -> None:
     for refused, said in (
         (
             choice.unknown_model("digit", ["digits", "text"]),
-            'the yard has digits, text; did you mean "digits"?',
+            'it has digits, text; did you mean "digits"?',
         ),
         (choice.unknown_version("digits", "9", [ready]), "digits has no version 9; there are 3 (v3)"),
         (choice.unknown_signature("digits", 3, "clasify", {"classify": 1}), 'did you mean "classify"?'),
@@ -170,8 +170,8 @@ def test_the_least_recently_used_versions_leave(
         ("NaN", {"y": [[0.1]]}, {"y": [[float("nan")]]}, "found nan"),
         ("another integer", {"y": [[3, 1]]}, {"y": [[1, 3]]}, "found 1, expected 3"),
         ("a scalar", {"y": 2.0}, {"y": 3.0}, "row 0, y: found 3"),
-        ("fewer rows", {"y": [[1.0], [2.0]]}, {"y": [[1.0]]}, "y: found 1 rows, expected 2"),
-        ("shorter rows", {"y": [[1.0, 2.0]]}, {"y": [[1.0]]}, "found 1 values, expected 2"),
+        ("fewer rows", {"y": [[1.0], [2.0]]}, {"y": [[1.0]]}, "y: found 1 row, expected 2"),
+        ("shorter rows", {"y": [[1.0, 2.0]]}, {"y": [[1.0]]}, "found 1 value, expected 2"),
         ("another output", {"y": [1.0]}, {"z": [1.0]}, "found the outputs z; expected y"),
     ],
 )  # fmt: skip

@@ -62,7 +62,7 @@ FAULTS: list[tuple[str, SignatureTypes, str, str]] = [
     ("a float for an integer", BYTE, '{"instances": [3.5]}', "instances[0]: found 3.5; wanted an integer"),
     ("too large an integer", BYTE, '{"instances": [256]}', "[0]: found 256; wanted an integer from 0 to 255"),
     ("a negative integer", BYTE, '{"instances": [-1]}', "instances[0]: found -1; wanted an integer from 0 to 255"),
-    ("one key too few", TWO, '{"instances": [{"left": [1, 2]}]}', "[0]: right is missing; wanted left, right"),
+    ("one key too few", TWO, '{"instances": [{"left": [1, 2]}]}', "[0]: missing right; wanted left, right"),
     ("one key too many", TWO, '{"instances": [{"left": [1, 2], "right": 1, "rigth": 1}]}', 'did you mean "right"?'),
     ("a row without names", TWO, '{"instances": [[1, 2]]}', "[0]: found a list of 2 numbers; wanted an object"),
     ("columns without names", TWO, '{"inputs": [[1, 2]]}', "inputs: found a list of 1 list; wanted an object"),
