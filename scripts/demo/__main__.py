@@ -28,6 +28,7 @@ from trainyard.client import Run, Yard, YardError
 from trainyard.client.errors import NotHere, RunFailed
 from trainyard.client.jobs import source
 from trainyard.protocol import keys
+from trainyard.protocol.export import GOLDEN
 from trainyard.protocol.ledger.study import STUDY
 
 BUILD = ROOT / "build" / "demo"
@@ -104,6 +105,8 @@ def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
             with phases.phase("evaluate", "Evaluating the model on held-out digits"):
                 accuracy = evaluate(run)
                 print_line(f"  accuracy {accuracy:.4f} on held-out digits")
+            with phases.phase("predict", "Making a version of the model, and asking it"):
+                print_line(f"  {predict(yard, run)}")
     finally:
         write(run.summary, accuracy, phases.seconds)
     report.print_report(run, status)
@@ -178,6 +181,19 @@ def evaluate(run: Run) -> float:
         quote(done.stderr)
         raise NotHere("the model could not be evaluated", "what was printed is above", " ".join(command))
     return float(json.loads(done.stdout.splitlines()[-1])["accuracy"])
+
+
+def predict(yard: Yard, run: Run) -> str:
+    """Make a version of the run's model, ask it about a golden row, and return its answer in a sentence."""
+    model = yard.model(run.id)
+    model.create()
+    model.create_version("v1", run.id)
+    model.set_default("v1")
+    golden = yard.bucket.json(f"{keys.version(run.id, 1)}{GOLDEN}") or {}
+    row = golden["signatures"]["classify"]["inputs"]["image"][0]
+    found = model.predict([row], signature="classify")
+    best = found.predictions[0]
+    return f"version {found.version} of {run.id}: class {best['classes'][0]}, score {best['scores'][0]:.4f}"
 
 
 def module_of(job: Path) -> str:
