@@ -18,7 +18,7 @@ from trainyard.values.lazy import dataclass
 
 NEEDS = Needs(
     YardSettings,
-    (may("read and list objects", keys.MODELS),),
+    (may("read and list objects", keys.MODELS), may("invoke functions", "predict")),
     minutes=5,
 )
 
