@@ -58,11 +58,19 @@ class Bucket:
 
     def put_folder(self, folder: Path, prefix: str) -> list[str]:
         """Write every file below the folder under the prefix, and return the keys."""
-        client, keys = self.session.client("s3"), []
-        for file in sorted(file for file in folder.rglob("*") if file.is_file()):
-            keys.append(prefix + file.relative_to(folder).as_posix())
-            client.upload_file(str(file), self.name, keys[-1])
-        return keys
+        files = {
+            prefix + file.relative_to(folder).as_posix(): file
+            for file in sorted(folder.rglob("*"))
+            if file.is_file()
+        }
+        self.put_files(files)
+        return [*files]
+
+    def put_files(self, files: Mapping[str, Path]) -> None:
+        """Write each file under its key."""
+        client = self.session.client("s3")
+        for key, file in files.items():
+            client.upload_file(str(file), self.name, key)
 
     def keys(self, prefix: str) -> dict[str, int]:
         """Return the sizes of the objects under the prefix, by key."""

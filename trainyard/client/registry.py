@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainyard.client import people
+from trainyard.client import fetch_record, people
 from trainyard.client.errors import (
     Denied,
     FileUnreadable,
@@ -88,6 +88,7 @@ class Model:
         """Make a version of a run's model, of a folder of the bucket (`s3://...`), or of a local folder, and wait until
         it is ready. Raise ModelNotChanged with the reason if it is refused."""
         with _explain_refusals(self.name):
+            model_names.check("model", self.name)
             model_names.check("label", label)
         if isinstance(origin, Path) or origin.startswith((".", "/", "~")):
             origin = self._upload(Path(origin).expanduser())
@@ -152,6 +153,7 @@ class Model:
             )
         files = sorted(path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
         names = {path.relative_to(folder).as_posix(): path for path in files}
+        names = {name: path for name, path in names.items() if name != fetch_record.RECORD}
         with _explain_refusals(self.name):
             if link := next((name for name, path in names.items() if path.is_symlink()), None):
                 raise ModelRefused(
@@ -163,7 +165,7 @@ class Model:
             digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
         user = caller_name(self.yard.session)
         prefix = f"{keys.owned(keys.DATA, user)}exports/{self.name}-{digest.hexdigest()[:16]}/"
-        self.yard.bucket.put_folder(folder, prefix)
+        self.yard.bucket.put_files({f"{prefix}{name}": path for name, path in names.items()})
         return f"s3://{self.yard.bucket.name}/{prefix}"
 
 

@@ -41,7 +41,7 @@ def parse(text: str, bucket: str) -> Origin:
     if found != bucket:
         raise ModelRefused(
             f"{text} is in another bucket; copy it to the yard's first: aws s3 sync {text.rstrip('/')}/ "
-            f"s3://{bucket}/data/exports/NAME/"
+            f"s3://{bucket}/data/by/USER/exports/NAME/"
         )
     parts = path.rstrip("/").split("/")
     if {"", ".", ".."} & set(parts):
