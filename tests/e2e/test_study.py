@@ -1,4 +1,5 @@
-"""A study of four trials, two at once: one loses its host. The best one is named, and no host is left."""
+"""A study of four trials, two at once: one loses its host. The best one is named and keeps its checkpoint, the study
+continues with a fifth trial, and no host is left."""
 
 from typing import Any
 
@@ -39,4 +40,12 @@ def test_a_study_finds_the_best_trial_and_leaves_no_host(runs: Runs) -> None:
     assert (study.summary["best"], study.summary["trials"]) == (max(names, key=steps.__getitem__), len(names))
     assert len(second.summary["attempts"]) == 2, "a trial handles the loss of its host itself"
     assert 0 < study.summary["dollars"] <= STUDY["limits"]["dollars"]
+    ended = runs.yard.study(study.id)
+    kept = [name for name in names if runs.checkpoint_of(runs.yard.run(name))]
+    assert kept == [ended.best().run.id]
+    again = ended.more(trials=1, dollars=5)
+    runs.finish(again)
+    assert [trial.number for trial in again.trials] == [1, 2, 3, 4, 5]
+    assert (again.id, again.summary["trials"], again.succeeded) == (study.id, 5, True)
+    assert again.trials[-1].values["args.steps"] not in steps.values()
     runs.until("the end of all hosts", lambda: runs.living() == [])

@@ -61,7 +61,8 @@ class StudyTrial:
 
     @property
     def point(self) -> str | None:
-        """Return the id of the added point that the trial has, as `Study.add` returned it."""
+        """Return the id of the added point that the trial has, as `Study.add` returned it, or its place in
+        `study.first`, such as `first-1`."""
         return self.row.point
 
     @property

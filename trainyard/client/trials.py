@@ -22,7 +22,7 @@ class Trials:
     @property
     def waiting(self) -> tuple[PointRow, ...]:
         """Return the added points that no trial has taken yet."""
-        taken = {trial.point for trial in self.trials}
+        taken = {trial.point for trial in self.trials if trial.takes_point}
         return tuple(point for point in self.points if point.id not in taken)
 
     @property

@@ -33,7 +33,7 @@ class StudyRows:
     @property
     def waiting(self) -> tuple[PointRow, ...]:
         """Return the added points that no trial has taken yet."""
-        taken = {row.point for row in self.trials}
+        taken = {row.point for row in self.trials if row.takes_point}
         return tuple(point for point in self.points if point.id not in taken)
 
 

@@ -33,6 +33,8 @@ MOST_NEW = 48
 """The most trials that one turn asks for, and the most that it reports. One transaction holds both."""
 MOST_FAILURES = 3
 """The number of program errors without a success, or of lost trials in a row, that end a study."""
+FIRST = "first-"
+"""The beginning of the id of a point in `study.first`."""
 RETRAINS = (End.FINISHED, End.EXHAUSTED, End.BUDGET)
 """The ends after which the best trial is trained once more, if the study retrains."""
 
@@ -164,7 +166,9 @@ def _summed_up(given: Situation, trials: Sequence[TrialRow], what: str) -> str:
     metric, best = given.study.objective.metric, best_of(given.study, trials)
     done = f"{format_count(sum(map(counts, trials)), 'trial')} for ${money.spent(trials):.2f}"
     found = (
-        f"the best is trial {best.number} with {metric} {best.value:.6g}" if best else f"none left a {metric}"
+        f"the best is trial {best.number} with {metric} {best.value:.6g}"
+        if best
+        else f"no trial left {metric}"
     )
     return f"{what}: {done}; {found}{_describe_retraining(given, trials)}"
 
@@ -290,11 +294,11 @@ def _drawn(
 
 def _choose(given: Situation, known: Sequence[TrialRow]) -> tuple[DrawnBy, Point | None, str | None]:
     """Return the source of the next values, the values that a user has chosen, and the id of an added point."""
-    taken = {row.point for row in known}
+    taken = {row.point for row in known if row.takes_point}
     for added in given.points:
         if added.id not in taken:
             return DrawnBy.ADDED, added.values, added.id
-    used = sum(row.drawn_by is DrawnBy.FIRST for row in known)
-    if used < len(given.study.first):
-        return DrawnBy.FIRST, given.study.first[used], None
+    for index, values in enumerate(given.study.first, start=1):
+        if f"{FIRST}{index}" not in taken:
+            return DrawnBy.FIRST, values, f"{FIRST}{index}"
     return DrawnBy.SAMPLER, None, None

@@ -78,7 +78,7 @@ class TrialRow:
     again: int | None = None
     """The number of the lost trial whose values it has."""
     point: str | None = None
-    """The id of the added point that it has."""
+    """The id of the added point that it has, or the place of its point in `study.first`: `first-1`."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """The state of the sampler that belongs to the trial."""
     started: datetime | None = None
@@ -94,6 +94,11 @@ class TrialRow:
     """Why the trial ended."""
     error: str | None = None
     """The error of its run."""
+
+    @property
+    def takes_point(self) -> bool:
+        """Return False for a trial that was stopped with its study: its point is tried again if the study continues."""
+        return self.point is not None and self.state is not TrialState.CUT
 
     def run_of(self, study: str) -> str:
         """Return the id of the trial's run."""

@@ -142,6 +142,17 @@ def test_points_of_the_user_come_first() -> None:
     assert (new[0].values["args.lr"], new[1].values["args.optimizer"]) == (0.01, "adam")
 
 
+def test_a_chosen_point_whose_trial_was_stopped_with_the_study_is_tried_again() -> None:
+    study = study_of(first=[{"args.lr": 0.01}, {"args.lr": 0.02}], parallel=3)
+    rows = [trial(1, COMPLETE, point="first-1"), trial(2, CUT, point="first-2"), trial(3, CUT, point="a")]
+    new = decide(situation(study, rows, points=POINTS[:1])).changed
+    assert [(each.drawn_by, each.point) for each in new] == [
+        (DrawnBy.ADDED, "a"),
+        (DrawnBy.FIRST, "first-2"),
+        (DrawnBy.SAMPLER, None),
+    ]
+
+
 def test_the_values_of_a_lost_trial_are_tried_once_more_and_then_count() -> None:
     lost = situation(study_of(), [trial(1, COMPLETE), trial(2, LOST, values={"args.lr": 0.07})])
     (again,) = decide(lost).changed
