@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from lambdas.aws.calls import call_or_none, list_items
 from lambdas.aws.clients import client
 from lambdas.core.run.recovery import Trouble
+from trainyard.protocol.trial import part_of
 
 OVER = ("TaskTimedOut", "TaskDoesNotExist")
 GOES_ON = ("RUNNING", "PENDING_REDRIVE")
@@ -56,9 +57,9 @@ def read_end(arn: str) -> datetime | None:
 
 
 def list_running(machines: Iterable[str]) -> frozenset[str]:
-    """Return the names of all running executions of these state machines. A state machine that is not deployed has
+    """Return the runs of all running executions of these state machines. A state machine that is not deployed has
     none."""
-    return frozenset(name for machine in machines for name in _running(machine))
+    return frozenset(part_of(name)[0] for machine in machines for name in _running(machine))
 
 
 def _running(machine: str) -> Iterable[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lambdas.aws import states
 from lambdas.aws.dynamodb.rows import run_row
 from lambdas.aws.dynamodb.studies import Studies
 from tests.unit.workflows.studies import STARTED, STUDY, Yard, an_account, begin, read_object
@@ -36,6 +37,7 @@ def rows() -> tuple[StudyRow, dict[int, TrialRow]]:
 def test_a_continued_study_counts_on_from_its_rows_and_ends_again(yard: Yard) -> None:
     yard.conclude()
     assert yard.request("more", **MORE) == f"{STUDY}-part-0002 started"
+    assert states.list_running([yard.study_machine]) == {STUDY}, "patrol takes its turns"
     assert yard.continue_()["kind"] == "admitted"
     run, (row, _) = yard.ledger.require(STUDY).run, rows()
     assert (run.ended, run.outcome, run.execution_arn) == (None, None, f"arn:{STUDY}-part-0002")

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Self
 
 from trainyard.core.model.ends import SUCCEEDED
+from trainyard.protocol.trial import part_of
 
 OVER = ("SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED")
 
@@ -47,8 +48,8 @@ class Execution:
 
     @property
     def name(self) -> str:
-        """Return the last part of the ARN, which is the run's id."""
-        return self.arn.rsplit(":", 1)[-1]
+        """Return the run's id. The executions of a continued study have one run."""
+        return part_of(self.arn.rsplit(":", 1)[-1])[0]
 
     @property
     def succeeded(self) -> bool:
