@@ -51,6 +51,7 @@ class Search:
     trials: int
     parallel: int
     dollars: float
+    hours: float = 2.0
     sampler: str = "tpe"
     faults_in_a_thousand: int = 0
     """The faults at a thousand fault points."""
@@ -73,7 +74,7 @@ class Search:
             "pruner": {"rule": "median", "start": 2},
             "trials": self.trials,
             "parallel": self.parallel,
-            "limits": {"hours": 2 + self.trials / self.parallel / 4, "dollars": self.dollars},
+            "limits": {"hours": self.hours, "dollars": self.dollars},
         }
 
     def draw(self, seed: int, kind: Kind, point: str) -> Fault | None:
@@ -87,6 +88,8 @@ class Search:
         return usable[number // 1000 % len(usable)] if usable else None
 
 
-TWENTY_TRIALS = Search(trials=20, parallel=4, dollars=20.0)
+TWENTY_TRIALS = Search(trials=20, parallel=4, dollars=20.0, hours=4.0)
 SHORT_STUDY = Search(trials=6, parallel=2, dollars=5.0)
-LONG_STUDY = Search(trials=1000, parallel=20, dollars=200.0, sampler="random", faults_in_a_thousand=3)
+LONG_STUDY = Search(
+    trials=1000, parallel=20, dollars=200.0, hours=40.0, sampler="random", faults_in_a_thousand=3
+)
