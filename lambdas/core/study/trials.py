@@ -1,6 +1,6 @@
 """The job of a trial: the job of its study with the values of the trial. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,8 @@ WARM_MINUTES = 3
 LEAST_HOURS = 1 / 60
 COSTS_CHANGE = timedelta(minutes=10)
 """How long the cost of an ended trial may grow, because of its warm hosts."""
+MOST_READ = 100
+"""The most runs that a turn reads, which DynamoDB returns in one request. Open trials always count."""
 
 
 def input_of(
@@ -39,6 +41,18 @@ def input_of(
         },
         "trial": serialization.to_json(trial),
     }
+
+
+def list_read(rows: Iterable[TrialRow], now: datetime) -> list[TrialRow]:
+    """Return the trials whose runs a turn reads: the open ones, and the last ended ones whose cost may grow."""
+    ended, read = list[tuple[datetime, TrialRow]](), list[TrialRow]()
+    for row in rows:
+        if row.reported is None:
+            read.append(row)
+        elif now - row.reported < COSTS_CHANGE:
+            ended.append((row.reported, row))
+    newest = sorted(ended, key=lambda each: each[0], reverse=True)
+    return [*read, *(row for _, row in newest[: max(0, MOST_READ - len(read))])]
 
 
 def reserve(ended: Mapping[str, tuple[datetime, float]], now: datetime) -> float:

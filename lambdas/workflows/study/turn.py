@@ -150,12 +150,8 @@ def _start_sampler(
 
 def _read_runs(yard: TurnSettings, study: str, found: StudyRows, now: datetime) -> dict[str, RunRow]:
     """Return the runs of the trials that run, and of those whose warm hosts may still cost money."""
-    names = [
-        row.run_of(study)
-        for row in found.trials
-        if row.reported is None or now - row.reported < trials.COSTS_CHANGE
-    ]
-    return Logbook(yard.table_name).runs(names)
+    read = trials.list_read(found.trials, now)
+    return Logbook(yard.table_name).runs(row.run_of(study) for row in read)
 
 
 def _find_changed_costs(

@@ -10,6 +10,7 @@ from tests.support.job_files import SMALLEST
 from tests.unit.core.study.builders import NOW, SPACE, trial
 from trainyard.core.jobfile import check
 from trainyard.core.model.job import Job
+from trainyard.protocol.ledger.study import TrialState
 from trainyard.protocol.trial import Trial
 
 
@@ -37,3 +38,13 @@ def test_a_trial_has_the_values_and_the_cap_of_its_row() -> None:
     assert isinstance(job.program.args, dict)
     assert job.program.args["lr"] == 3 / 10_000
     assert (job.limits.dollars, job.study) == (2.0, None)
+
+
+def test_a_turn_reads_every_open_trial_and_the_last_ended_ones_in_one_request() -> None:
+    now = NOW + timedelta(minutes=8)
+    ended = [trial(number, TrialState.COMPLETE) for number in range(1, 151)]
+    running = [trial(number) for number in range(151, 171)]
+    read = [row.number for row in trials.list_read([*ended, *running], now)]
+    assert read[:20] == [row.number for row in running]
+    assert read[20:] == list(range(150, 70, -1))
+    assert trials.list_read(ended, now + timedelta(hours=1)) == []
