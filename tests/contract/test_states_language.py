@@ -117,3 +117,63 @@ def test_nothing_catches_what_the_state_machine_itself_does_wrong(cloud: Cloud) 
 def test_a_resource_of_a_task_is_an_arn(cloud: Cloud) -> None:
     with pytest.raises(ClientError, match="Value is not a valid resource ARN at /States/It/Resource"):
         cloud.machine(one({"Type": "Task", "Resource": "function"}))
+
+
+def test_states_in_jsonpath_assign_variables_from_their_result_or_input(cloud: Cloud) -> None:
+    states = {
+        "Old": {"Type": "Pass", "Result": {"is": 1}, "Assign": {"value.$": "$.is"}, "Next": "Order"},
+        "Order": {
+            "Type": "Pass",
+            "Parameters": {"was.$": "$value"},
+            "Assign": {"value": 2, "before.$": "$value"},
+            "Next": "Which",
+        },
+        "Which": {
+            "Type": "Choice",
+            "Choices": [
+                {
+                    "Variable": "$value",
+                    "NumericEquals": 2,
+                    "Next": "End",
+                    "Assign": {"chosen.$": "States.Format('{}{}', $.was, $value)"},
+                }
+            ],
+            "Default": "End",
+            "Assign": {"chosen": "the default"},
+        },
+        "End": {
+            "Type": "Pass",
+            "Parameters": {"now.$": "$value", "before.$": "$before", "chosen.$": "$chosen"},
+            "End": True,
+        },
+    }
+    (ended,) = ends_of(cloud, [{"QueryLanguage": "JSONPath", "StartAt": "Old", "States": states}])
+    assert ended["status"] == "SUCCEEDED", ended
+    assert json.loads(ended["output"]) == {"now": 2, "before": 1, "chosen": "12"}
+
+
+def test_functions_of_step_functions_in_jsonata(cloud: Cloud) -> None:
+    expressions = {
+        "parts": "{% $partition([1, 2, 3], 2) %}",
+        "range": "{% $range(1, 5, 2) %}",
+        "one": "{% $range(1, 1, 2) %}",
+        "hash": "{% $hash('a', 'SHA-1') %}",
+        "parsed": "{% $parse('{\"a\": 1}') %}",
+    }
+    (ended,) = ends_of(cloud, [one({"Type": "Pass", "Output": expressions})])
+    assert json.loads(ended["output"]) == {
+        "parts": [[1, 2], [3]],
+        "range": [1, 3, 5],
+        "one": 1,
+        "hash": "86f7e437faa5a7fce15d1ddcb9eaeaea377667b8",
+        "parsed": {"a": 1},
+    }
+
+
+def test_a_result_of_more_than_256_kib_fails_the_state(cloud: Cloud) -> None:
+    grows = {"Type": "Pass", "Output": "{% $join([1..300].('" + "x" * 1000 + "')) %}"}
+    (ended,) = ends_of(cloud, [one(grows)])
+    assert (ended["status"], ended["error"]) == ("FAILED", "States.DataLimitExceeded")
+    assert ended["cause"] == (
+        "The state/task 'It' returned a result with a size exceeding the maximum number of bytes service limit."
+    )

@@ -29,6 +29,7 @@ from localcloud.services.stepfunctions import (
     logs,
     restart,
     tasks,
+    variables,
 )
 
 NAME = re.compile(r"""[^\s<>{}\[\]?*"#%\\^|~`$&,;:/\x00-\x1f\x7f-\x9f]+""")
@@ -46,6 +47,7 @@ def install(context: Context) -> None:
     authority.install()
     MINISTACK.replace("services.stepfunctions:_execute_task", tasks.execute_task)
     evaluation.install()
+    variables.install()
     _keep_aborted_executions()
     _evaluate_output_of_succeed()
     _validate_starts()

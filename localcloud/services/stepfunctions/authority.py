@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ministack.core import iam_actions
-from ministack.core.responses import get_account_id, get_region
+from ministack.core.responses import get_account_id, get_region, new_uuid
 from ministack.services import stepfunctions as stock
 
 from localcloud.patches import MINISTACK
@@ -21,6 +21,7 @@ from localcloud.services.stepfunctions.errors import execution_error
 
 THROTTLED = "TooManyRequestsException"
 """Error of a throttled function. ministack reports Lambda.Unknown, which no Retry covers."""
+MISSING = "Lambda.ResourceNotFoundException"
 PRINCIPAL = "states.amazonaws.com"
 _acting: contextvars.ContextVar[Session | None] = contextvars.ContextVar("acting_role", default=None)
 
@@ -48,6 +49,10 @@ def install() -> None:
         try:
             return stock_lambda(function, event)
         except stock._ExecutionError as error:
+            if error.error == MISSING:
+                words = f"Function not found: {_function_arn(function)}:$LATEST (Service: AWSLambda; Status Code: 404"
+                numbered = f"Error Code: ResourceNotFoundException; Request ID: {new_uuid()}; Proxy: null)"
+                raise execution_error(error.error, f"{words}; {numbered}") from error
             if THROTTLED not in str(error.cause):
                 raise
             raise execution_error(f"Lambda.{THROTTLED}", str(error.cause)) from error

@@ -55,6 +55,17 @@ def install() -> None:
         return stock_intrinsic(node, data, ctx)
 
     MINISTACK.replace("services.stepfunctions:_exec_intrinsic", intrinsic)
+    stock_argument = MINISTACK.stock("services.stepfunctions:_eval_intrinsic_arg")
+
+    def argument(node: Any, data: Any, ctx: Ctx) -> Any:
+        kind, *given = node
+        return (
+            resolve_path_or_context(given[0], data, ctx)
+            if kind == "path"
+            else stock_argument(node, data, ctx)
+        )
+
+    MINISTACK.replace("services.stepfunctions:_eval_intrinsic_arg", argument)
 
 
 def arguments(state: State, raw_input: Any, ctx: Ctx | None = None) -> Any:

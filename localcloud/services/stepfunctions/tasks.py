@@ -80,6 +80,10 @@ def _attempt(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> An
     if wait.error:
         record.record_failure(*wait.error)
         raise execution_error(*wait.error)
+    called = resource.split(":")[5] if ":::" in resource else resource
+    if too_large := language.excess(wait.result, called):
+        record.record_failure(language.TOO_LARGE, too_large)
+        raise execution_error(language.TOO_LARGE, too_large)
     record.record_success(wait.result)
     return wait.result
 

@@ -18,12 +18,10 @@ from simulation.aws.endpoint.parameters import not_simulated, only
 from simulation.aws.stepfunctions.attempt import Attempt
 from simulation.aws.stepfunctions.definition import Definition, Machine
 from simulation.aws.stepfunctions.execution import (
-    MOST_BYTES,
     MOST_CAUSE,
     MOST_ERROR,
     Execution,
     Status,
-    size_of,
 )
 from simulation.world.world import World
 
@@ -177,7 +175,7 @@ class StepFunctions:
     def send_task_success(self, caller: Caller, request: Request) -> Answer:
         only(request, ("taskToken", "output"), "SendTaskSuccess")
         output = request["output"]
-        _check_length("output", output, MOST_BYTES)
+        _check_length("output", output, language.MOST_BYTES)
         _check_json("output", output, "InvalidOutput", "Invalid Output")
         self._wait_of(request["taskToken"]).succeed(json.loads(output))
         return {}
@@ -305,7 +303,7 @@ def _detail(execution: Execution) -> Structure:
 
 
 def _carried(name: str, text: str) -> Structure:
-    included = size_of(text) <= MOST_INCLUDED
+    included = language.size_of(text) <= MOST_INCLUDED
     return {name: text if included else None, f"{name}Details": {"included": included}}
 
 
@@ -336,13 +334,13 @@ def _number(token: str) -> int:
 
 
 def _check_json(name: str, text: str, code: str, prefix: str) -> None:
-    _check_length(name, text, MOST_BYTES)
+    _check_length(name, text, language.MOST_BYTES)
     if (fault := language.json_fault(text)) is not None:
         raise ServiceError(code, f"{prefix}: '{fault}'")
 
 
 def _check_length(name: str, text: str | None, most: int) -> None:
-    if text is not None and size_of(text) > most:
+    if text is not None and language.size_of(text) > most:
         raise ServiceError(
             "ValidationException",
             f"1 validation error detected: Value at '{name}' failed to satisfy constraint: "

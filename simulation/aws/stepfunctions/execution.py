@@ -18,8 +18,6 @@ from simulation.aws.stepfunctions.expressions import Bindings, bound
 from simulation.world.world import Planned, World
 from trainyard.values.serialization import timestamp
 
-MOST_BYTES = 262_144
-"""The maximum bytes of the input and output of a task, a state or an execution, and of one Assign."""
 MOST_EVENTS = 25_000
 MOST_ERROR, MOST_CAUSE = 256, 32_768
 LONGEST_EXECUTION = 365 * 86_400.0
@@ -147,8 +145,8 @@ class Execution:
         assert self._state is not None
         output = transition.output(bindings) if transition.output else result
         assigned = transition.assign(bindings) if transition.assign else {}
-        _check_size(assigned, f"The Assign of the state '{self.at}'")
-        text = _check_size(output, f"The state '{self.at}'")
+        _check_size(assigned, self.at or "")
+        text = _check_size(output, self.at or "")
         self.variables = {**self.variables, **assigned}
         self._count_events(1)
         self.history.append((self.service.world.now, self.at, "exited"))
@@ -201,7 +199,7 @@ class Execution:
             attempt.token = token(attempt) if token else None
             bindings = self._bindings(token=attempt.token) if attempt.token else before
             function = state.function(bindings)
-            payload = json.loads(_check_size(state.payload(bindings), f"The input of the task '{self.at}'"))
+            payload = json.loads(_check_size(state.payload(bindings), self.at or ""))
             self._require_permission(function)
         except (QueryError, StateError):
             attempt.abandon()
@@ -231,7 +229,8 @@ class Execution:
         assert self._state is not None
         self._count_events(1)
         try:
-            plain = json.loads(_check_size(result, f"The task '{self.at}'"))
+            called = "lambda" if self._state.waits_for_token else (self.at or "")
+            plain = json.loads(_check_size(result, called))
             self._leave(self._state.transition, self._bindings(result=plain), plain)
         except QueryError as error:
             self.task_failed(self._not_evaluated(error))
@@ -346,17 +345,9 @@ class Execution:
 
 def _check_size(value: Any, whose: str) -> str:
     """Check the size of the JSON, and return it."""
-    text = JSON.encode(value)
-    if 4 * len(text) > MOST_BYTES and size_of(text) > MOST_BYTES:
-        raise StateError(
-            TOO_LARGE, f"{whose} has a size exceeding the maximum number of bytes service limit."
-        )
-    return text
-
-
-def size_of(text: str) -> int:
-    """Return the size in bytes as AWS counts it."""
-    return len(text.encode(errors="surrogatepass"))
+    if too_large := language.excess(value, whose):
+        raise StateError(TOO_LARGE, too_large)
+    return JSON.encode(value)
 
 
 def _to_ms(when: datetime) -> datetime:

@@ -98,6 +98,7 @@ def test_which_texts_are_times(text: str, moment: datetime | None) -> None:
         ("States.Runtime", ["States.Runtime"], False),
         ("States.DataLimitExceeded", ["States.TaskFailed"], False),
         ("States.DataLimitExceeded", ["States.DataLimitExceeded"], True),
+        ("States.DataLimitExceeded", ["States.ALL"], True),
         (None, ["States.ALL"], True),
         (None, ["Mine"], False),
     ],

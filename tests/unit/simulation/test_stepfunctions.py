@@ -268,11 +268,20 @@ def test_a_function_gets_its_own_copy_of_the_input(yard: Yard) -> None:
     assert execution.output == '{"pools":[1]}'
 
 
-def test_more_than_256_kib_ends_the_execution_though_all_errors_are_caught(yard: Yard) -> None:
+@pytest.mark.parametrize(("catch", "status"), [({"Catch": [CAUGHT]}, "SUCCEEDED"), ({}, "FAILED")])
+def test_more_than_256_kib_is_an_error_that_a_catch_of_all_errors_covers(
+    yard: Yard, catch: dict[str, Any], status: str
+) -> None:
     yard.answers = ["x" * 262_144]
-    execution = yard.start(task(Catch=[CAUGHT]))
+    execution = yard.start(task(**catch))
     yard.go_on()
-    assert (execution.status, execution.error) == ("FAILED", "States.DataLimitExceeded")
+    told = (
+        json.loads(execution.output or "{}")
+        if catch
+        else {"Error": execution.error, "Cause": execution.cause}
+    )
+    assert (execution.status, told["Error"]) == (status, "States.DataLimitExceeded")
+    assert told["Cause"].endswith("a result with a size exceeding the maximum number of bytes service limit.")
 
 
 # ------------------------------------------------------------------------------------------------------------- errors
@@ -291,6 +300,7 @@ def test_more_than_256_kib_ends_the_execution_though_all_errors_are_caught(yard:
         ("States.Timeout", ["States.HeartbeatTimeout"], False),
         ("States.Runtime", ["States.ALL"], False),
         ("States.DataLimitExceeded", ["States.TaskFailed"], False),
+        ("States.DataLimitExceeded", ["States.ALL"], True),
         ("Mine", ["Min"], False),
     ],
 )
