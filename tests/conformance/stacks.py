@@ -156,7 +156,11 @@ def _case(recording: Recording) -> Case | Result:
     reason = ""
     if kinds - KINDS:
         reason = "resources of kinds that no yard has"
-    elif not all(content[key].get("Changes") for key in sets) or UNKNOWN.search(json.dumps(templates)):
+    elif (
+        not sets
+        or not all(content[key].get("Changes") for key in sets)
+        or UNKNOWN.search(json.dumps(templates))
+    ):
         reason = "a template that the recording does not contain"
     if reason:
         return Result("stacks", "cloudformation", "local cloud", name, Verdict.UNUSED, reason)
