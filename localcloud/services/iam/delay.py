@@ -17,7 +17,7 @@ GATHER = "core.iam_evaluator:_gather_role_policies"
 
 
 class Delay:
-    """The delayed view that services have of IAM. They see a change `seconds` after the first request that follows it."""
+    """The view that services have of IAM. They see a change `seconds` after the first request that follows it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
