@@ -275,13 +275,12 @@ def test_more_than_256_kib_is_an_error_that_a_catch_of_all_errors_covers(
     yard.answers = ["x" * 262_144]
     execution = yard.start(task(**catch))
     yard.go_on()
-    told = (
-        json.loads(execution.output or "{}")
-        if catch
-        else {"Error": execution.error, "Cause": execution.cause}
+    ended = {"Error": execution.error, "Cause": execution.cause}
+    shown: dict[str, Any] = json.loads(execution.output or "{}") if catch else ended
+    assert (execution.status, shown["Error"]) == (status, "States.DataLimitExceeded")
+    assert shown["Cause"].endswith(
+        "a result with a size exceeding the maximum number of bytes service limit."
     )
-    assert (execution.status, told["Error"]) == (status, "States.DataLimitExceeded")
-    assert told["Cause"].endswith("a result with a size exceeding the maximum number of bytes service limit.")
 
 
 # ------------------------------------------------------------------------------------------------------------- errors
