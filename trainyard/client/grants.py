@@ -42,6 +42,7 @@ LOWEST: Mapping[str, tuple[str, ...]] = {
         "ec2:StopInstances",
         "ec2:TerminateInstances",
         "events:PutEvents",
+        "lambda:InvokeFunction",
         "s3:AbortMultipartUpload",
         "s3:DeleteObject",
         "s3:PutObject",
