@@ -31,25 +31,25 @@ def test_a_model_is_trained_made_a_version_and_asked(runs: Runs, tmp_path: Path)
         assert "Traceback" not in done.stderr
         return done.stdout if code == 0 else done.stderr
 
-    run = trained(runs, tmp_path)
-    command("models", "create", "digits")
-    command("versions", "create", "v1", "--model", "digits", "--origin", run)
-    refused = command("predict", "--model", "digits", "--json-instances", "-", text="[0]", code=1)
-    assert "digits has no default version" in refused
-    command("versions", "set-default", "v1", "--model", "digits")
-    golden = runs.yard.bucket.json(f"{keys.version('digits', 1)}{GOLDEN}")
+    name = run = trained(runs, tmp_path)
+    command("models", "create", name)
+    command("versions", "create", "v1", "--model", name, "--origin", run)
+    refused = command("predict", "--model", name, "--json-instances", "-", text="[0]", code=1)
+    assert f"{name} has no default version" in refused
+    command("versions", "set-default", "v1", "--model", name)
+    golden = runs.yard.bucket.json(f"{keys.version(name, 1)}{GOLDEN}")
     assert golden is not None
-    for name, expected in golden["signatures"].items():
+    for signature, expected in golden["signatures"].items():
         np.savez(tmp_path / "rows.npz", image=np.array(expected["inputs"]["image"], np.float32))
-        request = command("request", "digits", "--from", "rows.npz", "--rows", "0:8", "--signature", name)
+        request = command("request", name, "--from", "rows.npz", "--rows", "0:8", "--signature", signature)
         found = answer(
-            command("predict", "--model", "digits", "--json-instances", "-", "-o", "json", text=request)
+            command("predict", "--model", name, "--json-instances", "-", "-o", "json", text=request)
         )
         rows = found["predictions"]
         outputs = list(expected["tensorflow"])
         columns = {each: [row[each] for row in rows] if len(outputs) > 1 else rows for each in outputs}
         assert (found["version"], find_difference(expected["tensorflow"], columns)) == (1, None)
-    short = command("predict", "--model", "digits", "--json-instances", "-", text="[0, 1]", code=1)
+    short = command("predict", "--model", name, "--json-instances", "-", text="[0, 1]", code=1)
     assert "instances[0]: found a list of 2 numbers; wanted 64 (float32, shape (any, 64))" in short
 
 
