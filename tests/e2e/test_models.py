@@ -12,6 +12,7 @@ from scripts.datasets import DIGITS
 from scripts.local_yard import ROOT, client_environment
 from tests.e2e.runs import Runs
 from trainyard.core.prediction.agreement import find_difference
+from trainyard.exit_codes import ExitCode
 from trainyard.protocol import keys
 from trainyard.protocol.export import GOLDEN
 
@@ -34,7 +35,7 @@ def test_a_model_is_trained_made_a_version_and_asked(runs: Runs, tmp_path: Path)
     name = run = trained(runs, tmp_path)
     command("models", "create", name)
     command("versions", "create", "v1", "--model", name, "--origin", run)
-    refused = command("predict", "--model", name, "--json-instances", "-", text="[0]", code=1)
+    refused = command("predict", "--model", name, "--json-instances", "-", text="[0]", code=ExitCode.REFUSED)
     assert f"{name} has no default version" in refused
     command("versions", "set-default", "v1", "--model", name)
     golden = runs.yard.bucket.json(f"{keys.version(name, 1)}{GOLDEN}")
@@ -49,7 +50,7 @@ def test_a_model_is_trained_made_a_version_and_asked(runs: Runs, tmp_path: Path)
         outputs = list(expected["tensorflow"])
         columns = {each: [row[each] for row in rows] if len(outputs) > 1 else rows for each in outputs}
         assert (found["version"], find_difference(expected["tensorflow"], columns)) == (1, None)
-    short = command("predict", "--model", name, "--json-instances", "-", text="[0, 1]", code=1)
+    short = command("predict", "--model", name, "--json-instances", "-", text="[0, 1]", code=ExitCode.REFUSED)
     assert "instances[0]: found a list of 2 numbers; wanted 64 (float32, shape (any, 64))" in short
 
 
