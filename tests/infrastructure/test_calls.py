@@ -22,6 +22,7 @@ PREFIXES = {
 """The services that functions call by module-level functions, with IAM's names. DynamoDB is called through a class."""
 NAMED_OTHERWISE = {
     "lambda:Invoke": "lambda:InvokeFunction",
+    "s3:CopyObject": "s3:PutObject",
     "s3:DeleteObjects": "s3:DeleteObject",
     "s3:ListObjectsV2": "s3:ListBucket",
 }
