@@ -141,15 +141,15 @@ def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: s
 
 def copy(bucket: str, key: str, target: str) -> str:
     """Copy an object of at most 5 GB within the bucket, and return the SHA-256 of its content."""
-    s3, digest = client("s3"), hashlib.sha256()
-    found = s3.get_object(Bucket=bucket, Key=key)
+    digest = hashlib.sha256()
+    found = client("s3").get_object(Bucket=bucket, Key=key)
     try:
         for piece in found["Body"].iter_chunks(PIECE):
             digest.update(piece)
     except NO_ANSWER as error:
         raise as_unavailable(error) from error
     source = {"Bucket": bucket, "Key": key}
-    s3.copy_object(Bucket=bucket, Key=target, CopySource=source, CopySourceIfMatch=found["ETag"])
+    client("s3").copy_object(Bucket=bucket, Key=target, CopySource=source, CopySourceIfMatch=found["ETag"])
     return digest.hexdigest()
 
 

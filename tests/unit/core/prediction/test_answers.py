@@ -169,6 +169,8 @@ def test_the_least_recently_used_versions_leave(
         ("another best class", {"y": [[1.0, 0.99985]]}, {"y": [[0.99992, 0.99994]]}, "the largest value is at 1"),
         ("NaN", {"y": [[0.1]]}, {"y": [[float("nan")]]}, "found nan"),
         ("another integer", {"y": [[3, 1]]}, {"y": [[1, 3]]}, "found 1, expected 3"),
+        ("a ranking with equal scores", {"y": [[3, 1, 2]]}, {"y": [[3, 2, 1]]}, None),
+        ("a class too few", {"y": [[3, 1, 2]]}, {"y": [[3, 1, 1]]}, "found 1, expected 2"),
         ("a scalar", {"y": 2.0}, {"y": 3.0}, "row 0, y: found 3"),
         ("fewer rows", {"y": [[1.0], [2.0]]}, {"y": [[1.0]]}, "y: found 1 row, expected 2"),
         ("shorter rows", {"y": [[1.0, 2.0]]}, {"y": [[1.0]]}, "found 1 value, expected 2"),
