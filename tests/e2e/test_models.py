@@ -51,7 +51,7 @@ def test_a_model_is_trained_made_a_version_and_asked(runs: Runs, tmp_path: Path)
         columns = {each: [row[each] for row in rows] if len(outputs) > 1 else rows for each in outputs}
         assert (found["version"], find_difference(expected["tensorflow"], columns)) == (1, None)
     short = command("predict", "--model", name, "--json-instances", "-", text="[0, 1]", code=ExitCode.REFUSED)
-    assert "instances[0]: found a list of 2 numbers; wanted 64 (float32, shape (any, 64))" in short
+    assert "instances[0]: found a list of 2 numbers; wanted 8 (float32, shape (any, 8, 8, 1))" in short
 
 
 def answer(text: str) -> dict[str, Any]:
