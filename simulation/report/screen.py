@@ -142,7 +142,10 @@ def print_world(case_run: CaseRun) -> None:
     for violation in finding.violations:
         console.print(Text.assemble((f"Broken: {violation.invariant}", BROKEN), f": {violation.what}"))
     if not finding.violations:
+        missed = [str(fault) for fault in case.faults if fault not in finding.injected]
         console.print(Text("All invariants held", "green"))
+        if missed:
+            console.print(Text(f"Not reached: {'; '.join(missed)}", BROKEN))
 
 
 def _format_line(line: Line) -> Text:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from trainyard.cli.app import COMMANDS, GROUPS
 from trainyard.cli.options import Options, Output
 from trainyard.command_line import command_line, repeat_options, yard_options
 
@@ -21,10 +22,7 @@ PACKAGES = (
     "lambdas",
     "training/host",
 )
-COMMAND = re.compile(
-    r"\btrainyard (init|check|submit|plan|ls|cost|show|why|logs|get|stop|resume|rerun|diff|tb|hosts|hold|unhold"
-    r"|shell|forward|sessions|ui|doctor|demo|dev|image|yard|local)\b"
-)
+COMMAND = re.compile(rf"\btrainyard ({'|'.join((*COMMANDS, *GROUPS))})\b")
 
 ON_A_HOST = re.compile(r"\btrainyard (hold 2h|unhold)\b")
 """Commands on a host, which belongs to one yard."""

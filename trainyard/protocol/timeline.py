@@ -15,10 +15,11 @@ from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 CAUSES = (
-    ("planned",), ("resumed",), ("warm",), ("launched", "reached"), ("ready",), ("gang_ready",), ("starting",),
-    ("started",), ("progress",), ("checkpointed",), ("spot warning",), ("stop asked", "stopping", "cap reached"),
-    ("growing",), ("asked to leave",), ("stopped", "failed", "finished", "host lost"),
-    ("interrupted", "resized", "hung", "capped"), ("overdue",), ("imaged", "kept for the next run"), ("left the pool",),
+    ("planned",), ("resumed", "continued"), ("point added",), ("warm",), ("launched", "reached"), ("ready",),
+    ("gang_ready",), ("starting",), ("started",), ("progress",), ("checkpointed",), ("spot warning",),
+    ("stop asked", "stopping", "cap reached"), ("growing",), ("asked to leave",),
+    ("stopped", "failed", "finished", "host lost"), ("interrupted", "resized", "hung", "capped"),
+    ("overdue",), ("imaged", "published", "discarded"), ("kept", "kept for the next run"), ("left the pool",),
     ("released", "undone"), ("warning",), ("refused", "succeeded"),
 )  # fmt: skip
 """Events of the same millisecond are sorted in this order, cause before effect."""

@@ -35,9 +35,10 @@ def test_a_command_is_the_file_of_its_name() -> None:
     """Every file of a command is listed in trainyard/cli/app.py."""
     folder = ROOT / "trainyard/cli/commands"
     files = {each.relative_to(folder) for each in folder.rglob("*.py") if each.name != "__init__.py"}
-    assert {Path(*words).with_suffix(".py") for words in COMMANDS} == {
-        each.with_stem(each.stem.rstrip("_").replace("_", "-")) for each in files
-    }
+    listed = {Path(*words).with_suffix(".py") for words in COMMANDS}
+    there = {each.with_stem(each.stem.rstrip("_").replace("_", "-")) for each in files}
+    assert not there - listed, f"add to COMMANDS or GROUPS in trainyard/cli/app.py: {there - listed}"
+    assert not listed - there, f"trainyard/cli/app.py names files that are missing: {listed - there}"
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

@@ -61,7 +61,13 @@ READ_BY_CONTROL_PLANE = {key for _, key in attributes("lambdas", "trainyard/core
 def test_hosts_read_every_key_of_a_job_that_is_for_them(section: str, key: str) -> None:
     """Hosts must read a new key, unless CONTROL_PLANES lists it."""
     reads = (section, THROUGH.get((section, key), key)) in READ
-    assert reads is ((section, key) not in CONTROL_PLANES)
+    is_for_hosts = (section, key) not in CONTROL_PLANES
+    assert reads or not is_for_hosts, (
+        f"hosts do not read {section}.{key}: use it in training/host, or list it in CONTROL_PLANES of this file"
+    )
+    assert is_for_hosts or not reads, (
+        f"hosts read {section}.{key}: remove it from CONTROL_PLANES of this file"
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +41,8 @@ from trainyard.values import serialization
 
 RUN, BUCKET = "digits-1a2b3c4d", "yard-bucket"
 WORD_OF_MOUTH = ("ready", "started", "progress", "checkpointed", "finished", "stopped", "failed")
+
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass
@@ -1058,6 +1062,15 @@ def test_every_signal_is_sent_by_a_function_of_the_real_agent() -> None:
     named += [name for names in OTHER_SENDERS.values() for name in names]
     for path in filter(None, named):
         assert callable(_found(path)), path
+
+
+@pytest.mark.parametrize("word", SIGNALS)
+def test_the_real_agent_sends_every_signal(word: str) -> None:
+    sent, name = signals.SIGNALS[word].__name__, SIGNALS[word].rpartition(".")[2]
+    agent = "\n".join(file.read_text() for file in (ROOT / "training/host").rglob("*.py"))
+    assert f"{sent}(" in agent, f"nothing in training/host makes the signal {sent}"
+    uses = len(re.findall(rf"\b{name}\b", agent))
+    assert uses > 1, f"nothing in training/host calls {SIGNALS[word]}, so hosts never send {word}"
 
 
 def _found(path: str) -> Any:
