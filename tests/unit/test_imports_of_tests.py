@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TESTS_OF_BENCHES = {"tests/simulation/test_week.py"}
+TESTS_OF_BENCHES = {"tests/simulation/test_week.py", "tests/simulation/test_long_study.py"}
 
 
 def imported(file: Path) -> Iterator[str]:

@@ -18,6 +18,7 @@ from trainyard.protocol.ledger.study import STUDY
 from trainyard.protocol.trial import Trial
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import format_count
 from trainyard.values.validation import any_of
 
 
@@ -90,7 +91,7 @@ def describe_no_model(run: str, outputs: str, folders: Sequence[str], paths: Seq
     """Return why a run has no single model."""
     if folders:
         named = any_of([f"{outputs}{folder}" for folder in folders[: saved_model.MOST_NAMED]])
-        return f"{run} has {len(folders)} models; name one of them: {named}"
+        return f"{run} has {format_count(len(folders), 'model')}; name one of them: {named}"
     return f"{run} has left no SavedModel: {saved_model.describe_others(dict.fromkeys(paths, 0))}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,3 +53,8 @@ def canned() -> Iterator[str]:
     finally:
         served.terminate()
         served.communicate(timeout=60)
+
+
+def said(text: str) -> str:
+    """Return the text without tags."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))

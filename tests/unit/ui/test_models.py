@@ -4,8 +4,7 @@ import pytest
 
 from tests.unit.ui import canned
 from tests.unit.ui.canned_models import REASON
-from tests.unit.ui.site import owner
-from tests.unit.ui.test_pages import said
+from tests.unit.ui.site import owner, said
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 
 from tests.unit.ui import canned
 from tests.unit.ui.canned import FAILED, INTERRUPTED, REFUSED, TRAINING, WAITING
-from tests.unit.ui.site import owner, post
+from tests.unit.ui.site import owner, post, said
 from trainyard.client.errors import Denied, NoAnswer, NoCredentials
 from trainyard.client.runs.progress import measures_in
 from trainyard.ui.pages import run as run_page
@@ -26,11 +26,6 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 @pytest.fixture
 def cloud() -> canned.Cloud:
     return canned.cloud(runs=3)
-
-
-def said(text: str) -> str:
-    """Return the text without tags."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
 
 
 def test_runs_say_how_they_stand(cloud: canned.Cloud) -> None:

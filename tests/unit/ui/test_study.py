@@ -10,8 +10,7 @@ import pytest
 
 from tests.unit.ui import canned
 from tests.unit.ui.canned_study import BEST, BROKEN, ENDED, METRIC, SECTION, SLOW, STUDY
-from tests.unit.ui.site import owner, post
-from tests.unit.ui.test_pages import said
+from tests.unit.ui.site import owner, post, said
 from trainyard.client.errors import Denied
 from trainyard.client.next_trial import describe_next
 from trainyard.client.trials import Trials

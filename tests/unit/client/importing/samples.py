@@ -2,6 +2,9 @@
 
 import json
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from tests.unit.client.importing.tuning_samples import TUNING_FILES
 from trainyard.client.importing.draft import Draft
@@ -144,3 +147,12 @@ FILES = {
 def draft_of(folder: Path, name: str, text: str) -> Draft:
     (folder / name).write_text(text)
     return import_file(folder / name)
+
+
+def job_of(folder: Path, name: str) -> tuple[dict[str, Any], str]:
+    """Return the imported job, and its notes as one text."""
+    draft = draft_of(folder, name, FILES[name])
+    text = draft.text("Imported.")
+    return yaml.safe_load(text), " ".join(
+        line.lstrip("# ") for line in text.splitlines() if line.startswith("#")
+    )

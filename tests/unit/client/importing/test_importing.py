@@ -2,23 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.unit.client.importing.samples import ESTIMATOR, FILES, draft_of
+from tests.unit.client.importing.samples import ESTIMATOR, FILES, draft_of, job_of
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.kinds import faults_of, import_file, write
-
-
-def job_of(folder: Path, name: str) -> tuple[dict[str, Any], str]:
-    """Return the imported job, and its notes as one text."""
-    draft = draft_of(folder, name, FILES[name])
-    text = draft.text("Imported.")
-    return yaml.safe_load(text), " ".join(
-        line.lstrip("# ") for line in text.splitlines() if line.startswith("#")
-    )
 
 
 @pytest.mark.parametrize("name", FILES)

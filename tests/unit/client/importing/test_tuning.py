@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.client.importing.samples import FILES, draft_of
-from tests.unit.client.importing.test_importing import job_of
+from tests.unit.client.importing.samples import FILES, draft_of, job_of
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.kinds import faults_of, write
 
