@@ -40,10 +40,10 @@ SAMPLERS = {
     "BruteForceSampler": "grid",
 }
 PRUNERS = {
-    "MedianPruner": ("median", "n_warmup_steps"),
-    "SuccessiveHalvingPruner": ("successive_halving", "min_resource"),
-    "HyperbandPruner": ("hyperband", "min_resource"),
-    "NopPruner": ("none", ""),
+    "MedianPruner": ("median", "n_warmup_steps", ""),
+    "SuccessiveHalvingPruner": ("successive_halving", "min_resource", ""),
+    "HyperbandPruner": ("hyperband", "min_resource", "max_resource"),
+    "NopPruner": ("none", "", ""),
 }
 KEYWORDS = {
     "create_study": {

@@ -48,11 +48,11 @@ SAMPLERS = {
     "BasicVariantGenerator": "random",
 }
 SCHEDULERS = {
-    "ASHAScheduler": ("successive_halving", "grace_period"),
-    "AsyncHyperBandScheduler": ("successive_halving", "grace_period"),
-    "HyperBandScheduler": ("hyperband", ""),
-    "MedianStoppingRule": ("median", "grace_period"),
-    "FIFOScheduler": ("none", ""),
+    "ASHAScheduler": ("successive_halving", "grace_period", ""),
+    "AsyncHyperBandScheduler": ("successive_halving", "grace_period", ""),
+    "HyperBandScheduler": ("hyperband", "", "max_t"),
+    "MedianStoppingRule": ("median", "grace_period", ""),
+    "FIFOScheduler": ("none", "", ""),
 }
 SETTINGS = ("TuneConfig", "run")
 LEFT = {

@@ -26,7 +26,7 @@ LEFT = {
     "Autotune": AUTOTUNE,
     "DefinitionName": "a study has one definition",
     f"{CONFIG}.TuningJobCompletionCriteria": CRITERIA,
-    f"{CONFIG}.StrategyConfig": "study.pruner has other keys: rule, by and start",
+    f"{CONFIG}.StrategyConfig": "study.pruner has the keys rule, by, start and end",
 }
 RANGES = ("IntegerParameterRanges", "ContinuousParameterRanges", "CategoricalParameterRanges")
 SHAPES = {
@@ -179,8 +179,10 @@ def _add_strategy(draft: Draft, strategy: Any, early: Any, *path: str | int) -> 
         draft.origin.note(*path, reason=f"{strategy} has no counterpart; study.sampler is tpe")
     study.put(draft, STRATEGIES.get(word, "tpe"), "sampler")
     if word == "hyperband":
-        study.put(draft, "hyperband", "pruner")
         draft.origin.note(*path, reason="Hyperband is the pruner, and study.sampler is tpe")
+        at = (CONFIG, "StrategyConfig", "HyperbandStrategyConfig")
+        first, last = (draft.origin.take(*at, word) for word in ("MinResource", "MaxResource"))
+        study.add_pruner(draft, "hyperband", first, last, *path)
     elif str(early or "Off").lower() == "auto":
         study.put(draft, "median", "pruner")
     else:

@@ -105,19 +105,16 @@ def add_sampler(draft: Draft, found: Any, table: Mapping[str, str], usual: str, 
 
 
 def add_pruner(
-    draft: Draft, found: Any, table: Mapping[str, tuple[str, str]], usual: str, *path: str | int
+    draft: Draft, found: Any, table: Mapping[str, tuple[str, str, str]], usual: str, *path: str | int
 ) -> None:
-    """Set the pruner and its first rung. `table` has the rule of each class, and its keyword for the first rung."""
+    """Set the pruner. `table` has the rule of each class, and its keywords for the first rung and the last epoch."""
     name = class_of(found)
-    rule, first = table.get(name, ("median" if name else usual, ""))
-    start = found.get(first) if isinstance(found, dict) and first else None
+    rule, first, last = table.get(name, ("median" if name else usual, "", ""))
+    given = found if isinstance(found, dict) else {}
     if name and rule != "none" and (name not in table or rule.replace("_", "") not in name.lower()):
         draft.origin.note(*path, reason=f"{name} became the rule {rule} of study.pruner")
-    if isinstance(start, int) and not isinstance(start, bool) and start >= 1 and rule != "none":
-        study.put(draft, {"rule": rule, "start": start}, "pruner")
-    else:
-        study.put(draft, rule, "pruner")
-    leave_keywords(draft, found, (first,), *path)
+    study.add_pruner(draft, rule, given.get(first), given.get(last), *path)
+    leave_keywords(draft, found, (first, last), *path)
 
 
 def leave_keywords(draft: Draft, found: Any, known: Sequence[str], *path: str | int) -> None:

@@ -22,6 +22,28 @@ def put(draft: Draft, value: Any, *path: str) -> None:
     draft.put(value, "study", *path)
 
 
+def add_pruner(draft: Draft, rule: str, start: Any, end: Any, *path: str | int) -> None:
+    """Set the pruner, its first rung and the last epoch of a trial. Hyperband without a last epoch becomes median."""
+    args = draft.job.get("program", {}).get("args")
+    if (
+        rule == "hyperband"
+        and not _is_count(end)
+        and not (isinstance(args, dict) and _is_count(args.get("epochs")))
+    ):
+        draft.origin.note(
+            *path,
+            reason="Hyperband needs the last epoch of a trial: write study.pruner: {rule: hyperband, end: N}",
+        )
+        rule = "median"
+    rungs = {"start": start} if _is_count(start) and rule != "none" else {}
+    rungs |= {"end": end} if _is_count(end) and rule == "hyperband" else {}
+    put(draft, {"rule": rule, **rungs} if rungs else rule, "pruner")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
 def add_interval(
     draft: Draft,
     name: str,

@@ -49,7 +49,8 @@ def test_a_tuner_of_sagemakers_sdk(tmp_path: Path) -> None:
     assert (study["minimize"], study["trials"], study["parallel"]) == ("val_loss", 20, 3)
     assert job["data"] == {"train": "s3://sets/digits/"}
     assert "`make_range()` is not literal" in notes
-    assert "Hyperband is the pruner" in notes
+    assert "Hyperband needs the last epoch of a trial" in notes
+    assert study["pruner"] == "median"
 
 
 def test_a_script_for_optuna(tmp_path: Path) -> None:
@@ -180,8 +181,9 @@ def test_each_function_has_its_parameter_or_a_note(
         ("create_study(sampler=samplers.RandomSampler(seed=2))", {"sampler": "random", "seed": 2}),
         ("create_study(sampler=samplers.GPSampler())", {"sampler": "tpe"}),
         ("create_study(pruner=pruners.NopPruner())", {"pruner": "none"}),
-        ("create_study(pruner=pruners.HyperbandPruner(min_resource=3))",
-         {"pruner": {"rule": "hyperband", "start": 3}}),
+        ("create_study(pruner=pruners.HyperbandPruner(min_resource=3))", {"pruner": {"rule": "median", "start": 3}}),
+        ("create_study(pruner=pruners.HyperbandPruner(min_resource=3, max_resource=27))",
+         {"pruner": {"rule": "hyperband", "start": 3, "end": 27}}),
         ("s.optimize(f, 9, n_jobs=-1)", {"trials": 9, "parallel": 1}),
         ("s.optimize(f, n_trials=5000, n_jobs=80)", {"trials": 1000, "parallel": 50}),
     ],
