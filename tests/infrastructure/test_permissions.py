@@ -277,6 +277,9 @@ def test_only_submit_starts_runs_and_the_clock_what_retires_images_and_a_deploym
     starting = {"SubmitRole", "RetireEventsRole", "PatrolRole", "PrepareRole", "SignalRole", "StudyTurnRole"}
     of_models = {"TrainConcludeRole", "StudyConcludeRole"}  # after.model
     assert yard.may("states:StartExecution") == starting | of_models
+    for function in ("train_conclude", "study_conclude"):
+        (permission,) = of(yard, function, "states:StartExecution")
+        assert "VersionWorkflow" in permission.resource, "for after.model"
     of_people = {each.resource for each in of(yard, "signal", "states:StartExecution")}
     workflows = ("DevHostWorkflow", "SnapshotWorkflow", "StudyWorkflow", "VersionWorkflow")
     assert all(any(each in machine for each in workflows) for machine in of_people), "for users' requests"

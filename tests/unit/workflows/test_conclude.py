@@ -285,7 +285,9 @@ def test_the_loser_of_two_concludes_says_nothing(run: Run) -> None:
     """Another call wrote the end and sends the notification."""
     stopped = {"outcome": "stopped", "error": "Stopped", "reason": "alice has stopped it"}
     run.put("run", ended=AT, **stopped, notifying=AT)
-    run.account.objects["runs/r/summary.json"] = json.dumps({**stopped, "created": AT, "ended": AT}).encode()
+    run.account.objects["runs/r/summary.json"] = json.dumps(
+        {**stopped, "created": AT, "ended": AT, "execution_arn": "arn"}
+    ).encode()
     run.finishes()
     assert run.ends()["outcome"] == "stopped"
     assert sent(run) == []
