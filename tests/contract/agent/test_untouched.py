@@ -158,6 +158,35 @@ def test_a_pattern_that_hosts_do_not_take_is_final_and_named(yard: Yard, pattern
     assert "program.progress is not a valid pattern of RE2" in failed["reason"]
 
 
+@pytest.mark.parametrize(
+    ("made", "own", "expected"),
+    [
+        ("0", None, {"score": 0.75}),
+        ("-9e8", None, {}),  # it came with the source
+        ("0", {"score": 0.5}, {"score": 0.5}),
+    ],
+)
+def test_the_objective_of_a_plain_script_counts_in_its_working_folder(
+    yard: Yard, made: str, own: dict[str, float] | None, expected: dict[str, float]
+) -> None:
+    written = f"pathlib.Path(os.environ['TRAINYARD_METRICS']).write_text('{json.dumps(own)}')" if own else ""
+    yard.prepare(
+        f"""
+        import json, os, pathlib, time
+        pathlib.Path('metrics.json').write_text(json.dumps({{'score': 0.75, 'other': 1}}))
+        os.utime('metrics.json', (time.time() + {made},) * 2)
+        {written}
+        """,
+        objective={"metric": "score", "goal": "maximize"},
+    )
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("finished")
+    found = metrics(yard)
+    assert {name: found[name] for name in ("score", "other") if name in found} == expected
+
+
 def metrics(yard: Yard) -> dict[str, Any]:
     key = f"runs/{yard.run}/metrics.json"
     found: dict[str, Any] = json.loads(yard.read(key)) if yard.keys(key) else {}

@@ -31,7 +31,7 @@ from training.host.program import ending, exports, folders, torchrun, tracebacks
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.exits import Exit
 from training.host.program.tasks import most_tasks
-from training.host.reporting import results
+from training.host.reporting import results as results_of
 from training.host.reporting.outbox import failed_signal
 from training.host.reporting.progress import metrics_in, not_finite
 from training.host.reporting.results import FolderUpload
@@ -331,7 +331,7 @@ class Conclusion:
 
     def _missing(self) -> tuple[str, ...]:
         with self._context.account.act():
-            return results.missing(
+            return results_of.missing(
                 self._context.job.program.expect,
                 self._context.paths,
                 has_checkpoint=self._checkpoints.last.step >= 0,
@@ -341,11 +341,11 @@ class Conclusion:
         """Note it and return a sentence for the signal if the program has left no files at all."""
         with self._context.account.act():
             saved = self._checkpoints.last.step >= 0
-            missing = results.missing(RESULTS, self._context.paths, has_checkpoint=saved)
+            missing = results_of.missing(RESULTS, self._context.paths, has_checkpoint=saved)
             found = len(missing) < len(RESULTS) or any(readable_files(self._context.paths.notebook))
         if found or outputs.index.count:
             return None
-        said = results.describe_missing_results(keeps_outputs=outputs.keeps)
+        said = results_of.describe_missing_results(keeps_outputs=outputs.keeps)
         self._monitor.log.note(said)
         return said
 
@@ -363,7 +363,9 @@ class Conclusion:
 
         def send_metrics() -> None:
             with self._context.account.act():
-                document = self._monitor.metrics.conclude(self._context.paths.metrics)
+                name = self._monitor.progress.scalars.objective
+                found = results_of.find_objective(name, self._context.paths, self._ran_seconds())
+                document = self._monitor.metrics.conclude(self._context.paths.metrics, found)
             if document is None and self._context.paths.metrics.is_file():
                 self._monitor.log.note("metrics.json holds no JSON object and is left out")
                 self._monitor.listen()

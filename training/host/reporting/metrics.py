@@ -115,10 +115,10 @@ class Metrics:
             self.bucket.write(self.key, text)
             self._sent = text
 
-    def conclude(self, path: Path) -> dict[str, Any] | None:
-        """Merge the program's own metrics.json over its reports, send it, and return it. Return None if the program has
-        written no JSON object."""
-        own = as_object(path.read_bytes()) if is_readable(path) else None
+    def conclude(self, path: Path, found: dict[str, Any]) -> dict[str, Any] | None:
+        """Merge the program's own metrics.json over its reports, send it, and return it. Without the file, `found` has
+        the metrics from elsewhere. Return None if the program has written no JSON object."""
+        own = as_object(path.read_bytes()) if is_readable(path) else found or None
         self._own = own or {}
         self.send()
         return None if own is None else self._document()

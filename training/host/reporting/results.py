@@ -3,14 +3,17 @@
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from training.host.bucket import Bucket
 from training.host.disk import SPARSE, is_readable, is_sparse, readable_files
 from training.host.keys import LeftOut
 from training.host.paths import Paths
+from training.host.reporting.metrics import as_object
 
 EVERY_SECONDS = 3.0
 BYTES_PER_SECOND = 6 * 1024 * 1024
+LARGEST_METRICS_BYTES = 16 * 1024 * 1024
 
 
 def due_after(size: int) -> float:
@@ -66,6 +69,18 @@ def missing(expected: tuple[str, ...], paths: Paths, *, has_checkpoint: bool) ->
         "checkpoint": has_checkpoint,
     }
     return tuple(word for word in expected if not left[word])
+
+
+def find_objective(name: str | None, paths: Paths, ran_seconds: float) -> dict[str, Any]:
+    """Return the objective in the metrics.json that a plain script has written into its working folder in this attempt.
+    It does not count if the program has written the one of TRAINYARD_METRICS."""
+    path = paths.program / paths.metrics.name
+    if name is None or is_readable(paths.metrics) or not is_readable(path):
+        return {}
+    status = path.stat()
+    if status.st_mtime < time.time() - ran_seconds or status.st_size > LARGEST_METRICS_BYTES:
+        return {}
+    return {key: value for key, value in (as_object(path.read_bytes()) or {}).items() if key == name}
 
 
 def describe_missing_results(*, keeps_outputs: bool) -> str:
