@@ -17,7 +17,7 @@ from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.dynamodb.rows import event_row, run_row
 from lambdas.aws.dynamodb.studies import Studies, StudyRows, next_row, started_rows, trial_rows
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.study import results, trials, turn
+from lambdas.core.study import importance, results, trials, turn
 from lambdas.core.study.results import Result
 from lambdas.core.study.sampling import Sampling
 from lambdas.core.study.situation import Over, Sampler, Situation, Turn
@@ -119,7 +119,7 @@ def _take_turn(yard: TurnSettings, study: str, now: datetime) -> bool:
         now=now,
     )
     warm = partial(warm_start.load, yard.bucket_name, study) if job.study.warm else tuple
-    decided = turn.decide(given, partial(_start_sampler, warm))
+    decided = _with_importance(given, turn.decide(given, partial(_start_sampler, warm)))
     changed = {each.number: each for each in decided.changed}
     changed |= {number: each for number, each in costs.items() if number not in changed}
     if changed or replace(decided.row, version=found.row.version) != found.row:
@@ -140,6 +140,14 @@ def _take_turn(yard: TurnSettings, study: str, now: datetime) -> bool:
             _invoke_signal(yard, run, runs, now)
         _end(ledger, study, found.row.part, decided.over, now)
     return len(decided.changed) >= MOST_NEW
+
+
+def _with_importance(given: Situation, decided: Turn) -> Turn:
+    if not importance.is_due(given.row, decided.row):
+        return decided
+    rows = {row.number: row for row in (*given.trials, *decided.changed)}
+    found = importance.measure(given.study, rows.values())
+    return replace(decided, row=replace(decided.row, importance=found))
 
 
 def _start_sampler(

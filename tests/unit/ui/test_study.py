@@ -73,6 +73,11 @@ def test_the_events_of_a_study_carry_its_charts(cloud: canned.Cloud) -> None:
     }
 
 
+def test_a_study_shows_the_importance_of_its_parameters(cloud: canned.Cloud) -> None:
+    text = said(owner(cloud).get(f"/studies/{STUDY}").text)
+    assert f"Importance for {METRIC}: lr 92 %, optimizer 8 %, units 0 %" in text
+
+
 def test_the_address_of_a_study_as_a_run_leads_to_its_page(cloud: canned.Cloud) -> None:
     answer = owner(cloud).get(f"/runs/{STUDY}")
     assert (answer.status_code, answer.headers["location"]) == (307, f"/studies/{STUDY}")

@@ -134,6 +134,8 @@ class StudyRow:
     """The number of executions, one more for each time that a user continued the study."""
     since: int = 0
     """The number of the last trial before the study was continued."""
+    importance: Mapping[str, float] = field(default_factory=dict)
+    """The share of each parameter in the differences of the metric, by its path: measured after each tenth trial."""
 
 
 @dataclass(frozen=True, kw_only=True)
