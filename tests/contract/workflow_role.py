@@ -30,6 +30,7 @@ NAMES: dict[str, Any] = {
     "data_buckets": (),
     "subnet_ids": (),
     "topic_arn": "unused",
+    "version_state_machine_arn": "unused",
     "resume_document": "none",
     "image_parameter": "/yard/image",
     "previous_image_parameter": "/yard/image/previous",

@@ -66,13 +66,13 @@ def test_its_build_is_the_one_that_is_tested() -> None:
     assert backend in (ROOT / "requirements/dev.txt").read_text().splitlines()
 
 
-def test_the_extra_for_programs_is_what_hosts_run_on(wheel: zipfile.ZipFile) -> None:
+def test_the_extras_are_what_hosts_and_functions_run_on(wheel: zipfile.ZipFile) -> None:
     pins: dict[str, str] = {}
-    for name in ("requirements/host.txt", "requirements/host-tf-keras.txt"):
+    for name in ("requirements/host.txt", "requirements/host-tf-keras.txt", "requirements/study.txt"):
         pins |= dict(re.findall(r"^([\w-]+)(?:\[.*\])?==(.*)$", (ROOT / name).read_text(), re.MULTILINE))
     needs = [Requirement(line) for line in facts(wheel).get_all("Requires-Dist", [])]
     extra = {need.name: need.specifier for need in needs if need.marker}
-    assert set(extra) == {"tensorflow", "tf-keras"}
+    assert set(extra) == {"tensorflow", "tf-keras", "optuna"}
     assert all(specifier.contains(pins[name]) for name, specifier in extra.items())
 
 

@@ -25,10 +25,13 @@ WORDS = {
     "Pause": "Recovering",
     "Retire": "Recovering",
     "Stop": "Stopping",
+    "Golden": "Testing",
     "Generalize": "Imaging",
     "Capture": "Imaging",
     "Publish": "Publishing",
     "Retire images": "Publishing",
+    "Copy": "Saving",
+    "Keep": "Saving",
     "Explain": "Saving",
     "Fate": "Saving",
     "Undo": "Saving",
@@ -63,7 +66,7 @@ OVERDUE = " overdue"
 """The ending of the states that handle a wait without an answer."""
 CHOICES = ("Is ", "Did ", "Has ", "Was ", "Are ", "How ")
 """The beginnings of states that only choose the next state."""
-ENDS = ("Succeeded", "Failed", "Retired", "Planned only")
+ENDS = ("Succeeded", "Failed", "Retired", "Planned only", "Changed", "Ready", "Refused", "Not ready")
 """The states that end a workflow at once."""
 
 
