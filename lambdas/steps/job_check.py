@@ -7,8 +7,6 @@ from typing import Any
 
 from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import Ledger
-from lambdas.aws.dynamodb.models import Models
-from lambdas.core.models import registry
 from lambdas.core.run import slots as run_slots
 from lambdas.core.run.slots import YardLimits
 from lambdas.core.run.updates import RunUpdate
@@ -133,8 +131,14 @@ def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:
 
 
 def _model_faults(job: Job, table_name: str) -> tuple[Fault, ...]:
-    models, wanted = Models(table_name), job.after.model
-    if wanted is None or models.exists(wanted.name):
+    wanted = job.after.model
+    if wanted is None:
+        return ()
+    from lambdas.aws.dynamodb.models import Models  # most jobs name no model, so that Admit starts faster
+    from lambdas.core.models import registry
+
+    models = Models(table_name)
+    if models.exists(wanted.name):
         return ()
     return (Fault("after.model.name", registry.unknown_model(wanted.name, models.list_names()).reason),)
 
