@@ -1,17 +1,14 @@
 """A yard with one study, for tests of the functions of studies: what they write, start and answer."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from lambdas import environment
-from lambdas.aws import clients, messages, states
+from lambdas.aws import messages, states
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import run_row
 from lambdas.aws.dynamodb.studies import Studies
@@ -154,27 +151,6 @@ class Yard:
                 Bucket="bucket", Key=f"runs/{name}/metrics.json", Body=json.dumps(metrics).encode()
             )
         self.turn(name)
-
-
-@contextmanager
-def an_account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make an empty account with the ledger and the bucket."""
-    with mock_aws():
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-        clients.client.cache_clear()
-        boto3.client("s3").create_bucket(Bucket="bucket")
-        boto3.client("dynamodb").create_table(
-            TableName="ledger",
-            BillingMode="PAY_PER_REQUEST",
-            KeySchema=[
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
-        )
-        yield
-    clients.client.cache_clear()
 
 
 def begin(monkeypatch: pytest.MonkeyPatch) -> Yard:

@@ -6,10 +6,9 @@ from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from lambdas import environment
-from lambdas.aws import clients, ssm
+from lambdas.aws import ssm
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import dev_imaging_row
 from lambdas.environment import YardSettings
@@ -20,6 +19,7 @@ from lambdas.workflows.dev_host import admit as dev_host_admit
 from lambdas.workflows.dev_host.admit import DevHostAdmitSettings
 from lambdas.workflows.snapshot import admit as snapshot_admit
 from tests.support.recorded import CONTEXT
+from tests.unit.workflows.account import an_account
 from trainyard.core.model.job import Job
 from trainyard.values import serialization
 
@@ -77,22 +77,8 @@ class Yard:
 
 @pytest.fixture(scope="module")
 def account() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch, mock_aws():
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setattr(boto3, "DEFAULT_SESSION", None)
-        clients.client.cache_clear()
-        boto3.client("s3").create_bucket(Bucket="bucket")
-        boto3.client("dynamodb").create_table(
-            TableName="ledger",
-            BillingMode="PAY_PER_REQUEST",
-            KeySchema=[
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
-        )
+    with pytest.MonkeyPatch.context() as patch, an_account(patch):
         yield
-    clients.client.cache_clear()
 
 
 @pytest.fixture

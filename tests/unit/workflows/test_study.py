@@ -10,7 +10,8 @@ from lambdas.aws.dynamodb.rows import run_row
 from lambdas.aws.dynamodb.studies import Studies
 from lambdas.aws.dynamodb.write import Write
 from lambdas.workflows.study import turn
-from tests.unit.workflows.studies import STARTED, STUDY, Yard, an_account, begin, read_object
+from tests.unit.workflows.account import an_account
+from tests.unit.workflows.studies import STARTED, STUDY, Yard, begin, read_object
 from trainyard.protocol.ledger.study import TrialState
 from trainyard.protocol.objective import Point
 from trainyard.values.serialization import Measure

@@ -8,7 +8,8 @@ import pytest
 from lambdas.aws import states
 from lambdas.aws.dynamodb.rows import run_row
 from lambdas.aws.dynamodb.studies import Studies
-from tests.unit.workflows.studies import STARTED, STUDY, Yard, an_account, begin, read_object
+from tests.unit.workflows.account import an_account
+from tests.unit.workflows.studies import STARTED, STUDY, Yard, begin, read_object
 from trainyard.protocol.ledger.study import DrawnBy, StudyRow, TrialRow, TrialState
 
 MORE: dict[str, Any] = {"part": 2, "trials": 2, "dollars": 3}

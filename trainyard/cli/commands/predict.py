@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from trainyard.cli.command import command
+from trainyard.cli.models import Of, OfVersion, Signature
 from trainyard.cli.options import Options
-from trainyard.protocol.export import DEFAULT_SIGNATURE
 
 MOST_CHARACTERS = 160
 
@@ -22,7 +22,7 @@ MOST_CHARACTERS = 160
 )
 def predict(
     options: Options,
-    model: Annotated[str, typer.Option("--model", metavar="MODEL", help="Name of the model.")],
+    model: Of,
     instances: Annotated[
         str,
         typer.Option(
@@ -31,16 +31,8 @@ def predict(
             help="One instance a line, or an object with instances or inputs. -: standard input.",
         ),
     ],
-    version: Annotated[
-        str | None,
-        typer.Option(
-            "--version", metavar="VERSION", help="Label or number of the version. Default: the default."
-        ),
-    ] = None,
-    signature: Annotated[
-        str | None,
-        typer.Option("--signature", metavar="NAME", help=f"Signature. Default: {DEFAULT_SIGNATURE}."),
-    ] = None,
+    version: OfVersion = None,
+    signature: Signature = None,
 ) -> None:
     """Ask a version of a model for predictions.
 

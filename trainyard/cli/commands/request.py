@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from trainyard.cli.command import command
+from trainyard.cli.models import OfVersion, Signature
 from trainyard.cli.options import Options
-from trainyard.protocol.export import DEFAULT_SIGNATURE
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,8 @@ def request(
         float,
         typer.Option("--divide", metavar="NUMBER", help="Divide the values of float inputs, such as by 255."),
     ] = 1.0,
-    version: Annotated[
-        str | None,
-        typer.Option(
-            "--version", metavar="VERSION", help="Label or number of the version. Default: the default."
-        ),
-    ] = None,
-    signature: Annotated[
-        str | None,
-        typer.Option("--signature", metavar="NAME", help=f"Signature. Default: {DEFAULT_SIGNATURE}."),
-    ] = None,
+    version: OfVersion = None,
+    signature: Signature = None,
 ) -> None:
     """Write a request for predictions with rows of a file.
 
