@@ -23,8 +23,8 @@ from trainyard.values import serialization
 if TYPE_CHECKING:
     from lambdas.steps.interpreter import LiteModel
 
-ALIAS_SECONDS = 5.0
-"""How long a process uses an alias before it reads the model again."""
+ROW_SECONDS = 5.0
+"""How long a process uses the row of a model or a version before it reads the row again."""
 
 
 @dataclass(kw_only=True)
@@ -32,6 +32,8 @@ class Loaded:
     """A version in memory."""
 
     row: VersionRow
+    read: float
+    """When the row was read, in seconds."""
     lite: "LiteModel"
     size: int
     used: float
@@ -123,9 +125,11 @@ class Predictions:
         if route.version is not None:
             return self._version(route.model, route.version)
         model = self._model(route.model)
-        if route.alias in model.aliases or not (labelled := self._labelled(route)):
-            return self._version(route.model, str(choice.number_of(model, route.alias)))
-        return labelled
+        if route.alias not in model.aliases:
+            if labelled := self._labelled(route):
+                return labelled
+            model = self._read_model(route.model)
+        return self._version(route.model, str(choice.number_of(model, route.alias)))
 
     def _labelled(self, route: Route) -> VersionRow | None:
         """Return the version whose label the path names in place of an alias."""
@@ -133,19 +137,27 @@ class Predictions:
 
     def _model(self, name: str) -> ModelRow:
         row, read = self._models.get(name, (None, 0.0))
-        if row is None or time.monotonic() - read > ALIAS_SECONDS:
-            row = self._ledger.model(name)
-            if row is None:
-                self._models.pop(name, None)
-                raise choice.unknown_model(name, self._ledger.names())
-            self._models[name] = row, time.monotonic()
+        if row is None or time.monotonic() - read > ROW_SECONDS:
+            return self._read_model(name)
+        return row
+
+    def _read_model(self, name: str) -> ModelRow:
+        """Read the model from the ledger. A refusal is always decided by this, never by a row in memory."""
+        row = self._ledger.model(name)
+        if row is None:
+            self._models.pop(name, None)
+            raise choice.unknown_model(name, self._ledger.names())
+        self._models[name] = row, time.monotonic()
         return row
 
     def _version(self, model: str, version: str, *, for_golden: bool = False) -> VersionRow:
         """Return a version by its number or label. Raises RefusedError."""
-        if version.isdecimal() and (loaded := self._loaded.get((model, int(version)))):
+        loaded = self._loaded.get((model, int(version))) if version.isdecimal() else None
+        if loaded and time.monotonic() - loaded.read <= ROW_SECONDS:
             return loaded.row
         row = self._ledger.version(model, int(version)) if version.isdecimal() else None
+        if loaded and row:
+            loaded.row, loaded.read = row, time.monotonic()
         if row is None:
             self._model(model)
             rows = self._ledger.versions(model)
@@ -161,7 +173,7 @@ class Predictions:
         key = (model, row.number)
         if key not in self._loaded:
             lite, size = self._load(model, row, row.lite)
-            self._loaded[key] = Loaded(row=row, lite=lite, size=size, used=0.0)
+            self._loaded[key] = Loaded(row=row, read=time.monotonic(), lite=lite, size=size, used=0.0)
         self._loaded[key].used = time.monotonic()
         return self._loaded[key]
 

@@ -131,6 +131,27 @@ def test_a_moved_alias_counts_after_its_seconds(registry: Registry, monkeypatch:
     assert versions == ["1", "1", "2"]
 
 
+def test_an_alias_that_was_refused_answers_as_soon_as_it_exists(registry: Registry) -> None:
+    for alias, path in (("default", ""), ("new", "/labels/new")):
+        registry.model(best=2)
+        predict.predictions_of.cache_clear()
+        assert ask(f"/v1/models/twice{path}:predict", {"instances": [[1, 2]]})[0] == 404
+        registry.model(**{"best": 2, alias: 1})
+        assert ask(f"/v1/models/twice{path}:predict", {"instances": [[1, 2]]})[0] == 200
+
+
+def test_a_version_in_memory_is_refused_some_seconds_after_it_was_retired(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = []
+    for now, state in ((100.0, VersionState.READY), (104.0, VersionState.RETIRED), (106.0, None)):
+        monkeypatch.setattr("lambdas.steps.predictions.time.monotonic", lambda now=now: now)
+        if state:
+            registry.version(2, state)
+        codes.append(ask("/v1/models/twice/versions/2:predict", {"instances": [[1, 2]]})[0])
+    assert codes == [200, 200, 409]
+
+
 def test_open_inference_answers_with_tensors(registry: Registry) -> None:
     tensor = {"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}
     request = {"inputs": [tensor], "parameters": {"signature_name": "both"}, "outputs": [{"name": "sum"}]}
