@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.served_models import ServedModels
-from lambdas.core.prediction import answers, body, choice, http
+from lambdas.core.prediction import answers, choice, http
 from lambdas.core.prediction.eviction import Kept, Key, choose_evicted
 from lambdas.core.prediction.http import HttpRequest, RefusedError, Status
 from lambdas.core.prediction.routes import Act, Route, route_of
-from lambdas.core.prediction.tensors import FaultError
 from trainyard.command_line import command_line
 from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.core.prediction import body
+from trainyard.core.prediction.tensors import FaultError
 from trainyard.protocol import keys
 from trainyard.protocol.export import LITE_MODEL, RECORD, Conversion, ExportRecord, SignatureTypes
 from trainyard.protocol.ledger.models import ModelRow, VersionRow

@@ -1,1 +1,1 @@
-"""Predictions over HTTP: routes, requests and answers of TensorFlow Serving and of Open Inference v2."""
+"""Predictions over HTTP: routes and answers of TensorFlow Serving and of Open Inference v2."""

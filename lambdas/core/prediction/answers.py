@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lambdas.core.prediction.body import DATATYPES
-from lambdas.core.prediction.tensors import FaultError
+from trainyard.core.prediction.body import DATATYPES
+from trainyard.core.prediction.tensors import FaultError
 from trainyard.protocol.export import SignatureTypes, TensorType
 from trainyard.protocol.ledger.models import VersionRow
 

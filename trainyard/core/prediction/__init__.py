@@ -1,1 +1,1 @@
-"""Predictions: run a model with LiteRT, and compare answers."""
+"""Predictions: check requests, run a model with LiteRT, and compare answers."""

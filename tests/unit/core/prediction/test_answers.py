@@ -11,8 +11,8 @@ from lambdas.core.prediction import answers, choice, http, routes
 from lambdas.core.prediction.eviction import Kept, choose_evicted
 from lambdas.core.prediction.http import HttpRequest, RefusedError
 from lambdas.core.prediction.routes import Act, Route
-from lambdas.core.prediction.tensors import FaultError
 from trainyard.core.prediction.agreement import find_difference
+from trainyard.core.prediction.tensors import FaultError
 from trainyard.protocol.export import Conversion, SignatureTypes, TensorType
 from trainyard.protocol.ledger.models import ModelRow, VersionRow, VersionState
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.prediction import body
-from lambdas.core.prediction.tensors import FaultError
+from trainyard.core.prediction import body
+from trainyard.core.prediction.tensors import FaultError
 from trainyard.protocol.export import SignatureTypes, TensorType
 
 

@@ -5,8 +5,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from lambdas.core.prediction.tensors import At, FaultError, Place, count_rows, show
-from lambdas.core.prediction.tensors import check as check_tensor
+from trainyard.core.prediction.tensors import At, FaultError, Place, count_rows, show
+from trainyard.core.prediction.tensors import check as check_tensor
 from trainyard.protocol.export import DEFAULT_SIGNATURE, SignatureTypes, TensorType
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import did_you_mean
