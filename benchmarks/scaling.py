@@ -188,4 +188,4 @@ def _under_trainyard(yard: Yard, number: int) -> float:
     job["program"]["args"] = ARGS
     run = yard.start("train", {"job": job})
     run.result(seconds=600)
-    return steps_per_second(run.metrics["samples"])
+    return steps_per_second(run.latest_metrics["samples"])

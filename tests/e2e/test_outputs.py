@@ -56,7 +56,7 @@ def test_a_program_continues_with_its_outputs_and_the_user_gets_every_file(
     assert (summary["resume"]["resumed_at"], summary["resume"]["steps_lost"]) == ([None], None)
     assert summary["outputs"]["files"] >= 4
     assert summary["outputs"]["left_out"] == []
-    losses = [sample["loss"] for sample in run.metrics["samples"]]
+    losses = [sample["loss"] for sample in run.latest_metrics["samples"]]
     assert 0 < losses[-1] < losses[0], "TensorBoard's events below the working folder make the curve"
     assert run.fetch_events(tmp_path / "tb") == 2, "one file an attempt, as TensorBoard reads them"
 

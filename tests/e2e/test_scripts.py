@@ -101,12 +101,12 @@ def test_a_keras_script_that_tensorboard_watches_has_a_curve_and_progress(runs: 
         runs.finish(run)
         assert run.succeeded, run.why()
         assert run.summary["steps"]["done"] == last
-        losses = [sample["loss"] for sample in run.metrics["samples"]]
-        steps = [sample["step"] for sample in run.metrics["samples"]]
+        losses = [sample["loss"] for sample in run.latest_metrics["samples"]]
+        steps = [sample["step"] for sample in run.latest_metrics["samples"]]
         assert steps == sorted(set(steps))
         assert (len(steps) >= 6, steps[-1]) == (True, last)
         assert 0 < losses[-1] < losses[0]
-        assert run.metrics["accuracy"] > 0.5
+        assert run.latest_metrics["accuracy"] > 0.5
     assert any("tensorboard/train/events.out.tfevents" in key for key in started[0].keys)
     assert "Epoch 6/6" in [line.text for line in started[0].logs(role="chief", follow=True)]
 

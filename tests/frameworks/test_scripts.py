@@ -69,7 +69,7 @@ def test_interrupted_it_continues_where_it_was_and_every_file_is_there(
     found = re.search(script.continues, run.log(attempt=2))
     assert found, run.log(attempt=2)
     assert int(found[1]) > 0, "it began again"
-    steps = [sample["step"] for sample in run.metrics["samples"]]
+    steps = [sample["step"] for sample in run.latest_metrics["samples"]]
     assert steps == sorted(set(steps))
     assert steps[0] < steps[-1]
     run.fetch("everything", tmp_path / "got")

@@ -34,6 +34,10 @@ Runs = Annotated[
         metavar="RUN...", help="Runs, each as an ID, a job name or @last.", autocompletion=complete_runs
     ),
 ]
+MetricName = Annotated[
+    str,
+    typer.Option("--metric", metavar="NAME", help="Metric to draw."),
+]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once the run has started.")]
 NoLogs = Annotated[
     bool, typer.Option("--no-logs", help="Show states and progress instead of the program's output.")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from trainyard.client.runs.progress import Loss, losses_in, objective_in
+from trainyard.client.runs.progress import Loss, curves_in, objective_in
 from trainyard.core.model import states
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Side:
-    """A run or a study: its job by dotted keys, its figures, and its loss curve.
+    """A run or a study: its job by dotted keys, its figures, and its curves by the names of the metrics.
 
-    A study has the values, the figures and the curve of its best trial, with the time and the money of all trials."""
+    A study has the values, the figures and the curves of its best trial, with the time and the money of all trials."""
 
     run: str
     job: Mapping[str, Any]
     figures: Mapping[str, Any]
-    losses: tuple[Loss, ...]
+    curves: Mapping[str, tuple[Loss, ...]]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,16 @@ class Comparison:
     sides: tuple[Side, ...]
     differences: Mapping[str, tuple[Any, ...]]
     figures: Mapping[str, tuple[Any, ...]]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Return the names of all metrics with a curve, the loss first."""
+        names = dict.fromkeys(name for side in self.sides for name in side.curves)
+        return tuple(sorted(names, key=lambda name: name != "loss"))
+
+    def curves(self, metric: str) -> dict[str, tuple[Loss, ...]]:
+        """Return the curve of a metric for each run that has it."""
+        return {side.run: side.curves[metric] for side in self.sides if metric in side.curves}
 
     @classmethod
     def of(cls, sides: Sequence[Side]) -> Comparison:
@@ -81,13 +91,13 @@ def _side_of_study(run: Run, trials: Trials) -> Side:
         own,
         job={**own.job, **values},
         figures={**found.figures, **kept, "objective": best.value, "best": best.run_of(run.id)},
-        losses=found.losses,
+        curves=found.curves,
     )
 
 
 def _side_of_run(run: Run) -> Side:
     """Return the side of a run, from its files and its row."""
-    summary, metrics, row = run.summary, run.metrics, run.yard.row(run.id)
+    summary, metrics, row = run.summary, run.latest_metrics, run.yard.row(run.id)
     progress = (row.progress if row else None) or {}
     said = {**{key: metrics.get(key, progress.get(key)) for key in ("loss", "accuracy", "steps_per_second")}}
     figures = {
@@ -102,7 +112,7 @@ def _side_of_run(run: Run) -> Side:
     job = dict(flatten(run.json("job.json")))
     objective = objective_in(run.json("job.json"), row.objective if row else None, metrics)
     figures["objective"] = objective and objective[1]
-    return Side(run.id, job, figures, tuple(losses_in(metrics)))
+    return Side(run.id, job, figures, curves_in(metrics))
 
 
 def flatten(document: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from trainyard.command_line import command_line
 from trainyard.exit_codes import ExitCode
+from trainyard.values.text import printable
+from trainyard.values.validation import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from botocore.exceptions import ClientError
 
     from trainyard.values.validation import Fault
@@ -159,6 +163,22 @@ class RunNotFound(YardError):
     """The yard has no such run."""
 
     exit_code = ExitCode.NOT_FOUND
+
+
+class MetricNotFound(YardError):
+    """No program of these runs has reported such a metric."""
+
+    exit_code = ExitCode.NOT_FOUND
+
+    @classmethod
+    def of(cls, name: str, known: Sequence[str], *runs: str) -> Self:
+        """Return the error for runs with the known metrics."""
+        have, few = ("has", "its program has") if len(runs) == 1 else ("have", "their programs have")
+        return cls(
+            f"{' and '.join(runs)} {have} no metric {printable(name, 80)}{did_you_mean(name, known)}",
+            f"there are {', '.join(known)}" if known else f"{few} reported no metric so far",
+            command_line("show", runs[0]),
+        )
 
 
 class HolderNotFound(YardError):

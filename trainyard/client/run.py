@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from trainyard.client import people
 from trainyard.client.errors import (
+    MetricNotFound,
     NothingFound,
     RunFailed,
     RunNotStarted,
@@ -24,7 +25,9 @@ from trainyard.client.runs.execution import Execution, State, states_of
 from trainyard.client.runs.files import RunFiles
 from trainyard.client.runs.logs import Chosen, LogLine
 from trainyard.client.runs.progress import (
+    Loss,
     Progress,
+    curves_in,
     further,
     losses_in,
     measures_in,
@@ -155,7 +158,7 @@ class Run(RunFiles):
 
     def status(self) -> RunStatus:
         """Return the present state of the run."""
-        execution, rows, metrics = self.execution, self.rows, self.metrics
+        execution, rows, metrics = self.execution, self.rows, self.latest_metrics
         states = {each["InstanceId"]: each["State"]["Name"] for each in self.yard.instances(self.id)}
         hosts = records.hosts_in(rows.hosts.values(), self._roles(rows.attempts.values()), states)
         row, plan = rows.run, rows.plan
@@ -256,9 +259,30 @@ class Run(RunFiles):
         return dict(self.json("summary.json"))
 
     @property
-    def metrics(self) -> dict[str, Any]:
-        """Return the metrics that the program reported; empty before its first step."""
+    def latest_metrics(self) -> dict[str, Any]:
+        """Return metrics.json, which has the latest value of each metric; empty before the program's first step."""
         return dict(floats.with_numbers(self.json("metrics.json")))
+
+    def curves(self, *names: str) -> dict[str, tuple[Loss, ...]]:
+        """Return the curves of the metrics with these names, or of all, each as steps and values in order.
+
+        Raises MetricNotFound for a name that the program has not reported.
+        """
+        found = curves_in(self.latest_metrics)
+        for name in names:
+            if name not in found:
+                raise MetricNotFound.of(name, [*found], self.id)
+        return {name: found[name] for name in names} if names else found
+
+    def metrics(self, *names: str) -> dict[str, list[Any]]:
+        """Return the points of `curves` as the columns `metric`, `step` and `value`, which pandas takes:
+        `pandas.DataFrame(run.metrics()).pivot(index="step", columns="metric")`.
+
+        Values may be NaN or infinite. Raises MetricNotFound.
+        """
+        points = [(name, step, value) for name, curve in self.curves(*names).items() for step, value in curve]
+        columns = zip(*points, strict=True) if points else ((), (), ())
+        return dict(zip(("metric", "step", "value"), map(list, columns), strict=True))
 
     @property
     def logged_attempts(self) -> list[int]:

@@ -86,6 +86,9 @@ def test_the_curve_falls_from_left_to_right_and_fits_its_room() -> None:
 
 def test_one_step_is_no_curve() -> None:
     assert draw_curve([], room=80) == ""
+    falling = draw_curve([(1, -2.0), (2, -1.0)], room=80, metric="elbo")
+    assert "elbo" in falling
+    assert "-2" in falling
     assert draw_curve([(1, 2.0)], room=80) == ""
     assert draw_curve([(1, 2.0), (2, float("nan"))], room=80) == ""
 

@@ -241,6 +241,12 @@ def test_cloudwatch_is_asked_once_a_minute_for_the_hosts_of_an_open_page(cloud: 
 
 
 # --- compare
+def compared_charts(events: str) -> list[dict[str, Any]]:
+    (compared,) = [each for each in events.split("\n\n") if each.startswith("event: compared")]
+    charts: list[dict[str, Any]] = json.loads(compared.partition("data: ")[2])["charts"]
+    return charts
+
+
 def test_runs_are_compared_by_their_differences_results_and_curves(cloud: canned.Cloud) -> None:
     for run, rate in ((TRAINING, 0.5), (FAILED, 0.1)):
         job = {"name": "digits", "program": {"module": "train", "args": {"lr": rate}}}
@@ -250,9 +256,8 @@ def test_runs_are_compared_by_their_differences_results_and_curves(cloud: canned
     assert "Compare 2 runs" in shown
     assert "program.args.lr 0.5 0.1" in shown
     assert "program.module" not in shown
-    messages = client.get(f"/compare/events?runs={TRAINING},{FAILED}").text.split("\n\n")
-    (compared,) = [each for each in messages if each.startswith("event: compared")]
-    assert TRAINING in [each["label"] for each in json.loads(compared.partition("data: ")[2])["curves"]]
+    (loss, *_) = compared_charts(client.get(f"/compare/events?runs={TRAINING},{FAILED}").text)
+    assert TRAINING in [each["label"] for each in loss["curves"]]
 
 
 @pytest.mark.parametrize(
@@ -285,6 +290,18 @@ def test_a_run_has_a_curve_of_each_measure_beside_the_loss() -> None:
     )
     assert list(run_page._measures(measures, told)) == [], "nothing is new"
     assert list(run_page._measures({}, {})) == [], "a program that reports only a loss"
+
+
+def test_compared_runs_have_a_chart_of_each_metric_with_the_runs_that_have_it(cloud: canned.Cloud) -> None:
+    written = {"samples": [{"step": 1, "loss": 2.0}], "scalars": {"lr": [[1, 0.5]]}}
+    cloud.stories[TRAINING].files["metrics.json"] = json.dumps(written).encode()
+    charts = compared_charts(owner(cloud).get(f"/compare/events?runs={TRAINING},{FAILED}").text)
+    found = {
+        chart["title"]: {curve["label"]: curve["values"] for curve in chart["curves"]} for chart in charts
+    }
+    assert next(iter(found)) == "loss"
+    assert found["loss"][TRAINING] == [2.0]
+    assert found["lr"] == {TRAINING: [0.5]}
 
 
 def test_a_page_that_comes_back_is_told_what_it_missed(cloud: canned.Cloud) -> None:

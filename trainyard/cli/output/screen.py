@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import isfinite
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -20,7 +21,9 @@ from trainyard.cli.output.curve import draw_curve
 from trainyard.cli.output.terminal import Column, console, print_line
 from trainyard.client import Event, Host, Progress, Run, RunStatus
 from trainyard.client.runs.logs import LogLine
+from trainyard.client.runs.progress import Loss
 from trainyard.core.model import states
+from trainyard.values import floats
 from trainyard.values.quantities import format_count, span
 from trainyard.values.text import printable
 
@@ -222,6 +225,18 @@ def show_once(status: RunStatus) -> None:
         print(line)
     if curve := draw_curve(status.losses, room=console.width):
         print(curve)
+
+
+def draw_metric(name: str, points: Sequence[Loss]) -> None:
+    """Draw the curve of a metric, with its last value and a line about values that are not numbers."""
+    step, last = points[-1]
+    print(f"{printable(name)}  {floats.format_float(last, '.6g')} at step {step:,}")
+    if curve := draw_curve(points, room=console.width, metric=name):
+        print(curve)
+    odd = [step for step, value in points if not isfinite(value)]
+    if odd:
+        values = format_count(len(odd), "value")
+        print(f"{values} of {len(points):,} not drawn, because NaN or infinite: the first at step {odd[0]:,}")
 
 
 def plain(status: RunStatus) -> list[str]:

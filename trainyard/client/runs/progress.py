@@ -122,6 +122,12 @@ def measures_in(metrics: Mapping[str, Any]) -> dict[str, tuple[Loss, ...]]:
     return found
 
 
+def curves_in(metrics: Mapping[str, Any]) -> dict[str, tuple[Loss, ...]]:
+    """Return (step, value) of each metric in metrics.json, the loss first."""
+    losses = tuple(losses_in(metrics))
+    return ({"loss": losses} if losses else {}) | measures_in(metrics)
+
+
 def _points_in(points: object) -> Iterator[Loss]:
     """Yield the points of a curve. A program may have written something else under the key."""
     for point in points if isinstance(points, list) else ():

@@ -37,12 +37,17 @@ class Compare(Page):
         comparison: Comparison | None = seen.get("comparison")
         if comparison is None:
             return
-        curves = {side.run: side.losses for side in comparison.sides if side.losses}
-        if sent.get("curves") != curves:
-            sent["curves"] = curves
-            yield PageEvent(
-                "compared", {"curves": [{"label": run, **columns(losses)} for run, losses in curves.items()]}
-            )
+        charts = {name: comparison.curves(name) for name in comparison.metrics}
+        if sent.get("charts") != charts:
+            sent["charts"] = charts
+            drawn = [
+                {
+                    "title": name,
+                    "curves": [{"label": run, **columns(points)} for run, points in curves.items()],
+                }
+                for name, curves in charts.items()
+            ]
+            yield PageEvent("compared", {"charts": drawn})
 
     def _comparison(self, yard: Yard) -> Comparison:
         return Comparison.of([side_of(find_run(yard, run)) for run in self.runs])

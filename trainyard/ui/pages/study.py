@@ -13,7 +13,7 @@ from typing import Any
 from trainyard.client import Yard
 from trainyard.client.next_trial import describe_next
 from trainyard.client.runs.execution import Execution
-from trainyard.client.runs.progress import Loss, losses_in, measures_in
+from trainyard.client.runs.progress import Loss, curves_in
 from trainyard.client.runs.reasons import Reason, reason_for
 from trainyard.client.trials import STATES, Trials
 from trainyard.core.model import ends, states
@@ -222,6 +222,5 @@ def best_charts(section: Study, ended: Sequence[TrialRow]) -> list[dict[str, Any
 
 def _read_curve(yard: Yard, run: str, metric: str) -> tuple[Loss, ...]:
     """Return the metric of a run by step; empty if the program reported it only at its end."""
-    written = yard.run(run).metrics
-    points = tuple(losses_in(written)) if metric == "loss" else measures_in(written).get(metric, ())
+    points = curves_in(yard.run(run).latest_metrics).get(metric, ())
     return tuple((step, value) for step, value in points if isfinite(value))

@@ -20,7 +20,9 @@ function smoothed(values) {
 }
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const curveData = () => [points.steps, points.losses, looks.smooth ? smoothed(points.losses) : points.losses.map(() => null)];
+const positive = (values) => values.map((value) => (value > 0 ? value : null)); // a log axis has no other values
+const shown = (values) => (looks.log ? positive(values) : values);
+const curveData = () => [points.steps, shown(points.losses), looks.smooth ? smoothed(shown(points.losses)) : points.losses.map(() => null)];
 const curveWidth = () => Math.max(box.clientWidth, 100);
 
 const number = (value) => (value == null ? "–" : value.toPrecision(4));
@@ -71,7 +73,7 @@ const clock = (seconds) => (seconds == null ? "–" : new Date(seconds * 1000).t
 const dayAndClock = (seconds) => new Date(seconds * 1000).toISOString().slice(5, 16).replace("T", " ");
 const timeAxis = ([x, y]) => [{ ...x, space: 90, values: (_, times) => times.map(times.at(-1) - times[0] > 86400 ? dayAndClock : clock) }, y];
 
-function drawSeveral(element, charts, { time = false, height = 130 } = {}) {
+function drawSeveral(element, charts, { time = false, height = 130, looked = false } = {}) {
   for (const each of several.get(element)?.plots ?? []) each.destroy();
   element.replaceChildren();
   const width = Math.max(element.clientWidth, 100);
@@ -86,25 +88,26 @@ function drawSeveral(element, charts, { time = false, height = 130 } = {}) {
       Object.assign(series[0], { paths: () => null, points: { show: true } });
       Object.assign(series[1], { paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } });
     }
+    const drawn = looked ? tables.map(([x, ...columns]) => [x, ...columns.map(shown).map((values) => (looks.smooth ? smoothed(values) : values))]) : tables;
     const options = {
       width,
       height,
-      scales: { x: { time }, ...(log && { y: { distr: 3 } }), ...(time && { y: { range: (_, low, high) => [0, high * 1.05 || 1] } }) },
+      scales: { x: { time }, ...((log || (looked && looks.log)) && { y: { distr: 3 } }), ...(time && { y: { range: (_, low, high) => [0, high * 1.05 || 1] } }) },
       axes: time ? timeAxis(axes()) : axes(),
       series: [time ? { label: "UTC", value: (_, at) => clock(at) } : { label: x }, ...series],
       cursor: { drag: { x: true, y: false } },
     };
-    return new uPlot(options, tables.length > 1 ? uPlot.join(tables) : tables[0], element);
+    return new uPlot(options, drawn.length > 1 ? uPlot.join(drawn) : drawn[0], element);
   });
-  several.set(element, { plots, again: () => drawSeveral(element, charts, { time, height }) });
+  several.set(element, { plots, again: () => drawSeveral(element, charts, { time, height, looked }), looked });
   element.dataset.charts = plots.length;
 }
 
-const TITLES = { accuracy: "Accuracy", steps_per_second: "Steps a second" };
+const TITLES = { loss: "Loss", accuracy: "Accuracy", steps_per_second: "Steps a second" };
 
 function onMeasures(measures) {
   const drawn = Object.entries(measures).map(([name, { steps, values }]) => ({ title: TITLES[name] ?? name, labels: [TITLES[name]?.toLowerCase() ?? name], tables: [[steps, values]] }));
-  drawSeveral(document.querySelector("#measures"), drawn);
+  drawSeveral(document.querySelector("#measures"), drawn, { looked: true });
 }
 
 function onUsage({ charts }) {
@@ -112,9 +115,10 @@ function onUsage({ charts }) {
   drawSeveral(document.querySelector("#usage"), drawn, { time: true });
 }
 
-function onCompared({ curves }) {
-  if (!curves.length) return;
-  drawSeveral(document.querySelector("#compared"), [{ labels: curves.map((each) => each.label), tables: curves.map((each) => [each.steps, each.values]) }], { height: 240 });
+function onCompared({ charts }) {
+  if (!charts.length) return;
+  const drawn = charts.map(({ title, curves }) => ({ title: TITLES[title] ?? title, labels: curves.map((each) => each.label), tables: curves.map((each) => [each.steps, each.values]) }));
+  drawSeveral(document.querySelector("#compared"), drawn, { height: 200, looked: true });
 }
 
 function onBest({ charts }) {
@@ -131,13 +135,14 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   for (const { again } of [...several.values()]) again();
 });
 
+for (const input of document.querySelectorAll("[data-curve]")) {
+  input.addEventListener("change", () => {
+    looks[input.dataset.curve] = input.checked;
+    if (points.steps.length) draw();
+    for (const { again, looked } of [...several.values()]) if (looked) again();
+  });
+}
 if (box) {
-  for (const input of document.querySelectorAll("[data-curve]")) {
-    input.addEventListener("change", () => {
-      looks[input.dataset.curve] = input.checked;
-      if (points.steps.length) draw();
-    });
-  }
   new ResizeObserver(() => {
     plot?.setSize({ width: curveWidth(), height: 240 });
   }).observe(box);
