@@ -4,6 +4,7 @@ where the client finds the yard."""
 from collections.abc import Mapping
 
 import aws_cdk as cdk
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
@@ -24,6 +25,7 @@ from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from trainyard import __version__
 from trainyard.protocol import keys, sources
+from trainyard.protocol.predictions import function_of
 from trainyard.protocol.tags import Tag
 
 KNOWN_BY = ("aws:username", "aws:userid")
@@ -84,6 +86,7 @@ class PeopleStack(cdk.Stack):
             "dashboard": settings.yard,
             "monthly_dollars": settings.monthly_dollars,
             "most_hold_hours": settings.most_hold_hours,
+            "model_url": self._make_model_url(),
             "topic": storage.topic_arn,
             "policies": policies,
         }
@@ -94,6 +97,15 @@ class PeopleStack(cdk.Stack):
             string_value=self.to_json_string(known),
             description="Resources and version of the yard; its history has the dates",
         )
+
+    def _make_model_url(self) -> str:
+        """Make the URL of the function for predictions if the yard has one. It needs permissions of users."""
+        if not self._settings.model_url:
+            return ""
+        predict = by_name(self, "lambda", "function", function_of(self._settings.yard))
+        url = lambda_.CfnUrl(self, "ModelUrl", auth_type="AWS_IAM", target_function_arn=predict)
+        cdk.CfnOutput(self, "ModelUrlAddress", value=url.attr_function_url)
+        return url.attr_function_url
 
     def _policy(self, word: str, description: str) -> PeoplesPolicy:
         """Return a policy. IAM is global, so a yard of the same name in another region has its own policies."""
@@ -106,8 +118,9 @@ class PeopleStack(cdk.Stack):
         yard = self._settings.yard
         send_jobs(policy, self._storage.bucket, *CALLER)
         permissions.keep_secrets(policy, yard)
-        predict = by_name(self, "lambda", "function", f"{yard}-predict")
-        permissions.allow(policy, ["lambda:InvokeFunction"], [predict])
+        predict = by_name(self, "lambda", "function", function_of(yard))
+        url = ["lambda:InvokeFunctionUrl"] if self._settings.model_url else []
+        permissions.allow(policy, ["lambda:InvokeFunction", *url], [predict])
         self._start(policy, "snapshot")
         stop_at_once(policy, yard, "train", "study", "dev-host", "snapshot")
         put_events(policy, yard, *(sources.PEOPLE + name for name in CALLER))

@@ -154,6 +154,7 @@ class Settings:
     storage_prices: dict[str, float]
     prices: dict[str, float]
     quotas: dict[str, Quota]
+    function_concurrency: int
     rates: dict[str, Rate]
     resource_rates: dict[str, Rate]
     images: dict[str, BaseImage] = field(default_factory=dict)

@@ -132,7 +132,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     from localcloud.services.cloudwatch.insights import query as insights
     from localcloud.services.ec2 import install as ec2
     from localcloud.services.eventbridge import rules, service_events, targets
-    from localcloud.services.lambdas import functions
+    from localcloud.services.lambdas import concurrency, function_urls, functions
 
     for name in QUIET_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -145,6 +145,8 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     dynamodb.install(context.settings)
     cloudformation.install()
     functions.install(context)
+    function_urls.install(context)
+    concurrency.install(context)
     rules.install()
     targets.install()
     stepfunctions.install(context)

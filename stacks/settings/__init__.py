@@ -83,6 +83,11 @@ class YardSettings:
     """How many hours a host that a user launches may run or be held. Operators may exceed it; 0: no limit."""
     most_pool_hosts: int = 8
     """How many hosts of ended runs may wait for other runs at once (a job's `pool`); 0: none."""
+    model_url: bool = False
+    """True if the function for predictions has a URL for HTTP requests that are signed with AWS credentials."""
+    most_predictions_at_once: int = 50
+    """How many requests for predictions run at once: the reserved concurrency of the function. The account keeps at
+    least 100 for other functions; 0: no reservation."""
     when_full: str = "wait"
     """The action for a run without a slot: `wait` as long as its job allows (limits.wait_minutes), or `refuse`."""
 

@@ -157,3 +157,20 @@ def test_other_buckets_that_runs_are_to_read_are_looked_at(cloud: Cloud) -> None
         "data bucket s3://a-corpus/words/": (Verdict.SHORT, "it is empty"),
         "data bucket s3://no-corpus/": (Verdict.SHORT, "it does not exist"),
     }
+
+
+@pytest.mark.parametrize(
+    ("most", "verdict", "step"),
+    [
+        (0, None, ""),
+        (50, Verdict.READY, ""),
+        (901, Verdict.MISSING, "deploy with -c most_predictions_at_once=900, or ask AWS for more"),
+    ],
+)
+def test_a_concurrency_that_the_account_cannot_reserve_is_missing(
+    new_account: Cloud, most: int, verdict: Verdict | None, step: str
+) -> None:
+    rows = look(session(new_account), replace(NEEDS, most_predictions_at_once=most)).rows
+    found = next((row for row in rows if row.subject == "concurrency of functions"), None)
+    assert (found.verdict if found else None) is verdict
+    assert found is None or found.next_step.startswith(step)

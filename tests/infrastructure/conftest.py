@@ -36,7 +36,13 @@ CONTEXTS: Mapping[str, Mapping[str, Any]] = {
         "bake_recipe": "mine",
         "zones": ZONES,
     },
-    "keyed": {"zones": ZONES, "kms_key": KEY, "data_buckets": f"corpus,shared/images/={OTHER_KEY}"},
+    "keyed": {
+        "zones": ZONES,
+        "kms_key": KEY,
+        "data_buckets": f"corpus,shared/images/={OTHER_KEY}",
+        "model_url": True,
+        "most_predictions_at_once": 0,
+    },
 }
 """The settings of the yards that tests synthesize, by the names of the fixtures."""
 
@@ -73,5 +79,6 @@ def private_yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 
 @pytest.fixture(scope="session")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """Return a yard with a customer's key for every secret, which reads other buckets, too."""
+    """Return a yard with a customer's key for every secret, which reads other buckets, too. Its models have a URL and
+    no reserved concurrency."""
     return synthesise(tmp_path_factory.mktemp("keyed"), CONTEXTS["keyed"])

@@ -218,3 +218,25 @@ def test_everybody_may_list_runs(yard: Assembly, who: str) -> None:
         each.resource.rpartition("/")[2] for each in permissions(yard, who) if each.action == "dynamodb:Query"
     }
     assert "month" in queried
+
+
+def test_a_url_for_predictions_needs_a_signature_and_a_permission_of_users(
+    yard: Assembly, keyed: Assembly
+) -> None:
+    assert yard.resources("AWS::Lambda::Url") == []
+    (url,) = keyed.resources("AWS::Lambda::Url")
+    assert url.properties["AuthType"] == "AWS_IAM"
+    for each, has_url in ((yard, False), (keyed, True)):
+        actions = {permission.action for permission in permissions(each, "user")}
+        assert ("lambda:InvokeFunctionUrl" in actions) == has_url
+        assert "lambda:InvokeFunctionUrl" not in {found.action for found in permissions(each, "viewer")}
+
+
+def test_only_the_function_for_predictions_reserves_concurrency(yard: Assembly, keyed: Assembly) -> None:
+    reserved = {
+        name: each.properties["ReservedConcurrentExecutions"]
+        for name, each in yard.functions.items()
+        if "ReservedConcurrentExecutions" in each.properties
+    }
+    assert reserved == {"predict": 50}
+    assert "ReservedConcurrentExecutions" not in keyed.functions["predict"].properties

@@ -15,6 +15,8 @@ from trainyard.core.model.instance_types import cpu_types, instance_type, quota
 from trainyard.core.model.yard import settings
 from trainyard.protocol.plan import Market
 
+MOST_PREDICTIONS = 50
+"""The default of the setting most_predictions_at_once."""
 WORKERS = 2
 """The workers of a first job, as in the demo."""
 
@@ -63,4 +65,6 @@ def needs_of(context: Mapping[str, Any]) -> Needs:
         network=network,
         key=chosen.get("kms_key", ""),
         data_buckets=chosen.get("data_buckets", ()),
+        yard=chosen.get("yard", Needs.yard),
+        most_predictions_at_once=chosen.get("most_predictions_at_once", MOST_PREDICTIONS),
     )

@@ -57,6 +57,8 @@ class Deployment:
     """The ARNs of the policies for users, by `viewer`, `user`, `dev` and `operator`."""
     most_hold_hours: float = 0.0
     """The longest time that a launched host may run or be held; 0 for no limit."""
+    model_url: str = ""
+    """The URL of the function for predictions; empty without one."""
 
     @classmethod
     def find(cls, name: str = "Trainyard", session: Session | None = None) -> Self:
@@ -73,6 +75,7 @@ class Deployment:
                 bucket=Bucket(session, known["bucket"]),
                 **{word: known[word] for word in UNCHANGED_FIELDS},
                 most_hold_hours=float(known.get("most_hold_hours", 0.0)),
+                model_url=str(known.get("model_url", "")),
             )
         except (KeyError, TypeError, ValueError) as wrong:
             raise YardIncomplete(

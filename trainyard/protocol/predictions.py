@@ -9,6 +9,12 @@ MARGIN_BYTES = 64 * 1024
 VERSION_HEADER = "X-Trainyard-Version"
 """The header of an answer with the number of the version."""
 
+KEY_HEADER = "X-Trainyard-Key"
+"""The header of a request whose value decides between the default version and a canary, such as the name of a
+customer. Without it, the body decides."""
+RETRY_HEADER = "Retry-After"
+"""The header of a refusal with the number of seconds after which the request may succeed."""
+
 
 def function_of(yard: str) -> str:
     """Return the name of the function of a yard."""
@@ -18,6 +24,12 @@ def function_of(yard: str) -> str:
 def path_of(model: str, version: str | None) -> str:
     """Return the path for predictions of a version (a number or a label), or of the default version."""
     return f"/v1/models/{model}{f'/versions/{version}' if version else ''}:predict"
+
+
+def url_of(base: str, model: str) -> str:
+    """Return the URL for predictions of the default version, below the URL of a yard's function. It has no colon, which
+    some versions of curl sign wrongly."""
+    return f"{base.rstrip('/')}/v1/models/{model}/predict"
 
 
 def event_of(method: str, path: str, body: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from trainyard.protocol.ledger.models import DEFAULT
 from trainyard.values.lazy import dataclass
 
 V1 = re.compile(
-    r"/v1/models/(?P<model>[^/:]+)(/versions/(?P<version>[^/:]+)|/labels/(?P<label>[^/:]+))?(?P<act>/metadata|:\w+)?"
+    r"/v1/models/(?P<model>[^/:]+)(/versions/(?P<version>[^/:]+)|/labels/(?P<label>[^/:]+))?(?P<act>/metadata|/predict|:\w+)?"
 )
 V2 = re.compile(r"/v2/models/(?P<model>[^/]+)(/versions/(?P<version>[^/]+))?(?P<act>/infer|/ready)?")
 PATHS = (
@@ -32,6 +32,7 @@ ACTS = {
     (1, None): Act.STATUS,
     (1, "/metadata"): Act.METADATA,
     (1, ":predict"): Act.PREDICT,
+    (1, "/predict"): Act.PREDICT,  # many versions of curl sign a colon wrongly
     (2, None): Act.DESCRIBE,
     (2, "/ready"): Act.READY,
     (2, "/infer"): Act.INFER,

@@ -14,6 +14,7 @@ from ministack.core.responses import get_account_id, get_region
 from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, s3, sns
 
 from localcloud.services.iam import keys
+from localcloud.services.lambdas.concurrency import refuse_reservation
 
 Properties = Mapping[str, Any]
 
@@ -58,8 +59,14 @@ def table(name: str, old: Properties, new: Properties) -> None:
 
 def function(name: str, old: Properties, new: Properties) -> None:
     made, queue = lambda_svc._functions.get(name), new.get("DeadLetterConfig")
-    if made is not None and queue:
+    if made is None:
+        return
+    if queue:
         made["config"]["DeadLetterConfig"] = queue
+    concurrency = _number(new.get("ReservedConcurrentExecutions"))
+    if refused := refuse_reservation(name, concurrency or 0):
+        raise ValueError(f"{refused.message} (Service: Lambda, Status Code: {refused.status})")
+    made["concurrency"] = concurrency
 
 
 def role(name: str, old: Properties, new: Properties) -> None:

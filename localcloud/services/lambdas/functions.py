@@ -41,6 +41,8 @@ RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "
 """Packages of AWS's Python runtime. All others must come with the function or its layers."""
 INTERPRETER = (getattr(sys, "_base_executable", sys.executable), "-S", "-s", "-P", "-c")
 SANDBOX = alone("localcloud.services.lambdas.sandbox")
+MOST_RESULT_BYTES = 6_291_556
+"""The largest result of a function."""
 TMP_MIB = 512
 """Default size of /tmp."""
 IDLE_SECONDS = 900.0
@@ -308,7 +310,7 @@ def count_throttle(function_name: str, duration_ms: float, error: bool, throttle
 def execute(function: Function, event: Any, request_id: str) -> Answer:
     """Invoke a function and record `Invocations`, `Errors` and `Duration`, or `Throttles`, in CloudWatch."""
     name, began = (function.get("config") or function)["FunctionName"], time.monotonic()
-    answer = _execute(function, event, request_id)
+    answer = _within_limit(_execute(function, event, request_id))
     milliseconds = round(1000 * (time.monotonic() - began))
     if answer.get("throttle"):
         count_throttle(name, 0.0, error=False, throttle=True)
@@ -322,6 +324,15 @@ def execute(function: Function, event: Any, request_id: str) -> Answer:
     ):
         metrics.count("AWS/Lambda", metric, float(value), unit, {"FunctionName": name})
     return answer
+
+
+def _within_limit(answer: Answer) -> Answer:
+    """Replace a result that is too large by Lambda's error report."""
+    size = len(json.dumps(answer.get("body"), ensure_ascii=False).encode())
+    if size <= MOST_RESULT_BYTES or answer.get("error"):
+        return answer
+    said = f"Response payload size ({size} bytes) exceeded maximum allowed payload size ({MOST_RESULT_BYTES} bytes)."
+    return _failed_answer("Function.ResponseSizeTooLarge", said, answer.get("log", ""))
 
 
 def _execute(function: Function, event: Any, request_id: str) -> Answer:

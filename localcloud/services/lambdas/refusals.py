@@ -17,6 +17,7 @@ from moto.core.utils import get_service_model
 
 from localcloud.base.refusals import Refusal, Request, Rule
 from localcloud.services.iam.roles import trusts
+from localcloud.services.lambdas.concurrency import refuse_reservation
 
 NAME = re.compile(
     r"(?:arn:[^:]+:lambda:(?P<region>[^:]+):(?P<account>\d+):|\d+:)?(?:function:)?(?P<name>[\w-]+)(?::(?P<qualifier>[^:]+))?"
@@ -28,7 +29,8 @@ SUPPORTED = (
 )
 """Runtimes, in AWS's order."""
 MOST_ENVIRONMENT, MOST_TAGS, LONGEST_NAME, MOST_LAYERS = 4096, 50, 64, 5
-MOST_CONCURRENT, LEAST_UNRESERVED, MOST_UNZIPPED = 1000, 100, 262_144_000
+MOST_UNZIPPED = 262_144_000
+MOST_REQUEST_BYTES = 6_291_456
 DESTINATIONS = ("lambda", "sqs", "sns", "events", "s3")
 LAYER = re.compile(
     r"arn:[^:]+:lambda:(?P<region>[^:]+):\d+:layer:(?P<name>[\w-]+):(?P<version>\d+)", re.ASCII
@@ -159,18 +161,14 @@ def _put_concurrency(target: Target, request: Request) -> Refusal | None:
         )
     if target.function is None:
         return not_found(f"Function not found: {target.qualified}")
-    others = [
-        each.get("concurrency") or 0 for name, each in lambda_svc._functions.items() if name != target.name
-    ]
-    if (
-        sum(others) + int(request.get("ReservedConcurrentExecutions", 0))
-        <= MOST_CONCURRENT - LEAST_UNRESERVED
-    ):
-        return None
-    return invalid(
-        "Specified ReservedConcurrentExecutions for function decreases account's UnreservedConcurrentExecution below "
-        f"its minimum value of [{LEAST_UNRESERVED}]."
-    )
+    return refuse_reservation(target.name, int(request.get("ReservedConcurrentExecutions", 0)))
+
+
+def _invoke(target: Target, request: Request) -> Refusal | None:
+    if len(request.get("Payload") or b"") > MOST_REQUEST_BYTES:
+        said = f"Request must be smaller than {MOST_REQUEST_BYTES} bytes for the InvokeFunction operation"
+        return Refusal("RequestEntityTooLargeException", said, 413)
+    return _existing(target, request)
 
 
 def _put_retries(target: Target, request: Request) -> Refusal | None:
@@ -373,9 +371,8 @@ def _tags(request: Request) -> Refusal | None:
 
 
 RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(
-        ("GetFunction", "GetFunctionConfiguration", "GetFunctionConcurrency", "Invoke"), _for(_existing)
-    ),
+    **dict.fromkeys(("GetFunction", "GetFunctionConfiguration", "GetFunctionConcurrency"), _for(_existing)),
+    "Invoke": _for(_invoke),
     "DeleteFunction": _for(_delete),
     "GetPolicy": _for(_policy),
     "AddPermission": _for(_add_permission),

@@ -14,9 +14,14 @@ from trainyard.client.errors import Denied, NoRegion
 from trainyard.client.session import Session
 from trainyard.core.model.instance_types import raise_quota_command
 from trainyard.core.model.yard.data_buckets import DataBucket
+from trainyard.protocol.predictions import function_of
 
 AWS_KEY = "alias/aws/ebs"
 BOOTSTRAP = "CDKToolkit"
+CONCURRENCY = "concurrency of functions"
+LEAST_UNRESERVED = 100
+"""The concurrency that Lambda keeps for functions without a reservation
+(docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html)."""
 BUDGET = "budget"
 """The subject of the row about the monthly budget."""
 SERVICES = ("spot.amazonaws.com", "ec2fleet.amazonaws.com")
@@ -48,6 +53,7 @@ def look(session: Session, needs: Needs) -> Preflight:
         ("region", lambda: [_region(session)]),
         ("instance types", lambda: [_find_offered(session, needs.types)]),
         ("quotas", lambda: list(_quotas(session, needs.quotas))),
+        (CONCURRENCY, lambda: list(_concurrency(session, needs))),
         ("service-linked roles", lambda: [_service_linked_roles(session)]),
         ("CDK bootstrap", lambda: [_bootstrap(session)]),
         ("KMS key", lambda: list(_key(session, needs.key))),
@@ -174,6 +180,34 @@ def _describe_request(session: Session, code: str) -> str:
     if newest["Status"] not in ("PENDING", "CASE_OPENED"):
         return ""
     return f"; {newest['DesiredValue']:g} asked for on {newest['Created']:%Y-%m-%d}, {newest['Status']}"
+
+
+def _concurrency(session: Session, needs: Needs) -> Iterator[Row]:
+    """Yield whether the account can reserve the concurrency of the function for predictions. New accounts cannot."""
+    most, client = needs.most_predictions_at_once, session.client("lambda")
+    if not most:
+        return
+    limit = client.get_account_settings()["AccountLimit"]
+    try:
+        found = client.get_function_concurrency(FunctionName=function_of(needs.yard))
+    except client.exceptions.ResourceNotFoundException:
+        found = {}
+    own = int(found.get("ReservedConcurrentExecutions", 0))
+    free = int(limit["UnreservedConcurrentExecutions"]) + own - LEAST_UNRESERVED
+    shown = f"{limit['ConcurrentExecutions']}, of which {max(free, 0)} can be reserved"
+    needed = f"{most} reserved for predictions"
+    if free >= most:
+        yield Row(CONCURRENCY, shown, needed, Verdict.READY)
+        return
+    yield Row(
+        CONCURRENCY,
+        shown,
+        needed,
+        Verdict.MISSING,
+        f"deploy with -c most_predictions_at_once={max(free, 0)}, or ask AWS for more: aws service-quotas "
+        f"request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1000 "
+        f"--region {session.region}",
+    )
 
 
 def _service_linked_roles(session: Session) -> Row:

@@ -66,6 +66,9 @@ class Needs:
     """The ARN of the customer's KMS key."""
     data_buckets: Sequence[DataBucket] = ()
     """Other buckets that runs read."""
+    yard: str = "Trainyard"
+    most_predictions_at_once: int = 0
+    """The reserved concurrency of the function for predictions."""
 
 
 @dataclass(frozen=True)

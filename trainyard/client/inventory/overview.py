@@ -42,6 +42,8 @@ class Overview:
     """The settings that differ from the defaults, in the format of `-c`."""
     promised: tuple[Promise, ...] = ()
     """The most that runs and launched hosts may still cost."""
+    model_url: str = ""
+    """The URL of the function for predictions; empty without one."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -60,6 +62,8 @@ class Overview:
             " ".join(f"{key}={value}" for key, value in sorted(self.settings.items())) or "defaults",
         )
         yield "promised", promises.describe_promises(self.promised)
+        if self.model_url:
+            yield "model URL", self.model_url
 
 
 def money_of(yard: Yard) -> Money | None:
@@ -136,6 +140,7 @@ def read_overview(yard: Yard) -> Overview:
     )
     return Overview(
         yard=yard.name,
+        model_url=yard.model_url,
         account=yard.account,
         region=yard.session.region,
         version=yard.version,

@@ -123,6 +123,8 @@ READERS: Mapping[str, Reader] = {
     "most_hosts": _matches(*NUMBER, to=int),
     "most_hold_hours": _matches(r"\d{1,4}(\.\d{1,2})?", "expected hours, like 24; 0 for no limit", to=float),
     "most_pool_hosts": _matches(r"0*(\d|1[0-6])", "expected 0 to 16 hosts; 0 for none", to=int),
+    "model_url": _flag,
+    "most_predictions_at_once": _matches(r"\d{1,4}", "expected a whole number; 0 for no reservation", to=int),
     "data_buckets": _data_buckets,
     "when_full": _matches("wait|refuse", "expected wait or refuse"),
     "bucket": _matches(f"({data_buckets.BUCKET})?", "expected the name of a bucket, or nothing"),
