@@ -1,5 +1,6 @@
 """The clock, log and metrics of handlers, and timeline entries of the workflow."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,10 +30,16 @@ def set_log_context(run: str, attempt: int | None = None) -> None:
 def measure(metric: Metric, value: float = 1, *, kind: str | None = None, **facts: str) -> None:
     """Write a metric into the log in CloudWatch's embedded metric format. The line is flushed at once, so that it
     counts even if the invocation fails later. `facts` appear only in the log line."""
+    measure_all({metric: value}, {} if kind is None else {"kind": kind}, **facts)
+
+
+def measure_all(values: Mapping[Metric, float], dimensions: Mapping[str, str], **facts: str) -> None:
+    """Write several metrics with the same dimensions in one line."""
     line = EphemeralMetrics(namespace=NAMESPACE)
-    line.add_metric(name=metric.value, unit=UNITS.get(metric, "Count"), value=value)
-    if kind is not None:
-        line.add_dimension(name="kind", value=kind)
+    for metric, value in values.items():
+        line.add_metric(name=metric.value, unit=UNITS.get(metric, "Count"), value=value)
+    for name, of in dimensions.items():
+        line.add_dimension(name=name, value=of)
     keys = logger.get_current_keys()
     for name, fact in ({name: keys.get(name) for name in OF_THE_LOG} | facts).items():
         if fact is not None:

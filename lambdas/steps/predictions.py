@@ -2,18 +2,21 @@
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.served_models import ServedModels
-from lambdas.core.prediction import answers, choice, http
+from lambdas.core.prediction import answers, assignment, choice, http
 from lambdas.core.prediction.eviction import Kept, Key, choose_evicted
 from lambdas.core.prediction.http import HttpRequest, RefusedError, Status
-from lambdas.core.prediction.routes import Act, Route, route_of
+from lambdas.core.prediction.routes import WITH_BODY, Act, Route, route_of
+from lambdas.steps.observability import logger, measure_all
 from trainyard.command_line import command_line
 from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.prediction import body
 from trainyard.core.prediction.tensors import FaultError
 from trainyard.protocol import keys
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
 ROW_SECONDS = 5.0
 """How long a process uses the row of a model or a version before it reads the row again."""
+
+RETRY_SECONDS = 1
+"""When a client may repeat a request that AWS did not let the function answer."""
 
 
 @dataclass(kw_only=True)
@@ -46,10 +52,12 @@ class Predictions:
         self._loaded: dict[Key, Loaded] = {}
         self._models: dict[str, tuple[ModelRow, float]] = {}
 
-    def respond(self, method: str, path: str, text: str, *, is_encoded: bool) -> dict[str, Any]:
+    def respond(
+        self, method: str, path: str, text: str, *, is_encoded: bool, headers: Mapping[str, str]
+    ) -> dict[str, Any]:
         """Return the answer to a request by HTTP."""
         try:
-            request = http.request_of(method, path, text, is_encoded=is_encoded)
+            request = http.request_of(method, path, text, is_encoded=is_encoded, headers=headers)
             return self._answer(route_of(request), request)
         except RefusedError as refused:
             return http.refusal(refused)
@@ -57,7 +65,8 @@ class Predictions:
             said = "the request needs more memory than the function has: send fewer rows at once"
             return http.refusal(RefusedError(Status.NO_MEMORY, said))
         except ServiceUnavailable as unavailable:
-            return http.refusal(RefusedError(Status.UNAVAILABLE, f"try again: {unavailable}"))
+            said = f"try again: {unavailable}"
+            return http.refusal(RefusedError(Status.UNAVAILABLE, said, retry_seconds=RETRY_SECONDS))
 
     def answer_golden(self, model: str, number: int, signature: str, inputs: Any) -> dict[str, Any]:
         """Return the outputs of a version that is being made, by name, or the error. The version is not kept."""
@@ -75,6 +84,8 @@ class Predictions:
     def _answer(self, route: Route, request: HttpRequest) -> dict[str, Any]:
         if route.act is Act.HEALTH:
             return http.answer({"ready": True})
+        if route.act in WITH_BODY:
+            return self._predict(route, request)
         row = self._find(route)
         choice.check_ready(route.model, row)
         match route.act:
@@ -84,25 +95,32 @@ class Predictions:
                 return http.answer(answers.metadata(route.model, row), version=row.number)
             case Act.READY:
                 return http.answer({"name": route.model, "ready": True}, version=row.number)
-        try:
-            document = {} if route.act is Act.DESCRIBE else body.parse(request.body)
-            named = document.get("parameters") or {} if route.act is Act.INFER else document
-            name = body.signature_name(named, row.signatures)
-            if name not in row.signatures:
-                raise choice.unknown_signature(route.model, row.number, name, row.signatures)
-            types = row.signatures[name]
-            if route.act is Act.DESCRIBE:
-                return http.answer(answers.description(route.model, row, types), version=row.number)
-            found = self._predict(route, row, name, types, document)
-            return http.answer(found, version=row.number)
-        except FaultError as fault:
-            line = command_line("request", route.model)
-            said = f"{route.model} {row.number}, {fault}. {line} makes such a request"
-            raise RefusedError(Status.BAD_REQUEST, said) from fault
+        with _naming_the_version(route.model, row):
+            _, types = _signature({}, route.model, row)
+        return http.answer(answers.description(route.model, row, types), version=row.number)
 
-    def _predict(
-        self, route: Route, row: VersionRow, name: str, types: SignatureTypes, document: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def _predict(self, route: Route, request: HttpRequest) -> dict[str, Any]:
+        """Answer with the version that the path names, with the default one, or with its canary. Count the answer."""
+        row = self._find(route, request.key)
+        began, failed = time.perf_counter(), True
+        try:
+            choice.check_ready(route.model, row)
+            with _naming_the_version(route.model, row):
+                document = body.parse(request.body)
+                outputs, types = self._compute(route, row, document)
+                found = http.answer(_format(route, row, document, outputs, types), version=row.number)
+            failed = found["statusCode"] != Status.OK
+        finally:
+            _count(route.model, row.number, began, {Metric.ERRORS: failed})
+        self._shadow(route, row, request, outputs)
+        return found
+
+    def _compute(
+        self, route: Route, row: VersionRow, document: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], SignatureTypes]:
+        """Return the outputs of a version by name. Raises RefusedError or FaultError."""
+        named = document.get("parameters") or {} if route.act is Act.INFER else document
+        name, types = _signature(named, route.model, row)
         try:
             given = (body.read_v2 if route.act is Act.INFER else body.read)(document, types)
         except FaultError as fault:
@@ -111,18 +129,36 @@ class Predictions:
         if name not in loaded.lite.signatures:
             choice.check_runs_here(route.model, row.number, Conversion.NONE, row.lite_reason)
         try:
-            outputs = loaded.lite.answer(name, types, given.tensors)
+            return loaded.lite.answer(name, types, given.tensors), types
         except (RuntimeError, ValueError) as error:
             raise RefusedError(
                 Status.FAILED, f"version {row.number} of {route.model} failed: {error}"
             ) from error
-        if route.act is Act.INFER:
-            return answers.of_v2(route.model, row.number, document, outputs, types)
-        if "instances" in document:
-            return answers.by_rows(outputs, len(document["instances"]))
-        return answers.by_columns(outputs)
 
-    def _find(self, route: Route) -> VersionRow:
+    def _shadow(
+        self, route: Route, row: VersionRow, request: HttpRequest, outputs: Mapping[str, Any]
+    ) -> None:
+        """Let the shadow of the default version compute the same request, and count whether its answer agrees."""
+        model = None if route.version else self._models.get(route.model)
+        number = assignment.find_shadow(model[0], route.alias, request.key) if model else None
+        if number is None or number == row.number:
+            return
+        from trainyard.core.prediction.agreement import find_difference
+
+        began, counted = time.perf_counter(), {Metric.ERRORS: True}
+        try:
+            shadow = self._version(route.model, str(number))
+            choice.check_ready(route.model, shadow)
+            others, _ = self._compute(route, shadow, body.parse(request.body))
+            difference = find_difference(outputs, others)
+            counted = {Metric.ERRORS: False, Metric.DISAGREED: difference is not None}
+        except (RefusedError, FaultError, MemoryError, ServiceUnavailable) as error:
+            logger.info("the shadow %s of %s gives no answer: %s", number, route.model, error)
+        finally:
+            _count(route.model, number, began, counted)
+
+    def _find(self, route: Route, key: str | None = None) -> VersionRow:
+        """Return the version that the path names. With a `key`, the canary may take the place of the default."""
         if route.version is not None:
             return self._version(route.model, route.version)
         model = self._model(route.model)
@@ -130,7 +166,9 @@ class Predictions:
             if labelled := self._labelled(route):
                 return labelled
             model = self._read_model(route.model)
-        return self._version(route.model, str(choice.number_of(model, route.alias)))
+        number = choice.number_of(model, route.alias)
+        canary = None if key is None else assignment.find_canary(model, route.alias, key)
+        return self._version(route.model, str(canary or number))
 
     def _labelled(self, route: Route) -> VersionRow | None:
         """Return the version whose label the path names in place of an alias."""
@@ -197,6 +235,46 @@ class Predictions:
                 f"version {row.number} of {model}: {key} was changed after the version was made; make a new version",
             )
         return start_interpreter(content, how), found.size
+
+
+def _signature(document: Mapping[str, Any], model: str, row: VersionRow) -> tuple[str, SignatureTypes]:
+    name = body.signature_name(document, row.signatures)
+    if name not in row.signatures:
+        raise choice.unknown_signature(model, row.number, name, row.signatures)
+    return name, row.signatures[name]
+
+
+@contextmanager
+def _naming_the_version(model: str, row: VersionRow) -> Iterator[None]:
+    """Turn a fault of the request into a refusal that names the version."""
+    try:
+        yield
+    except FaultError as fault:
+        line = command_line("request", model)
+        said = f"{model} {row.number}, {fault}. {line} makes such a request"
+        raise RefusedError(Status.BAD_REQUEST, said) from fault
+
+
+def _format(
+    route: Route,
+    row: VersionRow,
+    document: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    types: SignatureTypes,
+) -> dict[str, Any]:
+    if route.act is Act.INFER:
+        return answers.of_v2(route.model, row.number, document, outputs, types)
+    if "instances" in document:
+        return answers.by_rows(outputs, len(document["instances"]))
+    return answers.by_columns(outputs)
+
+
+def _count(model: str, version: int, began: float, counted: Mapping[Metric, bool]) -> None:
+    """Count a request in CloudWatch. `counted` has 0 or 1 for each further metric."""
+    milliseconds = round(1000 * (time.perf_counter() - began), 3)
+    values = {Metric.PREDICTIONS: 1.0, Metric.MILLISECONDS: milliseconds}
+    others = {metric: float(value) for metric, value in counted.items()}
+    measure_all(values | others, {"model": model, "version": str(version)})
 
 
 def start_interpreter(content: bytes, how: Conversion) -> "LiteModel":

@@ -64,7 +64,7 @@ NEEDS = Needs(
         may("keep disks"),
         may("mark hosts", Tag.VERDICT, Tag.JUDGED_BY),
         may("read and list objects", keys.RUNS),
-        may("use the ledger", "BatchGetItem", "Query", "PutItem", "DeleteItem"),
+        may("use the ledger", "BatchGetItem", "Query", "PutItem", "UpdateItem", "DeleteItem"),
         may("send notifications"),
     ),
     minutes=3,
@@ -103,12 +103,9 @@ def handler() -> dict[str, Any]:
     money = (
         _run_part(lambda: _count(book, yard, seen, regions, known.money, now), troubles) if known else None
     )
-    _run_part(
-        lambda: _notify(
-            book, yard, _select_for_notification(entries, seen), [*allowed.warnings, *seen.problems], now
-        ),
-        troubles,
-    )
+    of_models = _run_part(lambda: _review_canaries(yard, known.canaries, now), troubles) if known else None
+    warnings = [*allowed.warnings, *seen.problems, *(of_models or ())]
+    _run_part(lambda: _notify(book, yard, _select_for_notification(entries, seen), warnings, now), troubles)
     runs = _run_part(lambda: book.runs(seen.live), troubles)
     if runs is not None:
         _log_open(runs, now)
@@ -153,6 +150,15 @@ def _log_open(runs: Mapping[str, RunRow], now: datetime) -> None:
         hours = round((now - row.created).total_seconds() / 3600, 1)
         known = {"run": row.run, "attempt": row.attempt, "kind": row.kind, "state": row.state, "hours": hours}
         logger.info("open run", extra=known)
+
+
+def _review_canaries(yard: PatrolSettings, models: tuple[str, ...], now: datetime) -> list[str]:
+    """Judge the canaries of models. Most passes find none, and do not pay for the import."""
+    if not models:
+        return []
+    from lambdas.steps.patrol import canaries
+
+    return canaries.review(yard.table_name, yard.yard, models, now)
 
 
 def _find_restarted(seen: Observation) -> list[str]:

@@ -28,6 +28,7 @@ class PredictInput:
 
     path: str = field(default="/", metadata={"json_key": "rawPath"})
     context: Mapping[str, Any] = field(default_factory=dict, metadata={"json_key": "requestContext"})
+    headers: Mapping[str, Any] = field(default_factory=dict)
     body: str | None = None
     encoded: bool = field(default=False, metadata={"json_key": "isBase64Encoded"})
     golden: bool = False
@@ -45,7 +46,10 @@ def handler(given: PredictInput) -> dict[str, Any]:
     if given.golden:
         return predictions.answer_golden(given.model, int(given.version), given.signature_name, given.inputs)
     method = str(given.context.get("http", {}).get("method", "POST"))
-    return predictions.respond(method, given.path, given.body or "", is_encoded=given.encoded)
+    headers = {name: str(value) for name, value in given.headers.items()}
+    return predictions.respond(
+        method, given.path, given.body or "", is_encoded=given.encoded, headers=headers
+    )
 
 
 @cache

@@ -30,7 +30,7 @@ GROUPS = {
     ),
     "models": (
         "Manage models: create, list, roll back, retire a version.",
-        ("create", "ls", "show", "rollback", "retire"),
+        ("create", "ls", "show", "rollback", "canary", "approve", "retire"),
     ),
     "versions": (
         "Manage versions of a model: create, list, set the default.",

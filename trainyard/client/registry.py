@@ -80,9 +80,10 @@ class Model:
             document["signature_name"] = signature
         return predict(self.yard, self.name, document, None if version is None else str(version))
 
-    def create(self) -> dict[str, Any]:
-        """Create the model. Raise ModelNotChanged if the name is malformed or taken."""
-        return self._request(Act.CREATE)
+    def create(self, *, approval: int = 0) -> dict[str, Any]:
+        """Create the model. With `approval=1`, another user must approve each move of its aliases. Raise
+        ModelNotChanged if the name is malformed or taken."""
+        return self._request(Act.CREATE, approval=approval)
 
     def create_version(self, label: str, origin: Path | str, *, alias: str = "") -> dict[str, Any]:
         """Make a version of a run's model, of a folder of the bucket (`s3://...`), or of a local folder, and wait until
@@ -102,11 +103,29 @@ class Model:
         """Reverse the last move of the alias. Return the old and the new version."""
         return self._request(Act.ROLLBACK, alias=alias)
 
+    def canary(
+        self, version: str | int, *, percent: int = 5, minutes: int = 60, shadow: bool = False
+    ) -> dict[str, Any]:
+        """Let the version answer a share of the requests to the default version. Patrol rolls it back if it fails more
+        requests or takes twice as long, and makes it the default at the end. The answers of a shadow are only
+        counted."""
+        return self._request(
+            Act.CANARY, version=str(version), percent=percent, minutes=minutes, shadow=shadow
+        )
+
+    def end_canary(self, *, shadow: bool = False) -> dict[str, Any]:
+        """End the canary or the shadow. The default version stays."""
+        return self._request(Act.END_CANARY, shadow=shadow)
+
+    def approve(self, *, alias: str = DEFAULT) -> dict[str, Any]:
+        """Approve the move of the alias that another user has requested."""
+        return self._request(Act.APPROVE, alias=alias)
+
     def retire(self, version: str | int) -> dict[str, Any]:
         """Retire a version that no alias names. Its files stay."""
         return self._request(Act.RETIRE, version=str(version))
 
-    def _request(self, act: Act, **given: str) -> dict[str, Any]:
+    def _request(self, act: Act, **given: Any) -> dict[str, Any]:
         """Send the request, wait for its execution and return its answer. Raise ModelNotChanged if it is refused."""
         with _explain_refusals(self.name):
             model_names.check("model", self.name)
@@ -133,7 +152,7 @@ class Model:
     def _send(self, request: ModelRequest) -> None:
         """Send the request in the caller's name. On the model of another user, only operators may act."""
         caller = caller_name(self.yard.session)
-        if request.act in (Act.CREATE, Act.VERSION) or (owner := self.rows.row.owner) == caller:
+        if request.act in (Act.CREATE, Act.VERSION, Act.APPROVE) or (owner := self.rows.row.owner) == caller:
             people.send_request(self.yard, request)
             return
         try:

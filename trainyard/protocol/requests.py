@@ -54,6 +54,12 @@ class Act(StrEnum):
     """`alias` names its previous version."""
     RETIRE = "retire"
     """`version` answers no more requests."""
+    CANARY = "canary"
+    """`version` answers a share of the requests to `default`, or is its shadow."""
+    END_CANARY = "end-canary"
+    """The canary or the shadow ends, and `default` stays."""
+    APPROVE = "approve"
+    """The move of `alias` that waits for approval is carried out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +76,14 @@ class ModelRequest:
     alias: str = ""
     origin: str = ""
     """A run, or a folder of the bucket as an S3 URI."""
+    approval: int = 0
+    """How many other users must approve each move of an alias of a new model."""
+    percent: int = 0
+    """The share of the requests to `default` that a canary gets."""
+    minutes: int = 0
+    """How long a canary lasts."""
+    shadow: bool = False
+    """True for a shadow, whose answers are only counted."""
 
 
 REQUEST = re.compile(r"model-(?P<model>[a-z][a-z0-9-]{0,39})-[0-9T]{15}-[0-9a-f]{6}")

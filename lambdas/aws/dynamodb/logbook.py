@@ -10,6 +10,7 @@ from lambdas.aws.dynamodb.serialization import pack_row, unpack
 from lambdas.core.run import records
 from trainyard.core.model.errors import Infrastructure
 from trainyard.protocol.ledger.claim import Claim
+from trainyard.protocol.ledger.models import CANARIES, MODEL_PREFIX
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.ledger.yard import Money, PriceList, VerdictRow
 from trainyard.values import serialization
@@ -43,10 +44,11 @@ class Opened:
 
 @dataclass(frozen=True)
 class EarlierResults:
-    """The results of earlier passes. Each is None until patrol has written it."""
+    """The results of earlier passes, each None until patrol has written it, and the models with a canary."""
 
     money: Money | None
     prices: PriceList | None
+    canaries: tuple[str, ...] = ()
 
 
 class Throttled(Infrastructure):
@@ -67,12 +69,15 @@ class Logbook(Table):
         return serialization.from_json(Money, row) if row else None
 
     def read_earlier(self) -> EarlierResults:
-        """Read the costs of the month and the price list in one call."""
-        rows = {row["sk"]: row for row in self._batch([(PATROL, "money"), PRICES])}
-        money, prices = rows.get("money"), rows.get("prices")
+        """Read the costs of the month, the price list and the models with a canary in one call."""
+        rows = {row["sk"]: row for row in self._batch([(PATROL, "money"), PRICES, CANARIES])}
+        money, prices, canaries = rows.get("money"), rows.get("prices"), rows.get(CANARIES[1], {})
         return EarlierResults(
             serialization.from_json(Money, money) if money else None,
             serialization.from_json(PriceList, prices) if prices else None,
+            tuple(
+                sorted(name.removeprefix(MODEL_PREFIX) for name in canaries if name.startswith(MODEL_PREFIX))
+            ),
         )
 
     def keep(self, prices: PriceList) -> None:

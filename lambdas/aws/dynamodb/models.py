@@ -1,15 +1,20 @@
 """The rows of models in the ledger: models, their versions, and the moves of their aliases."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from lambdas.aws.dynamodb.ledger import Table
 from lambdas.aws.dynamodb.write import Write
-from lambdas.core.models.registry import Move
+from lambdas.core.models.registry import Move, Wait
 from trainyard.protocol.ledger.models import (
+    CANARIES,
+    CANARY,
     MODEL,
+    MODEL_PREFIX,
     MODELS,
     MOVED_PREFIX,
+    SHADOW,
     ListedModel,
     ModelRow,
     ModelRows,
@@ -45,7 +50,8 @@ def new_model_rows(row: ModelRow) -> list[Write]:
 
 def next_model_row(row: ModelRow) -> Write:
     """Write the next row of a model. Raises AlreadyWrittenError if another request has written since it was read."""
-    return Write(partition(row.name), MODEL, _known(row), same=("version", row.version - 1))
+    ended = tuple(name for name in (CANARY, SHADOW) if getattr(row, name) is None)
+    return Write(partition(row.name), MODEL, _known(row), without=ended, same=("version", row.version - 1))
 
 
 def new_version_row(model: str, row: VersionRow) -> Write:
@@ -63,6 +69,21 @@ def move_rows(made: Move) -> list[Write]:
     at = serialization.timestamp(made.move.at)
     record = Write(partition(made.row.name), f"{MOVED_PREFIX}{at}", _known(made.move), put=True, unless="pk")
     return [next_model_row(made.row), record]
+
+
+def changes(made: Move | Wait) -> list[Write]:
+    """Write the model's next row, and the record of a move."""
+    return move_rows(made) if isinstance(made, Move) else [next_model_row(made.row)]
+
+
+def canary_row(model: str, started: datetime) -> Write:
+    """List a model whose canary or shadow is open. Patrol reads the list in each pass."""
+    return Write(*CANARIES, {f"{MODEL_PREFIX}{model}": serialization.timestamp(started)})
+
+
+def no_canary_row(model: str) -> Write:
+    """Remove a model from this list. The row keeps its key."""
+    return Write(*CANARIES, {"kind": "canaries"}, without=(f"{MODEL_PREFIX}{model}",))
 
 
 def _known(row: ModelRow | VersionRow | MoveRow | ListedModel) -> dict[str, Any]:

@@ -4,17 +4,27 @@ A decision raises ModelRefused if the request cannot be done."""
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from trainyard.command_line import command_line
 from trainyard.core.model import model_names
 from trainyard.core.model.errors import ModelRefused
-from trainyard.protocol.ledger.models import DEFAULT, ModelRow, ModelRows, MoveRow, VersionRow, VersionState
+from trainyard.protocol.ledger.models import (
+    DEFAULT,
+    ModelRow,
+    ModelRows,
+    MoveRow,
+    Pending,
+    VersionRow,
+    VersionState,
+)
 from trainyard.protocol.requests import ModelRequest
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import any_of, did_you_mean
 
 MOST_NAMED = 12
+APPROVAL_TIME = timedelta(days=7)
+"""How long a move waits for approval."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +33,18 @@ class Move:
 
     row: ModelRow
     move: MoveRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait:
+    """A move that waits for the approval of another user: the next row of the model."""
+
+    row: ModelRow
+    alias: str
+
+    @property
+    def pending(self) -> Pending:
+        return self.row.pending[self.alias]
 
 
 def unknown_model(model: str, known: Iterable[str]) -> ModelRefused:
@@ -35,8 +57,12 @@ def unknown_model(model: str, known: Iterable[str]) -> ModelRefused:
 
 def create(request: ModelRequest, rows: ModelRows | None, by: str, now: datetime) -> ModelRow:
     """Return the row of a new model. A repeated request returns the row that it wrote."""
+    if request.approval not in (0, 1):
+        raise ModelRefused(f"approval: found {request.approval}; wanted 0 or 1, the number of approvals")
     if rows is None:
-        return ModelRow(name=request.model, owner=by, created=now, request=request.request)
+        return ModelRow(
+            name=request.model, owner=by, created=now, request=request.request, approval=request.approval
+        )
     if rows.row.request == request.request:
         return rows.row
     raise ModelRefused(
@@ -68,13 +94,13 @@ def check_owner(rows: ModelRows, by: str, *, operator: bool) -> None:
     )
 
 
-def move(request: ModelRequest, rows: ModelRows, by: str, now: datetime) -> Move:
-    """Let the alias name the version."""
-    found = _find_version(request, rows)
+def move(request: ModelRequest, rows: ModelRows, by: str, now: datetime) -> Move | Wait:
+    """Let the alias name the version, or record that the move waits for approval."""
+    found = find_ready(request, rows)
     alias = request.alias or DEFAULT
     if rows.row.aliases.get(alias) == found.number:
         raise ModelRefused(f"{alias} of {request.model} names version {found.shown} already")
-    return _move(rows, alias, found.number, by, now, request.request, "set-default")
+    return propose(rows, alias, found.number, by, now, request.request, "set-default")
 
 
 def roll_back(request: ModelRequest, rows: ModelRows, by: str, now: datetime) -> Move:
@@ -95,7 +121,7 @@ def roll_back(request: ModelRequest, rows: ModelRows, by: str, now: datetime) ->
             f"{alias} of {request.model} named version {last.old} before, which is {state}; name another one with "
             f"{command_line('versions', 'set-default', 'LABEL', '--model', request.model)}"
         )
-    return _move(rows, alias, before.number, by, now, request.request, "rollback")
+    return move_alias(rows, alias, before.number, by, now, request.request, "rollback")
 
 
 def retire(request: ModelRequest, rows: ModelRows, by: str) -> VersionRow:
@@ -105,7 +131,7 @@ def retire(request: ModelRequest, rows: ModelRows, by: str) -> VersionRow:
         raise _unknown_version(request.version, rows)
     if found.state is VersionState.MAKING:
         raise ModelRefused(f"version {found.shown} of {request.model} is being made; wait until it is ready")
-    if names := rows.aliases_of(found.number):
+    if names := rows.uses_of(found.number):
         raise ModelRefused(
             f"version {found.shown} of {request.model} answers as {any_of(names)}; move the alias to another version "
             "first"
@@ -113,14 +139,15 @@ def retire(request: ModelRequest, rows: ModelRows, by: str) -> VersionRow:
     return replace(found, state=VersionState.RETIRED, retired_by=found.retired_by or by)
 
 
-def publish(rows: ModelRows, made: VersionRow, now: datetime) -> Move | None:
+def publish(rows: ModelRows, made: VersionRow, now: datetime) -> Move | Wait | None:
     """Let the alias of a new version name it, if its user owns the model."""
     if made.alias is None or made.by != rows.row.owner:
         return None
-    return _move(rows, made.alias, made.number, made.by, now, made.request, "new version")
+    return propose(rows, made.alias, made.number, made.by, now, made.request, "new version")
 
 
-def _find_version(request: ModelRequest, rows: ModelRows) -> VersionRow:
+def find_ready(request: ModelRequest, rows: ModelRows) -> VersionRow:
+    """Return the version that the request names, which must be ready."""
     found = rows.find(request.version)
     if found is None:
         raise _unknown_version(request.version, rows)
@@ -155,11 +182,67 @@ def number(rows: ModelRows) -> ModelRow:
     return replace(touch(rows), next=rows.row.next + 1)
 
 
-def _move(rows: ModelRows, alias: str, number: int, by: str, now: datetime, request: str, why: str) -> Move:
+def propose(
+    rows: ModelRows, alias: str, number: int, by: str, now: datetime, request: str, why: str
+) -> Move | Wait:
+    """Move the alias, or record that the move waits if the model needs approval."""
+    if not rows.row.approval:
+        return move_alias(rows, alias, number, by, now, request, why)
+    pending = Pending(version=number, by=by, at=now, until=now + APPROVAL_TIME, request=request, why=why)
+    row = replace(touch(rows), pending={**rows.row.pending, alias: pending})
+    return Wait(row=row, alias=alias)
+
+
+def move_alias(
+    rows: ModelRows,
+    alias: str,
+    number: int,
+    by: str,
+    now: datetime,
+    request: str,
+    why: str,
+    approved: str | None = None,
+) -> Move:
+    """Return the move of an alias. A move of `default` ends its canary, because the comparison is void then."""
+    row = replace(touch(rows), aliases={**rows.row.aliases, alias: number}, pending=_without(rows, alias))
+    if alias == DEFAULT:
+        shadow = rows.row.shadow
+        row = replace(row, canary=None, shadow=None if shadow and shadow.version == number else shadow)
     old = rows.row.aliases.get(alias)
-    row = replace(touch(rows), aliases={**rows.row.aliases, alias: number})
-    return Move(
-        row=row, move=MoveRow(alias=alias, old=old, new=number, by=by, at=now, request=request, why=why)
+    made = MoveRow(
+        alias=alias, old=old, new=number, by=by, at=now, request=request, why=why, approved=approved
+    )
+    return Move(row=row, move=made)
+
+
+def _without(rows: ModelRows, alias: str) -> dict[str, Pending]:
+    return {name: each for name, each in rows.row.pending.items() if name != alias}
+
+
+def approve(request: ModelRequest, rows: ModelRows, by: str, now: datetime) -> Move:
+    """Carry out a move that waits for approval, for a user other than the requester."""
+    alias, model = request.alias or DEFAULT, request.model
+    pending = rows.row.pending.get(alias)
+    if pending is None:
+        waiting = any_of(sorted(rows.row.pending)) if rows.row.pending else "none"
+        raise ModelRefused(f"no move of {alias} of {model} waits for approval; moves that wait: {waiting}")
+    again = command_line("versions", "set-default", str(pending.version), "--model", model)
+    if pending.by == by:
+        raise ModelRefused(
+            f"{by} requested that {alias} of {model} names version {pending.version}, and another user must approve "
+            f"it; ask one to run {command_line('models', 'approve', model)}"
+        )
+    if now > pending.until:
+        raise ModelRefused(
+            f"the request of {pending.by} expired on {pending.until:%Y-%m-%d %H:%M} without an approval; request it "
+            f"again: {again}"
+        )
+    found = rows.find(str(pending.version))
+    if found is None or found.state is not VersionState.READY:
+        state = found.state if found else "missing"
+        raise ModelRefused(f"version {pending.version} of {model} is {state} now; name another one: {again}")
+    return move_alias(
+        rows, alias, pending.version, pending.by, now, request.request, pending.why, approved=by
     )
 
 

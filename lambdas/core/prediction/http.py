@@ -5,10 +5,11 @@ import binascii
 import json
 from collections.abc import Mapping
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
-from trainyard.protocol.predictions import MARGIN_BYTES, MOST_BYTES, VERSION_HEADER
+from trainyard.protocol.predictions import KEY_HEADER, MARGIN_BYTES, MOST_BYTES, RETRY_HEADER, VERSION_HEADER
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import format_bytes
 from trainyard.values.text import printable
@@ -30,9 +31,9 @@ class Status(IntEnum):
 class RefusedError(Exception):
     """A request that gets no prediction. The message is the answer."""
 
-    def __init__(self, status: Status, message: str) -> None:
+    def __init__(self, status: Status, message: str, *, retry_seconds: int | None = None) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.retry_seconds = status, retry_seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +41,13 @@ class HttpRequest:
     method: str
     path: str
     body: str = ""
+    key: str = ""
+    """The value that decides between the default version and a canary."""
 
 
-def request_of(method: str, path: str, body: str, *, is_encoded: bool) -> HttpRequest:
+def request_of(
+    method: str, path: str, body: str, *, is_encoded: bool, headers: Mapping[str, str] = MappingProxyType({})
+) -> HttpRequest:
     """Read a request that a function URL has passed. Raises RefusedError."""
     if is_encoded:
         try:
@@ -51,7 +56,8 @@ def request_of(method: str, path: str, body: str, *, is_encoded: bool) -> HttpRe
             raise RefusedError(Status.BAD_REQUEST, f"the request is not text in UTF-8: {error}") from error
     if (size := len(body.encode())) > MOST_BYTES - MARGIN_BYTES:
         raise RefusedError(Status.TOO_LARGE, too_large(size))
-    return HttpRequest(method=method, path=unquote(path), body=body)
+    key = next((value for name, value in headers.items() if name.lower() == KEY_HEADER.lower()), body)
+    return HttpRequest(method=method, path=unquote(path), body=body, key=key)
 
 
 def too_large(size: int) -> str:
@@ -71,7 +77,8 @@ def answer(document: Mapping[str, Any], *, version: int | None = None) -> dict[s
 
 
 def refusal(error: RefusedError) -> dict[str, Any]:
-    return _answer(error.status, json.dumps({"error": printable(str(error), MOST_CHARACTERS)}), {})
+    headers = {} if error.retry_seconds is None else {RETRY_HEADER: str(error.retry_seconds)}
+    return _answer(error.status, json.dumps({"error": printable(str(error), MOST_CHARACTERS)}), headers)
 
 
 def _answer(status: Status, body: str, headers: Mapping[str, str]) -> dict[str, Any]:

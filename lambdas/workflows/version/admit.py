@@ -10,6 +10,7 @@ from lambdas.aws.dynamodb import models as rows_of
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.models import Models
 from lambdas.core.models import origin, registry
+from lambdas.core.models.registry import Move
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import model_origins
@@ -17,9 +18,19 @@ from lambdas.steps.entry_point import entry_point, parse
 from lambdas.steps.inputs import AdmitInput, Answer
 from lambdas.steps.model_origins import CheckedOrigin
 from lambdas.steps.observability import clock, logger
+from trainyard.command_line import command_line
 from trainyard.core.model import model_names
 from trainyard.core.model.errors import ModelRefused, Refused, ServiceUnavailable
-from trainyard.protocol.ledger.models import ModelRows, MoveRow, VersionRow, VersionState
+from trainyard.protocol.ledger.models import (
+    CANARY,
+    DEFAULT,
+    SHADOW,
+    ModelRows,
+    MoveRow,
+    Pending,
+    VersionRow,
+    VersionState,
+)
 from trainyard.protocol.requests import Act, ModelRequest
 from trainyard.values.lazy import dataclass
 
@@ -62,6 +73,8 @@ class Changed(Answer):
     old: str | None = None
     """The version that the alias named before, with its label."""
     new: str | None = None
+    waits: bool = False
+    """True if the move waits for the approval of another user."""
 
 
 @entry_point
@@ -84,7 +97,7 @@ def _number(yard: YardSettings, asked: UsersRequest) -> VersionAdmitted:
             return _admitted(model, made, yard.bucket_name)
         label = registry.choose_label(asked.request, rows)
         if asked.request.alias:
-            model_names.check("alias", asked.request.alias)
+            model_names.check_alias(asked.request.alias)
         found = found or model_origins.check_origin(yard, asked.request.origin)
         made = _version_of(asked, rows, label, found, yard.bucket_name)
         try:
@@ -137,6 +150,8 @@ def _change(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
                 return _create(yard, asked, now)
             if asked.request.act is Act.RETIRE:
                 return _retire(yard, asked)
+            if asked.request.act in (Act.CANARY, Act.END_CANARY):
+                return _try(yard, asked, now)
             return _move(yard, asked, now)
         except AlreadyWrittenError:
             logger.info("another request has written %s", asked.request.model)
@@ -165,20 +180,69 @@ def _retire(yard: YardSettings, asked: UsersRequest) -> Changed:
 
 
 def _move(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
+    """Move an alias, reverse its last move, or approve one that waits. Every user may approve."""
     request, rows = asked.request, _read(yard, asked.request.model)
     if earlier := rows.moved_by(request.request):
         return _moved(rows, earlier)
-    registry.check_owner(rows, asked.by, operator=asked.operator)
+    if waiting := next(
+        (each for each in rows.row.pending.items() if each[1].request == request.request), None
+    ):
+        return _waits(rows, *waiting)
+    if request.act is not Act.APPROVE:
+        registry.check_owner(rows, asked.by, operator=asked.operator)
     if request.alias:
-        model_names.check("alias", request.alias)
-    decide = registry.move if request.act is Act.MOVE else registry.roll_back
+        model_names.check_alias(request.alias)
+    decide = {
+        Act.MOVE: registry.move,
+        Act.ROLLBACK: registry.roll_back,
+        Act.APPROVE: registry.approve,
+    }[request.act]
     moved = decide(request, rows, asked.by, now)
-    Ledger(yard.table_name).write(*rows_of.move_rows(moved))
-    return _moved(rows, moved.move)
+    Ledger(yard.table_name).write(*rows_of.changes(moved))
+    return _moved(rows, moved.move) if isinstance(moved, Move) else _waits(rows, moved.alias, moved.pending)
+
+
+def _waits(rows: ModelRows, alias: str, pending: Pending) -> Changed:
+    found = rows.find(str(pending.version))
+    words = [rows.row.name, *(["--alias", alias] if alias != DEFAULT else [])]
+    return Changed(
+        reason=f"the move of {alias} to version {found.shown if found else pending.version} waits until "
+        f"{pending.until:%Y-%m-%d %H:%M} UTC for the approval of another user: "
+        f"{command_line('models', 'approve', *words)}",
+        model=rows.row.name,
+        waits=True,
+    )
+
+
+def _try(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
+    """Start or end a canary or a shadow."""
+    from lambdas.core.models import canary
+
+    request, rows = asked.request, _read(yard, asked.request.model)
+    word = SHADOW if request.shadow else CANARY
+    if not (done := rows.moved_by(request.request)):
+        registry.check_owner(rows, asked.by, operator=asked.operator)
+        decide = canary.start if request.act is Act.CANARY else canary.stop
+        moved = decide(request, rows, asked.by, now)
+        listed = [rows_of.canary_row(request.model, now)] if request.act is Act.CANARY else []
+        Ledger(yard.table_name).write(*rows_of.move_rows(moved), *listed)
+        done = moved.move
+    old, new = _shown(rows, done.old), _shown(rows, done.new)
+    if request.act is Act.END_CANARY:
+        said = f"the {word} of {request.model} ended; default names version {new}"
+    elif request.shadow:
+        said = f"version {new} of {request.model} is the shadow of version {old}: {done.why}"
+    else:
+        said = f"version {new} of {request.model} is the canary of version {old}: {done.why}"
+    return Changed(reason=said, model=request.model, old=old, new=new)
+
+
+def _shown(rows: ModelRows, number: int | None) -> str | None:
+    return found.shown if (found := rows.find(str(number))) else None
 
 
 def _moved(rows: ModelRows, made: MoveRow) -> Changed:
-    old, new = (found.shown if (found := rows.find(str(number))) else None for number in (made.old, made.new))
+    old, new = _shown(rows, made.old), _shown(rows, made.new)
     instead = f" instead of version {old}" if old else ""
     return Changed(
         reason=f"{made.alias} of {rows.row.name} names version {new}{instead}",

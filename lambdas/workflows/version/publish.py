@@ -10,6 +10,7 @@ from lambdas.aws.dynamodb import models as rows_of
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.models import Models
 from lambdas.core.models import registry
+from lambdas.core.models.registry import Move
 from lambdas.core.run.recovery import Trouble
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
@@ -71,9 +72,9 @@ def _publish(yard: YardSettings, model: str, given: ConcludeInput) -> Published 
         return _answer(rows, refused, None)
     ready, moved = replace(made, state=VersionState.READY), registry.publish(rows, made, clock())
     ledger.write(
-        rows_of.version_row(model, made.number, _changes(ready)), *(rows_of.move_rows(moved) if moved else ())
+        rows_of.version_row(model, made.number, _changes(ready)), *(rows_of.changes(moved) if moved else ())
     )
-    return _answer(rows, ready, moved.move if moved else None)
+    return _answer(rows, ready, moved.move if isinstance(moved, Move) else None)
 
 
 def _changes(row: VersionRow) -> dict[str, Any]:

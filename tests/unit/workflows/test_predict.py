@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from lambdas.aws.dynamodb.write import Write
 from lambdas.workflows import predict
 from tests.support.recorded import CONTEXT
-from tests.unit.workflows.conftest import Place
+from tests.unit.workflows.conftest import Log, Place
 from trainyard.protocol import keys
 from trainyard.protocol.export import (
     LITE_MODEL,
@@ -23,7 +24,7 @@ from trainyard.protocol.export import (
     TensorType,
 )
 from trainyard.protocol.ledger import models
-from trainyard.protocol.ledger.models import ModelRow, VersionRow, VersionState
+from trainyard.protocol.ledger.models import Canary, ModelRow, VersionRow, VersionState
 from trainyard.protocol.predictions import event_of
 from trainyard.values import serialization
 from trainyard.values.serialization import parse_timestamp
@@ -46,8 +47,10 @@ class Registry:
     def __init__(self, place: Place) -> None:
         self._place = place
 
-    def model(self, **aliases: int) -> None:
-        row = ModelRow(name="twice", owner="ann", created=AT, request="r", aliases=aliases)
+    def model(self, canary: Canary | None = None, shadow: Canary | None = None, **aliases: int) -> None:
+        row = ModelRow(
+            name="twice", owner="ann", created=AT, request="r", aliases=aliases, canary=canary, shadow=shadow
+        )
         self._write("twice", models.MODEL, row)
         self._place.ledger.write(Write(models.MODELS, "twice", {"owner": "ann"}))
 
@@ -93,10 +96,11 @@ def registry(place: Place) -> Registry:
 
 
 def ask(
-    path: str, document: Any = None, method: str = "POST"
+    path: str, document: Any = None, method: str = "POST", key: str | None = None
 ) -> tuple[int, dict[str, Any], Mapping[str, str]]:
     body = document if isinstance(document, str) else json.dumps(document)
-    answer = predict.handler(event_of(method, path, body), CONTEXT)
+    event = event_of(method, path, body) | {"headers": {} if key is None else {"x-trainyard-key": key}}
+    answer = predict.handler(event, CONTEXT)
     return answer["statusCode"], json.loads(answer["body"]), answer["headers"]
 
 
@@ -136,7 +140,7 @@ def test_an_alias_that_was_refused_answers_as_soon_as_it_exists(registry: Regist
         registry.model(best=2)
         predict.predictions_of.cache_clear()
         assert ask(f"/v1/models/twice{path}:predict", {"instances": [[1, 2]]})[0] == 404
-        registry.model(**{"best": 2, alias: 1})
+        registry.model(None, None, **{"best": 2, alias: 1})
         assert ask(f"/v1/models/twice{path}:predict", {"instances": [[1, 2]]})[0] == 200
 
 
@@ -246,3 +250,67 @@ def test_versions_beyond_the_memory_leave_and_are_loaded_again(
     monkeypatch.setattr("lambdas.core.prediction.choice.MOST_BYTES", 1000)
     code, answer, _ = ask("/v1/models/twice/versions/2:predict", {"instances": [[1, 2]]})
     assert (code, "keeps at most" in answer["error"]) == (507, True)
+
+
+TRIED = Canary(version=2, percent=30, started=AT, until=AT, by="ann", request="model-twice-1")
+
+
+def answered(key: str | None = None, rows: Any = ((1, 2),), path: str = "") -> str:
+    return ask(f"/v1/models/twice{path}:predict", {"instances": rows}, key=key)[2]["X-Trainyard-Version"]
+
+
+def test_a_canary_answers_its_share_of_the_keys_and_always_the_same_ones(registry: Registry) -> None:
+    registry.model(default=1, canary=TRIED)
+    found = [answered(f"customer {number}") for number in range(200)]
+    assert 40 <= found.count("2") <= 80
+    assert found == [answered(f"customer {number}") for number in range(200)]
+    by_body = [answered(rows=[[number, 0]]) for number in range(100)]
+    assert {"1", "2"} == set(by_body)
+    assert {answered(f"customer {number}", path="/versions/1") for number in range(20)} == {"1"}
+
+
+def test_each_answer_and_each_failure_is_counted_by_model_and_version(registry: Registry, log: Log) -> None:
+    answered()
+    assert ask("/v1/models/twice/versions/2:predict", {"instances": [[1]]})[0] == 400
+    ask("/v1/models/twice", method="GET")
+    lines = [line for line in log.lines() if "_aws" in line]
+    assert [
+        (line["model"], line["version"], line["Predictions"], line["Errors"], "Disagreed" in line)
+        for line in lines
+    ] == [("twice", "1", [1.0], [0.0], False), ("twice", "2", [1.0], [1.0], False)]
+    (directive,) = lines[0]["_aws"]["CloudWatchMetrics"]
+    assert {*directive["Dimensions"][0]} == {"service", "model", "version"}
+    assert {each["Name"]: each["Unit"] for each in directive["Metrics"]}["Milliseconds"] == "Milliseconds"
+
+
+@pytest.mark.parametrize(
+    ("how", "errors", "disagreed"), [(Conversion.WHOLE, [0.0], [0.0]), (Conversion.NONE, [1.0], None)]
+)
+def test_a_shadow_is_counted_and_never_answers(
+    registry: Registry, log: Log, how: Conversion, errors: list[float], disagreed: list[float] | None
+) -> None:
+    registry.version(2, how=how)
+    registry.model(default=1, shadow=replace(TRIED, percent=100))
+    assert answered() == "1"
+    own, shadow = (line for line in log.lines() if "_aws" in line)
+    assert (own["version"], shadow["version"]) == ("1", "2")
+    assert (shadow["Errors"], shadow.get("Disagreed")) == (errors, disagreed)
+
+
+def test_a_shadow_with_another_answer_disagrees(
+    registry: Registry, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.model(default=1, shadow=replace(TRIED, percent=100))
+    answered()
+    loaded = next(iter(predict.predictions_of("bucket", "ledger")._loaded.values()))
+    assert loaded.row.number == 1
+    monkeypatch.setattr(loaded.lite, "answer", lambda *_: {"y": [[2.0, 5.0]]})
+    log.lines()
+    assert answered() == "1"
+    *_, shadow = (line for line in log.lines() if "_aws" in line)
+    assert shadow["Disagreed"] == [1.0]
+
+
+def test_a_path_without_a_colon_means_the_same(registry: Registry) -> None:
+    assert ask("/v1/models/twice/predict", {"instances": [[1, 2]]})[1] == {"predictions": [[2, 4]]}
+    assert ask("/v1/models/twice/versions/2/predict", {"instances": [[1, 2]]})[0] == 200

@@ -6,6 +6,8 @@ from trainyard.values.fields import Text
 
 NAMES = Text(NAME, "1 to 40 lower-case letters, digits and hyphens that begin with a letter")
 
+RESERVED = ("canary", "shadow")
+
 
 def check(kind: str, name: str) -> None:
     """Check the name of a model, a label or an alias."""
@@ -15,3 +17,12 @@ def check(kind: str, name: str) -> None:
         )
     if problem := NAMES.problem(name):
         raise ModelRefused(f"{kind}: {problem}")
+
+
+def check_alias(name: str) -> None:
+    """Check an alias, which must not have the name of a canary or of a shadow."""
+    check("alias", name)
+    if name in RESERVED:
+        raise ModelRefused(
+            f"alias: {name} is the version that models canary tries, so no alias has this name; choose another one"
+        )

@@ -18,6 +18,11 @@ DEFAULT = "default"
 """The alias whose version answers if a request names none."""
 
 
+CANARY, SHADOW = "canary", "shadow"
+"""The words in place of an alias for a version that answers a share of the requests to `default`, and for a version
+whose answers to them are only counted. No alias has these names."""
+
+
 class VersionState(StrEnum):
     """The state of a version."""
 
@@ -29,6 +34,33 @@ class VersionState(StrEnum):
     """Its origin is unusable, or its answers differ from its golden rows."""
     RETIRED = "retired"
     """A user has retired it. Its files stay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Canary:
+    """A version that answers, or as a shadow only computes, a share of the requests to `default`."""
+
+    version: int
+    percent: int
+    started: datetime
+    until: datetime
+    by: str
+    request: str
+    """The name of the execution that started it. It decides which requests the version gets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    """A move of an alias that waits for the approval of another user."""
+
+    version: int
+    by: str
+    """The user who requested it."""
+    at: datetime
+    until: datetime
+    """When the request expires."""
+    request: str
+    why: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +79,12 @@ class ModelRow:
     """The version that each alias names."""
     version: int = 1
     """The number of writes. A write succeeds only if it read the newest one."""
+    approval: int = 0
+    """How many other users must approve a move of an alias: 0 or 1."""
+    canary: Canary | None = None
+    shadow: Canary | None = None
+    pending: Mapping[str, Pending] = field(default_factory=dict)
+    """The moves that wait for approval, by alias."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,18 +140,23 @@ class VersionRow:
 
 @dataclass(frozen=True, kw_only=True)
 class MoveRow:
-    """A move of an alias: `sk = moved#<time>`."""
+    """A move of an alias, or the start or end of a canary or shadow: `sk = moved#<time>`."""
 
     alias: str
+    """The alias, `canary` or `shadow`."""
     old: int | None = None
     """The version that the alias named before; None if it is new."""
     new: int
+    """The version that it names now. At the end of a canary, it is the default version."""
     by: str
+    """The user, or `patrol`."""
     at: datetime
     request: str
     """The name of the execution that moved it."""
     why: str
-    """`set-default`, `rollback`, or `new version`."""
+    """`set-default`, `rollback`, `new version`, or the figures of a canary."""
+    approved: str | None = None
+    """The user who approved it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,15 +209,27 @@ class ModelRows:
         """Return the aliases that name the version."""
         return sorted(alias for alias, named in self.row.aliases.items() if named == number)
 
+    def uses_of(self, number: int) -> list[str]:
+        """Return the aliases that name the version, `canary` and `shadow` if it is one, and moves that wait for it."""
+        tried = {CANARY: self.row.canary, SHADOW: self.row.shadow}
+        waiting = {f"{alias} (waits for approval)": each for alias, each in self.row.pending.items()}
+        others = [word for word, each in (tried | waiting).items() if each and each.version == number]
+        return [*self.aliases_of(number), *others]
+
 
 VERSION_PREFIX, MOVED_PREFIX = "version#", "moved#"
 MODEL, MODELS = "model", "models"
 """The sort key of a model's own row; the partition key of the list of models."""
 
 
+MODEL_PREFIX = "model#"
+CANARIES = ("patrol", "canaries")
+"""The key of the row with an attribute `model#<name>` for each model whose canary or shadow is open."""
+
+
 def partition(model: str) -> str:
     """Return the partition key of a model."""
-    return f"model#{model}"
+    return f"{MODEL_PREFIX}{model}"
 
 
 def version_key(number: int) -> str:

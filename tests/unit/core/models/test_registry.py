@@ -67,6 +67,7 @@ def test_an_alias_moves_in_one_write_that_names_both_versions(
     word: str, alias: str, old: int | None, new: int
 ) -> None:
     made = registry.move(asked(Act.MOVE, word, alias), ROWS, "ada", NOW)
+    assert isinstance(made, registry.Move)
     assert (made.move.old, made.move.new, made.row.aliases[alias or "default"]) == (old, new, new)
     assert made.row.version == ROWS.row.version + 1
 

@@ -18,24 +18,49 @@ MOST_MOVES = 10
 def show(options: Options, name: Name) -> None:
     """Show a model: its versions with their origin, its aliases, and their last moves."""
     from trainyard.cli.output import terminal
+    from trainyard.protocol.predictions import url_of
     from trainyard.values import serialization
 
-    rows = options.find().model(name).rows
+    yard = options.find()
+    rows, url = yard.model(name).rows, yard.model_url
     if options.is_json:
-        terminal.answer(serialization.to_json(rows))
+        terminal.answer({"url": url and url_of(url, name), **serialization.to_json(rows)})
         return
     terminal.console.print(f"{rows.row.name} of {rows.row.owner}", markup=False)
+    if url:
+        terminal.console.print(f"  URL: {url_of(url, name)}", markup=False)
     for alias, number in sorted(rows.row.aliases.items()):
         found = rows.find(str(number))
         terminal.console.print(f"  {alias}: version {found.shown if found else number}", markup=False)
+    _show_tried(rows)
     for version in reversed(rows.versions):
         _show_version(rows, version)
     if rows.moves:
         terminal.console.print("Moves", markup=False)
     for move in rows.moves[: -MOST_MOVES - 1 : -1]:
         before = f" instead of {move.old}" if move.old else ""
+        approved = f", approved by {move.approved}" if move.approved else ""
         terminal.console.print(
-            f"  {move.at:%Y-%m-%d %H:%M} {move.alias} names {move.new}{before}: {move.why} by {move.by}",
+            f"  {move.at:%Y-%m-%d %H:%M} {move.alias} names {move.new}{before}: {move.why} by {move.by}{approved}",
+            markup=False,
+        )
+
+
+def _show_tried(rows: ModelRows) -> None:
+    """Print the canary, the shadow, and the moves that wait for approval."""
+    from trainyard.cli.output import terminal
+    from trainyard.protocol.ledger.models import CANARY, SHADOW
+
+    for word, each in ((CANARY, rows.row.canary), (SHADOW, rows.row.shadow)):
+        if each:
+            until = f"until {each.until:%Y-%m-%d %H:%M}, by {each.by}"
+            terminal.console.print(
+                f"  {word}: version {each.version} with {each.percent} % {until}", markup=False
+            )
+    for alias, waiting in sorted(rows.row.pending.items()):
+        terminal.console.print(
+            f"  {alias}: version {waiting.version} waits for the approval of a user other than {waiting.by} until "
+            f"{waiting.until:%Y-%m-%d %H:%M}",
             markup=False,
         )
 

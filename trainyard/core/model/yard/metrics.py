@@ -6,7 +6,8 @@ NAMESPACE = "Trainyard"
 
 
 class Metric(StrEnum):
-    """The names of the metrics. The dimension `service` is the yard; LaunchesRefused also has `kind`, a RefusalKind."""
+    """The names of the metrics. The dimension `service` is the yard. LaunchesRefused also has `kind`, a RefusalKind.
+    The metrics of predictions have `model` and `version`."""
 
     HOSTS_LAUNCHED = "HostsLaunched"
     LAUNCHES_REFUSED = "LaunchesRefused"  # one for each pool that refused
@@ -19,7 +20,11 @@ class Metric(StrEnum):
     RUNS_CUT_SHORT = "RunsCutShort"  # runs that ended before they could conclude
     FORGED_SIGNALS = "ForgedSignals"  # a host sent a signal in the name of another host or of another run
     FUNCTION_FAILURES = "FunctionFailures"  # failures by the yard's own fault: a bug, a permission, its setup
+    PREDICTIONS = "Predictions"  # requests to a version, with or without an answer
+    ERRORS = "Errors"  # requests that the version did not answer
+    MILLISECONDS = "Milliseconds"  # the duration of a request in the function
+    DISAGREED = "Disagreed"  # answers of a shadow that differ from the answer that was sent
 
 
-UNITS = {Metric.SECONDS_LOST: "Seconds", Metric.DOLLARS: "None"}
+UNITS = {Metric.SECONDS_LOST: "Seconds", Metric.DOLLARS: "None", Metric.MILLISECONDS: "Milliseconds"}
 """The units of CloudWatch. Other metrics have the unit Count."""
