@@ -14,7 +14,6 @@ from ministack.core.responses import get_account_id, get_region
 from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, s3, sns
 
 from localcloud.services.iam import keys
-from localcloud.services.lambdas.concurrency import refuse_reservation
 
 Properties = Mapping[str, Any]
 
@@ -64,9 +63,12 @@ def function(name: str, old: Properties, new: Properties) -> None:
     if queue:
         made["config"]["DeadLetterConfig"] = queue
     concurrency = _number(new.get("ReservedConcurrentExecutions"))
-    if refused := refuse_reservation(name, concurrency or 0):
-        raise ValueError(f"{refused.message} (Service: Lambda, Status Code: {refused.status})")
-    made["concurrency"] = concurrency
+    if concurrency is None:
+        lambda_svc._delete_function_concurrency(name)
+    else:
+        _require_success(
+            lambda_svc._put_function_concurrency(name, {"ReservedConcurrentExecutions": concurrency})
+        )
 
 
 def role(name: str, old: Properties, new: Properties) -> None:

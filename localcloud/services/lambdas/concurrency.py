@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
+from ministack.core.responses import error_response_json
 from ministack.services import lambda_svc
 
 from localcloud.base.context import Context
@@ -30,7 +32,17 @@ def install(context: Context) -> None:
         }
         return status, headers, json.dumps(found).encode()
 
+    stock_put = MINISTACK.stock("services.lambda_svc:_put_function_concurrency")
+
+    def put(name: str, request: Mapping[str, Any]) -> Any:
+        """Reserve concurrency for the API and for CloudFormation."""
+        refused = refuse_reservation(name, int(request.get("ReservedConcurrentExecutions", 0)))
+        if refused:
+            return error_response_json(refused.code, refused.message, refused.status)
+        return stock_put(name, request)
+
     MINISTACK.replace("services.lambda_svc:_get_account_settings", settings)
+    MINISTACK.replace("services.lambda_svc:_put_function_concurrency", put)
 
 
 def refuse_reservation(name: str, concurrency: int) -> Refusal | None:
