@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from trainyard.protocol.ledger import reading
-from trainyard.protocol.ledger.study import STUDY, PointRow, StudyRow, TrialRow, TrialState
+from trainyard.protocol.ledger.study import STUDY, PointRow, RungRow, StudyRow, TrialRow, TrialState
 
 
 @dataclass(frozen=True)
 class Trials:
-    """The counters, the trials and the added points of a study."""
+    """The counters, the trials, the added points and the rungs of a study."""
 
     study: str
     row: StudyRow
     trials: tuple[TrialRow, ...]
     points: tuple[PointRow, ...] = ()
+    rungs: tuple[RungRow, ...] = ()
+    """The value of each trial at each rung that it reached."""
 
     @property
     def waiting(self) -> tuple[PointRow, ...]:
@@ -39,7 +41,7 @@ class Trials:
     @classmethod
     def of(cls, study: str, rows: Iterable[Mapping[str, Any]]) -> Self | None:
         """Read the rows of a study, or return None without them."""
-        own, trials, points = None, list[TrialRow](), list[PointRow]()
+        own, trials, points, rungs = None, list[TrialRow](), list[PointRow](), list[RungRow]()
         for row in rows:
             kind, _, number = str(row["sk"]).partition("#")
             if kind == STUDY:
@@ -48,7 +50,10 @@ class Trials:
                 trials.append(reading.read(TrialRow, row, number=int(number)))
             elif kind == "study-point":
                 points.append(reading.read(PointRow, row, id=number))
-        return cls(study, own, tuple(trials), tuple(points)) if own else None
+            elif kind == "rung":
+                step, _, trial = number.partition("#")
+                rungs.append(reading.read(RungRow, row, step=int(step), number=int(trial)))
+        return cls(study, own, tuple(trials), tuple(points), tuple(rungs)) if own else None
 
 
 STATES = {

@@ -32,6 +32,7 @@ from trainyard.ui.pages.money import Money
 from trainyard.ui.pages.page import Page, Seen, read_values
 from trainyard.ui.pages.run import RunPage
 from trainyard.ui.pages.runs import Runs
+from trainyard.ui.pages.studies import Studies
 from trainyard.ui.pages.study import StudyPage
 from trainyard.ui.security import Guard
 from trainyard.ui.templating import Templates
@@ -40,7 +41,8 @@ from trainyard.values.text import printable
 FIRST_LOOK = 3.0
 """Seconds that a page waits for AWS. After that it is shown without data, which follow by events."""
 PATHS = (
-    "/", "/hosts", "/money", "/images", "/models", "/compare", "/runs/{run}", "/studies/{study}", "/models/{model}",
+    "/", "/studies", "/hosts", "/money", "/images", "/models", "/compare",
+    "/runs/{run}", "/studies/{study}", "/models/{model}",
 )  # fmt: skip
 MOST_SHOWN = 200
 """Characters of an address that a page shows."""
@@ -93,7 +95,7 @@ class Server:
         error_shown = YardError(
             f"the page {path} does not exist{f': {detail}' if detail else ''}",
             "the address may be mistyped, or belong to another version of the page",
-            "open Runs, Hosts, Cost, Images or Models above",
+            "open Runs, Studies, Hosts, Cost, Images or Models above",
         )
         return HTMLResponse(self.templates.refusal(error_shown), 404)
 
@@ -113,7 +115,7 @@ class Server:
             run = await self.cache.do(action)
         except YardError as error:
             return HTMLResponse(self.templates.trouble(error))
-        self.cache.stale("runs", "bakes", "hosts", ("run", run), ("study", run))
+        self.cache.stale("runs", "studies", "bakes", "hosts", ("run", run), ("study", run))
         return Response(status_code=204, headers={"HX-Redirect": f"/runs/{run}"})
 
     async def _about(self, request: Request) -> Seen:
@@ -182,6 +184,8 @@ def page_of(request: Request) -> Page:
     if "model" in request.path_params:
         return ModelPage(request.path_params["model"])
     match request.url.path.removesuffix("/events"):
+        case "/studies":
+            return Studies()
         case "/hosts":
             return Hosts()
         case "/images":

@@ -22,7 +22,9 @@ from trainyard.values import floats
 from trainyard.values.quantities import dollars, format_bytes, format_count, span
 from trainyard.values.text import printable
 
-SECTIONS = {"runs": "/", "hosts": "/hosts", "money": "/money", "images": "/images", "models": "/models"}
+SECTIONS = {
+    "runs": "/", "studies": "/studies", "hosts": "/hosts", "money": "/money", "images": "/images", "models": "/models",
+}  # fmt: skip
 """The navigation of the page: sections and their paths."""
 
 FAILED_ATTEMPT = re.compile(

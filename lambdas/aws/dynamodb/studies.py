@@ -120,7 +120,7 @@ def started_rows(study: str, trials: Iterable[TrialRow]) -> list[Write]:
 
 def rung_row(study: str, row: RungRow) -> Write:
     """Write the value of a trial at a rung. Raises AlreadyWrittenError if the trial has a value there."""
-    return Write(_key(study), _rung_key(row), {"value": row.value}, put=True, unless="pk")
+    return Write(_key(study), _rung_key(row), {"value": row.value, "at": row.at}, put=True, unless="pk")
 
 
 def judged_row(study: str, row: RungRow) -> Write:

@@ -23,6 +23,8 @@ class Reached:
 
     rung: int
     value: float
+    at: int | None = None
+    """The step at which the program reported the value."""
 
 
 def reached(pruner: Pruner, points: Sequence[Point]) -> tuple[Reached, ...]:
@@ -33,7 +35,7 @@ def reached(pruner: Pruner, points: Sequence[Point]) -> tuple[Reached, ...]:
         at = point.epoch if pruner.by is Unit.EPOCH else point.step
         rung, value = _last_rung(pruner.start, at), float(point.value)
         if rung is not None and not isnan(value) and rung > max(found, default=0):
-            found[rung] = Reached(rung, value)
+            found[rung] = Reached(rung, value, point.step)
     return () if pruner.rule is Rule.NONE else tuple(found.values())
 
 

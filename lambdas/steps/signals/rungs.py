@@ -40,7 +40,7 @@ def compare(context: SignalContext, signal: Progress, now: datetime) -> str | No
 
 def _judge(context: SignalContext, section: Study, study: str, number: int, mine: Reached) -> str | None:
     """Record the value of a trial at a rung. Return why the trial stops there, or None if it continues."""
-    row = RungRow(step=mine.rung, number=number, value=mine.value)
+    row = RungRow(step=mine.rung, number=number, value=mine.value, at=mine.at)
     try:
         context.ledger.write(rung_row(study, row))
     except AlreadyWrittenError:

@@ -25,6 +25,8 @@ SECTION: dict[str, Any] = {
     "parallel": Decimal(RUNNING),
     "limits": {"dollars": Decimal(5), "hours": Decimal(6)},
 }
+RUNGS = {4: 140, 12: 400}
+"""The epochs at which trials are compared, and their steps."""
 SLOW, BROKEN = 7, 11
 """The trial that was stopped at a rung, and the one whose program failed."""
 
@@ -71,7 +73,7 @@ def study(now: datetime) -> Iterator[Story]:
         row=row,
         states=[(at(0), "Admit"), (at(2), "Search")],
         files={"job.json": json.dumps(job, default=float).encode()},
-        trials=[counters, *rows],
+        trials=[counters, *rows, *(rung for row in rows for rung in _rungs(row))],
     )
     yield from (_story(each, at) for each in rows)
 
@@ -114,14 +116,38 @@ def _trial(number: int, at: Clock) -> dict[str, Any]:
     return row | {"state": "complete", "value": _value(number), "step": Decimal(400)}
 
 
+def _rungs(trial: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rungs of a trial. Only complete trials have reached the second one."""
+    number = int(trial["sk"].partition("#")[2])
+    for epoch, step in RUNGS.items():
+        if trial["state"] == "complete" or epoch == min(RUNGS):
+            yield {
+                "pk": f"study#{STUDY}",
+                "sk": f"rung#{epoch:010}#{number:04}",
+                "value": Decimal(f"{_last(trial) * _part(step):.4f}"),
+                "at": Decimal(step),
+            }
+
+
+def _part(step: int) -> float:
+    """Return the part of its last value that a curve has reached."""
+    return 1 - exp(-step / 90)
+
+
+def _last(trial: dict[str, Any]) -> float:
+    """Return the value at which the curve of a trial ends, or would end."""
+    value = float(trial.get("value", 0.8))
+    return value / _part(RUNGS[4]) if trial["state"] == "stopped" else value
+
+
 def _story(trial: dict[str, Any], at: Clock) -> Story:
     number = int(trial["sk"].partition("#")[2])
     run = f"{STUDY}-{number:04}-trial"
-    last = float(trial.get("value", 0.8))
-    points = [[step, last * (1 - exp(-step / 90))] for step in range(10, 401, 10)]
+    end = RUNGS[4] if trial["state"] == "stopped" else 400
+    points = [[step, _last(trial) * _part(step)] for step in range(10, end + 1, 10)]
     ended = {"ended": trial["reported"], "dollars": trial["dollars"]} if "reported" in trial else {}
     outcome = {"complete": "succeeded", "stopped": "stopped", "failed": "failed"}.get(trial["state"])
-    running = {"objective": {"step": Decimal(200), "epoch": Decimal(2), "value": Decimal("0.8")}}
+    running = {"objective": {"step": Decimal(200), "epoch": Decimal(6), "value": Decimal("0.8")}}
     more = {**ended, "outcome": outcome} if outcome else running
     row = run_row(
         run, datetime.fromisoformat(trial["asked"]), name="tune", price=Decimal("0.3613"), pool=POOL

@@ -25,6 +25,7 @@ PATHS = (
     "/hosts",
     "/money",
     "/images",
+    "/studies",
     "/models",
     "/models/digits",
     "/nowhere",

@@ -15,6 +15,7 @@ PATHS = (
     "/hosts/events",
     "/money",
     "/images",
+    "/studies",
     "/models",
     "/models/digits",
     f"/runs/{TRAINING}",

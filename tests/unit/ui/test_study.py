@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.ui import canned
-from tests.unit.ui.canned_study import BEST, BROKEN, ENDED, METRIC, SECTION, SLOW, STUDY
+from tests.unit.ui.canned_study import BEST, BROKEN, ENDED, METRIC, RUNNING, SECTION, SLOW, STUDY
 from tests.unit.ui.site import owner, post, said
 from trainyard.client.errors import Denied
 from trainyard.client.next_trial import describe_next
@@ -17,7 +17,7 @@ from trainyard.client.trials import Trials
 from trainyard.core.model.study import Parameter, Study
 from trainyard.protocol.ledger import reading
 from trainyard.ui import parallel
-from trainyard.ui.pages.study import best_charts
+from trainyard.ui.pages.study import best_charts, curve_chart
 from trainyard.values import serialization
 
 RUN = f"{STUDY}-0021-trial"
@@ -69,8 +69,43 @@ def test_the_events_of_a_study_carry_its_charts(cloud: canned.Cloud) -> None:
     }
     assert [chart["by"] for chart in found["best"]["charts"]] == ["ended trials", "dollars"]
     assert {"trial 21", "trial 22", f"trial {BEST}"} <= {
-        each["label"] for each in found["compared"]["curves"]
+        each["label"] for chart in found["compared"]["charts"] for each in chart["curves"]
     }
+
+
+def test_the_curves_of_a_study_carry_the_rungs_and_the_stop_of_a_trial(cloud: canned.Cloud) -> None:
+    messages = owner(cloud).get(f"/studies/{STUDY}/events").text.split("\n\n")
+    (compared,) = [each for each in messages if each.startswith("event: compared")]
+    (chart,) = json.loads(compared.partition("data: ")[2])["charts"]
+    assert chart["title"] == METRIC
+    rungs = {each["label"]: each["rungs"] for each in chart["curves"]}
+    assert rungs[f"trial {SLOW}"] == [[140, pytest.approx(0.61), True]]
+    assert [rung[::2] for rung in rungs[f"trial {BEST}"]] == [[140, False], [400, False]]
+    assert rungs["trial 22"] == [[140, pytest.approx(0.6311, abs=1e-3), False]]
+    assert chart["note"].startswith("A ring is a rung, here epoch 4, 12:")
+
+
+def test_a_rung_without_its_step_is_not_drawn(cloud: canned.Cloud) -> None:
+    """The last version recorded no step."""
+    for row in cloud.stories[STUDY].trials:
+        row.pop("at", None)
+    found = trials_of(cloud)
+    chart = curve_chart(section(), found, {SLOW: [(10, 0.1)]})
+    assert (len(found.rungs) > 0, chart["curves"][0]["rungs"], chart["note"]) == (True, [], "")
+
+
+def test_the_list_of_studies_has_a_line_for_each_study_and_none_for_a_run(cloud: canned.Cloud) -> None:
+    text = owner(cloud).get("/studies").text
+    assert re.findall(r'href="/(?:studies|runs)/([^"]+)"', text) == [STUDY]
+    assert f"20 / 24 {METRIC} 0.9755 $0.2520 of $5.00 grace" in said(text)
+    assert 'aria-current="page">Studies</a>' in text
+
+
+def test_a_yard_without_studies_says_how_to_begin_one(cloud: canned.Cloud) -> None:
+    del cloud.stories[STUDY]
+    assert "No studies this month or last month. Next: trainyard submit JOB" in said(
+        owner(cloud).get("/studies").text
+    )
 
 
 def test_a_study_shows_the_importance_of_its_parameters(cloud: canned.Cloud) -> None:
@@ -148,7 +183,7 @@ def test_no_trial_starts_beside_the_first_one_before_its_metric_is_reported(
     change: dict[str, Any], sentence: str, cloud: canned.Cloud
 ) -> None:
     story = cloud.stories[STUDY]
-    story.trials[1:] = [{**story.trials[-1], "sk": "trial#0001"}]
+    story.trials[1:] = [{**story.trials[ENDED + RUNNING], "sk": "trial#0001"}]
     story.trials[0] |= {"reported": Decimal(0), "running": Decimal(1)}
     run = reading.run_of({**cloud.stories[RUN].row, "objective": None, **change})
     assert describe_next(section(), reading.run_of(story.row), trials_of(cloud), {1: run}) == sentence
@@ -161,7 +196,7 @@ def test_the_retraining_is_no_trial_of_the_charts(cloud: canned.Cloud) -> None:
     assert drawing
     assert BEST not in {line.number for line in drawing.lines}
     assert max(best_charts(section(), trials_of(cloud).ended)[0]["best"]) < 0.999
-    story.trials[-1] |= {"drawn_by": "retrain"}
+    story.trials[ENDED + RUNNING] |= {"drawn_by": "retrain"}
     assert ">retrained</span>" in owner(cloud).get(f"/studies/{STUDY}").text
     sentence = describe_next(section(), reading.run_of(story.row), trials_of(cloud), {})
     assert sentence == "Trial 22 trains with the best values once more. No further trial starts."

@@ -178,5 +178,7 @@ class RungRow:
     number: int
     """The number of the trial."""
     value: float
+    at: int | None = None
+    """The step at which the program reported the value: the rung itself, if rungs are steps."""
     attributes: Mapping[str, float] = field(default_factory=dict)
     """The state of Optuna's pruner that belongs to the trial at this rung."""

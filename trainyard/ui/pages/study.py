@@ -29,6 +29,8 @@ from trainyard.values import serialization
 MOST_SHOWN = 500
 """Trials in the table."""
 MOST_CURVES = 12
+MOST_STOPPED = 3
+"""The curves of trials that were stopped early, unless there are too few others."""
 RUNNING_FRESH = 5.0
 ENDED_FRESH = 600.0
 """Seconds for a curve. A trial that has ended reports nothing more."""
@@ -146,10 +148,10 @@ class StudyPage(Page):
             sent["best"] = charts
             yield PageEvent("best", {"charts": charts})
         curves = seen["curves"]
-        if curves and sent.get("curves") != curves:
-            sent["curves"] = curves
-            drawn = [{"label": f"trial {number}", **columns(points)} for number, points in curves.items()]
-            yield PageEvent("compared", {"curves": drawn})
+        if curves and sent.get("curves") != (curves, picture.trials.rungs):
+            sent["curves"] = (curves, picture.trials.rungs)
+            chart = curve_chart(picture.section, picture.trials, curves)
+            yield PageEvent("compared", {"charts": [chart]})
 
     def _picture(self, yard: Yard) -> Picture:
         run = find_run(yard, self.study)
@@ -188,12 +190,34 @@ class StudyPage(Page):
 
 
 def curved(section: Study, trials: Sequence[TrialRow]) -> list[TrialRow]:
-    """Return the trials whose curves are shown, in the order of their numbers."""
+    """Return the trials whose curves are shown, in the order of their numbers: running ones, stopped ones that came
+    farthest, and the best complete ones."""
     running = [row for row in trials if row.state is TrialState.STARTED]
     sign = -1.0 if section.objective.is_better(1.0, 0.0) else 1.0
     ended = [row for row in trials if row.state.is_answer and row.value is not None]
+    ranked = sorted(ended, key=lambda row: (-(row.step or 0), sign * (row.value or 0.0)))
+    stopped = [row for row in ranked if row.state is TrialState.STOPPED]
     best = sorted(ended, key=lambda row: (row.state is not TrialState.COMPLETE, sign * (row.value or 0.0)))
-    return sorted([*running, *best][:MOST_CURVES], key=lambda row: row.number)
+    chosen = {row.number: row for row in [*running, *stopped[:MOST_STOPPED], *best]}
+    return sorted([*chosen.values()][:MOST_CURVES], key=lambda row: row.number)
+
+
+def curve_chart(section: Study, trials: Trials, curves: Mapping[int, Sequence[Loss]]) -> dict[str, Any]:
+    """Return the curves of trials with the rungs that they reached, and a sentence about the rungs."""
+    marked, rungs = dict[int, list[tuple[int, float, bool]]](), set[int]()
+    stopped = {row.number: row.step for row in trials.trials if row.state is TrialState.STOPPED}
+    for each in trials.rungs:
+        if each.number in curves and each.at is not None and isfinite(each.value):
+            mark = (each.at, each.value, stopped.get(each.number) == each.step)
+            marked.setdefault(each.number, []).append(mark)
+            rungs.add(each.step)
+    drawn = [
+        {"label": f"trial {number}", **columns(points), "rungs": marked.get(number, [])}
+        for number, points in curves.items()
+    ]
+    steps = ", ".join(f"{step:,}" for step in sorted(rungs))
+    note = f"A ring is a rung, here {section.pruner.by} {steps}: trials are compared there. A cross stops a trial."
+    return {"title": section.objective.metric, "curves": drawn, "note": note if rungs else ""}
 
 
 def best_charts(section: Study, ended: Sequence[TrialRow]) -> list[dict[str, Any]]:

@@ -73,11 +73,40 @@ const clock = (seconds) => (seconds == null ? "–" : new Date(seconds * 1000).t
 const dayAndClock = (seconds) => new Date(seconds * 1000).toISOString().slice(5, 16).replace("T", " ");
 const timeAxis = ([x, y]) => [{ ...x, space: 90, values: (_, times) => times.map(times.at(-1) - times[0] > 86400 ? dayAndClock : clock) }, y];
 
+// A ring at each rung of a curve, and a cross at the rung that stopped its trial.
+function drawRungs(plot, rungs, series) {
+  const { ctx, bbox } = plot;
+  const size = 4.5 * devicePixelRatio;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left - size, bbox.top - size, bbox.width + 2 * size, bbox.height + 2 * size);
+  ctx.clip();
+  ctx.lineWidth = 1.6 * devicePixelRatio;
+  for (const [at, marks] of rungs.entries()) {
+    if (!plot.series[at + 1].show) continue;
+    ctx.strokeStyle = series[at].stroke;
+    for (const [step, value, stops] of marks) {
+      const [x, y] = [plot.valToPos(step, "x", true), plot.valToPos(value, "y", true)];
+      ctx.beginPath();
+      if (stops) {
+        for (const slope of [1, -1]) {
+          ctx.moveTo(x - size, y - slope * size);
+          ctx.lineTo(x + size, y + slope * size);
+        }
+      } else {
+        ctx.arc(x, y, size, 0, 2 * Math.PI);
+      }
+      ctx.stroke();
+    }
+  }
+  ctx.restore();
+}
+
 function drawSeveral(element, charts, { time = false, height = 130, looked = false } = {}) {
   for (const each of several.get(element)?.plots ?? []) each.destroy();
   element.replaceChildren();
   const width = Math.max(element.clientWidth, 100);
-  const plots = charts.map(({ title, tables, labels, x = "step", steps = false, log = false }) => {
+  const plots = charts.map(({ title, tables, labels, x = "step", steps = false, log = false, rungs = [], note = "" }) => {
     if (title) {
       const heading = document.createElement("h3");
       heading.textContent = title;
@@ -96,8 +125,16 @@ function drawSeveral(element, charts, { time = false, height = 130, looked = fal
       axes: time ? timeAxis(axes()) : axes(),
       series: [time ? { label: "UTC", value: (_, at) => clock(at) } : { label: x }, ...series],
       cursor: { drag: { x: true, y: false } },
+      hooks: { draw: [(plot) => drawRungs(plot, rungs, series)] },
     };
-    return new uPlot(options, drawn.length > 1 ? uPlot.join(drawn) : drawn[0], element);
+    const made = new uPlot(options, drawn.length > 1 ? uPlot.join(drawn) : drawn[0], element);
+    if (note) {
+      const line = document.createElement("p");
+      line.className = "dim note";
+      line.textContent = note;
+      element.append(line);
+    }
+    return made;
   });
   several.set(element, { plots, again: () => drawSeveral(element, charts, { time, height, looked }), looked });
   element.dataset.charts = plots.length;
@@ -117,8 +154,10 @@ function onUsage({ charts }) {
 
 function onCompared({ charts }) {
   if (!charts.length) return;
-  const drawn = charts.map(({ title, curves }) => ({ title: TITLES[title] ?? title, labels: curves.map((each) => each.label), tables: curves.map((each) => [each.steps, each.values]) }));
-  drawSeveral(document.querySelector("#compared"), drawn, { height: 200, looked: true });
+  const drawn = charts.map(({ title, curves, note = "" }) => ({ title: TITLES[title] ?? title, labels: curves.map((each) => each.label), tables: curves.map((each) => [each.steps, each.values]), rungs: curves.map((each) => each.rungs ?? []), note }));
+  const element = document.querySelector("#compared");
+  drawSeveral(element, drawn, { height: 200, looked: true });
+  element.dataset.rungs = drawn.flatMap((each) => each.rungs.flat()).length;
 }
 
 function onBest({ charts }) {

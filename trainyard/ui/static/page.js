@@ -109,7 +109,7 @@ document.addEventListener("change", (event) => {
 // --- keys
 let chosen = "";
 let before = "";
-const PLACES = { r: "/", h: "/hosts", m: "/money", i: "/images", v: "/models" };
+const PLACES = { r: "/", h: "/hosts", m: "/money", i: "/images", t: "/studies", v: "/models" };
 
 const rows = () => $$("tr[data-row]").filter((row) => !row.hidden);
 

@@ -20,12 +20,12 @@ def points(*epochs: int) -> list[Point]:
 REACHED = [
     ("no value", MEDIAN, (), ()),
     ("before the first rung", MEDIAN, (1, 3), ()),
-    ("at the first rung", MEDIAN, (3, 4), (Reached(4, 0.04),)),
-    ("the value at the rung counts, not a later one", MEDIAN, (4, 5, 11), (Reached(4, 0.04),)),
-    ("a skipped rung takes the next value", MEDIAN, (3, 6, 7), (Reached(4, 0.06),)),
-    ("the second rung", MEDIAN, (4, 12), (Reached(4, 0.04), Reached(12, 0.12))),
-    ("no value before a later rung", MEDIAN, (40,), (Reached(36, 0.40),)),
-    ("in steps", Pruner(by=Unit.STEP, start=1000), (5, 10, 11), (Reached(1000, 0.10),)),
+    ("at the first rung", MEDIAN, (3, 4), (Reached(4, 0.04, 400),)),
+    ("the value at the rung counts, not a later one", MEDIAN, (4, 5, 11), (Reached(4, 0.04, 400),)),
+    ("a skipped rung takes the next value", MEDIAN, (3, 6, 7), (Reached(4, 0.06, 600),)),
+    ("the second rung", MEDIAN, (4, 12), (Reached(4, 0.04, 400), Reached(12, 0.12, 1200))),
+    ("no value before a later rung", MEDIAN, (40,), (Reached(36, 0.40, 4000),)),
+    ("in steps", Pruner(by=Unit.STEP, start=1000), (5, 10, 11), (Reached(1000, 0.10, 1000),)),
     ("never", Pruner(rule=Rule.NONE), (4, 12), ()),
 ]
 
@@ -43,7 +43,7 @@ def test_a_program_that_reports_no_epoch_reaches_no_rung_of_epochs() -> None:
 
 def test_a_program_that_recovers_from_nan_is_compared_by_its_next_value() -> None:
     values = [Point(step=4, epoch=4, value=Measure(NAN)), *points(5)]
-    assert rungs.reached(MEDIAN, values) == (Reached(4, 0.05),)
+    assert rungs.reached(MEDIAN, values) == (Reached(4, 0.05, 500),)
 
 
 JUDGED = [
