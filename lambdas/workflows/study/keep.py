@@ -1,8 +1,10 @@
-"""Keep of study: delete the models and checkpoints of all trials except the best ones. Metrics and logs stay."""
+"""Keep of study: delete the models and checkpoints of all trials except the best ones. Metrics and logs stay, and so do
+the checkpoints that an open run has resumed."""
 
 from lambdas import environment
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.dynamodb.rows import event_row
 from lambdas.aws.dynamodb.studies import Studies
 from lambdas.core.study import keeping
@@ -21,7 +23,7 @@ NEEDS = Needs(
     (
         may("list objects", keys.RUNS),
         may("delete objects", keys.checkpoints(keys.ANY), keys.model(keys.ANY)),
-        may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem"),
+        may("use the ledger", "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem"),
     ),
     minutes=10,
 )
@@ -36,13 +38,22 @@ def handler(given: RunInput) -> Nothing:
     section = serialization.from_json(Job, row.job).study if row and row.job else None
     if found is None or section is None:
         return Nothing()
-    folders = tuple(keeping.deleted_folders(section, study, found.trials))
+    resumed = _find_resumed(yard.table_name)
+    folders = tuple(keeping.deleted_folders(section, study, found.trials, resumed))
     listed = s3.list_keys(yard.bucket_name, f"{keys.RUNS}{study}-")
     deleted = [key for key in listed if key.startswith(folders)]
     s3.delete(yard.bucket_name, deleted)
     if deleted:
-        best = ", ".join(str(each.number) for each in keeping.kept_trials(section, found.trials))
+        best = ", ".join(str(each.number) for each in keeping.kept_trials(section, found.trials)) or "none"
         files = f"{format_count(len(deleted), 'file')} of models and checkpoints deleted"
-        reason = f"{files}; trial {best} kept its files (study.keep)"
+        reason = f"{files}; trials that kept their files (study.keep): {best}"
         ledger.write(event_row(study, note("kept", reason, at=clock())))
     return Nothing()
+
+
+def _find_resumed(table: str) -> set[str]:
+    """Return the runs whose checkpoints an open run began with."""
+    logbook = Logbook(table)
+    names = [each.run for each in logbook.read_open_runs().runs if each.kind == "train"]
+    jobs = [serialization.from_json(Job, row.job) for row in logbook.runs(names).values() if row.job]
+    return {job.checkpoints.resume for job in jobs if job.checkpoints.resume}

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -118,7 +119,7 @@ def test_ended_trials_are_yielded_once_each_until_the_study_is_over(
     cloud: canned.Cloud, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The study ends while the caller waits for its last trials."""
-    monkeypatch.setattr(client_study.time, "sleep", lambda _: end(cloud))
+    monkeypatch.setattr(time, "sleep", lambda _: end(cloud))
     numbers = [trial.number for trial in study.ended()]
     assert numbers == [*range(1, ENDED + RUNNING + 1)]
 

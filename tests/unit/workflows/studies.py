@@ -12,6 +12,7 @@ from lambdas.aws import messages, states
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import run_row
 from lambdas.aws.dynamodb.studies import Studies
+from lambdas.environment import YardSettings
 from lambdas.steps.job_check import JobSettings
 from lambdas.steps.signals.context import SignalSettings
 from lambdas.workflows import signal
@@ -161,6 +162,7 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Yard:
     more: dict[Any, dict[str, Any]] = {
         JobSettings: {"aws_region": "us-east-1", "monthly_dollars": 0.0},
         TurnSettings: {"train_state_machine_arn": made.machine},
+        YardSettings: {},
         ConcludeSettings: {"topic_arn": topic, "version_state_machine_arn": "arn:version"},
         SignalSettings: {"study_state_machine_arn": made.study_machine},
     }

@@ -3,17 +3,23 @@
 from collections.abc import Iterator
 from typing import Any
 
+import boto3
 import pytest
 
 from lambdas import environment
-from lambdas.aws.dynamodb.rows import run_row
+from lambdas.aws.dynamodb.rows import open_row, run_row
 from lambdas.aws.dynamodb.studies import Studies
 from lambdas.aws.dynamodb.write import Write
-from lambdas.workflows.study import turn
+from lambdas.core.run.updates import RunUpdate
+from lambdas.workflows.study import keep, turn
+from tests.support.recorded import CONTEXT
 from tests.unit.workflows.account import an_account
-from tests.unit.workflows.studies import STARTED, STUDY, Yard, begin, read_object
+from tests.unit.workflows.studies import JOB, STARTED, STUDY, Yard, begin, read_object
+from trainyard.core.jobfile import check
+from trainyard.core.model.job import Job
 from trainyard.protocol.ledger.study import TrialState
 from trainyard.protocol.objective import Point
+from trainyard.values import serialization
 from trainyard.values.serialization import Measure
 
 
@@ -165,3 +171,42 @@ def test_the_end_is_in_a_summary_and_a_list_of_trials(yard: Yard) -> None:
     assert (trial["state"], trial["value"], trial["dollars"]) == ("complete", 0.5, 0.5)
     yard.turn()
     assert len(yard.begun()) == 1, "an ended study starts nothing"
+
+
+def test_the_end_deletes_the_files_of_all_trials_but_the_best_one_and_what_an_open_run_resumes(
+    yard: Yard,
+) -> None:
+    yard.admit(trials=3, parallel=1, pruner="none")
+    yard.turn()
+    for number, value in ((1, 0.5), (2, 0.9), (3, 0.7)):
+        yard.end(number, metrics={"accuracy": value})
+    job = JOB | {"checkpoints": {"resume": f"{STUDY}-0003-trial"}}
+    admitted = check.check(job, source="x.yaml", bucket="bucket")
+    assert isinstance(admitted, Job)
+    values: RunUpdate = {
+        "kind": "train",
+        "job": serialization.to_json(admitted),
+        "state": "Train",
+        "attempt": 1,
+    }
+    run = run_row("digits-99999999", {**values, "created": STARTED, "execution_arn": "arn"})
+    yard.ledger.write(run, open_row("digits-99999999", "train", "arn"))
+    files = ("model/saved_model.pb", "checkpoints/latest.json", "metrics.json", "outputs/notes.txt")
+    for number in (1, 2, 3):
+        for name in files:
+            boto3.client("s3").put_object(
+                Bucket="bucket", Key=f"runs/{STUDY}-{number:04}-trial/{name}", Body=b"{}"
+            )
+    keep.handler({"run": STUDY}, CONTEXT)
+    assert {name for name in files if has_object(1, name)} == {"metrics.json", "outputs/notes.txt"}
+    assert {name for name in files if has_object(2, name)} == {*files}
+    assert {name for name in files if has_object(3, name)} == {*files} - {"model/saved_model.pb"}
+    (kept,) = [each.reason for each in yard.ledger.timeline(STUDY) if each.event == "kept"]
+    assert kept == "3 files of models and checkpoints deleted; trials that kept their files (study.keep): 2"
+
+
+def has_object(number: int, name: str) -> bool:
+    listed = boto3.client("s3").list_objects_v2(
+        Bucket="bucket", Prefix=f"runs/{STUDY}-{number:04}-trial/{name}"
+    )
+    return bool(listed["KeyCount"])

@@ -11,6 +11,7 @@ from trainyard.core.model.program import Sharding
 from trainyard.core.model.secret_store import store_secret
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.protocol import keys
+from trainyard.protocol.trial import study_of
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import Fault, show_value
 
@@ -174,6 +175,8 @@ def owner_of_work(
     if with_outputs and restores:
         return with_outputs
     no_checkpoint = f"there is no checkpoint of {run} in the bucket ({keys.latest_checkpoint(run)})"
+    if study_of(run):
+        no_checkpoint += ", where an ended study keeps only those of its best trials (study.keep)"
     if with_outputs:
         return Fault(
             "checkpoints.resume",

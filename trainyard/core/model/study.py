@@ -247,8 +247,8 @@ class Study:
     keep: int = key(
         1,
         Count(least=1, most=MOST_TRIALS),
-        "The number of best trials whose model and checkpoints are kept after the end of the study. Trials that were "
-        "stopped keep their checkpoints. Metrics and logs of all trials are kept.",
+        "The number of best trials whose model and checkpoints are kept after the end of the study. Stopped trials "
+        "are worse than all complete ones. Metrics, logs and outputs of all trials are kept.",
     )
     then: Then = key(Then(), Record(Then), "The steps after the search.")
     seed: int = key(
