@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from lambdas.core.run.warm_pool import WarmHost
 from trainyard.core.jobfile.study_rules import with_values
 from trainyard.core.jobfile.written import as_file
 from trainyard.core.model.job import MOST_KEPT, Job
@@ -14,6 +15,7 @@ from trainyard.values import serialization
 
 WARM_MINUTES = 3
 """How long the hosts of a trial wait for the next trial."""
+WAITS = timedelta(minutes=WARM_MINUTES)
 LEAST_HOURS = 1 / 60
 COSTS_CHANGE = timedelta(minutes=10)
 """How long the cost of an ended trial may grow, because of its warm hosts."""
@@ -56,8 +58,13 @@ def list_read(rows: Iterable[TrialRow], now: datetime) -> list[TrialRow]:
 
 
 def reserve(ended: Mapping[str, tuple[datetime, float]], now: datetime) -> float:
-    """Return the dollars that warm hosts of ended trials may still cost, from the end and the dollars an hour of each
+    """Return the most that warm hosts of ended trials may still cost, from the end and the dollars an hour of each
     trial."""
-    waits = timedelta(minutes=WARM_MINUTES)
-    left = (max((at + waits - now).total_seconds(), 0.0) * price / 3600 for at, price in ended.values())
+    left = (max((at + WAITS - now).total_seconds(), 0.0) * price / 3600 for at, price in ended.values())
     return round(sum(left), 5)
+
+
+def waiting_dollars(hosts: Iterable[WarmHost], now: datetime) -> float:
+    """Return the dollars of warm hosts from the end of their trials until they leave the pool."""
+    leave = ((host, host.until if host.ready else max(host.until, now + WAITS)) for host in hosts)
+    return round(sum(host.dollars(max(until, now)) for host, until in leave), 5)

@@ -35,7 +35,7 @@ from trainyard.core.model.job import Job
 from trainyard.core.model.study import Study
 from trainyard.protocol import keys, sources, trial
 from trainyard.protocol.ledger.run import Outcome, RunRow
-from trainyard.protocol.ledger.study import Search, TrialRow, TrialState
+from trainyard.protocol.ledger.study import Search, StudyRow, TrialRow, TrialState
 from trainyard.protocol.trial import Trial
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
@@ -114,7 +114,7 @@ def _take_turn(yard: TurnSettings, study: str, now: datetime) -> bool:
         points=found.waiting,
         results=_find_results(yard, job.study, study, found.trials, runs, now),
         is_metric_seen=any(run.objective for run in runs.values() if run.ended is None),
-        reserve=_find_reserve(runs, now),
+        reserve=_find_reserve(ledger, study, job, found.row, runs, now),
         stopped_by=row.stopped_by if row.stopping else None,
         now=now,
     )
@@ -209,9 +209,18 @@ def _read_metrics(yard: TurnSettings, run: RunRow) -> Mapping[str, Any] | None:
         return None
 
 
-def _find_reserve(runs: Mapping[str, RunRow], now: datetime) -> float:
+def _find_reserve(
+    ledger: Ledger, study: str, job: Job, row: StudyRow, runs: Mapping[str, RunRow], now: datetime
+) -> float:
+    """Return the dollars that warm hosts of the study may still cost. If the hosts of all ended trials waited, the sum
+    would be a bound. Most of them have the next trial, so the pool is read where the bound could prevent a trial."""
+    assert job.study, "the job of a study has the section"
     ended = {name: (run.ended, run.price or 0.0) for name, run in runs.items() if run.ended}
-    return trials.reserve(ended, now)
+    bound = trials.reserve(ended, now)
+    next_trials = (job.study.parallel + 1) * job.limits.dollars  # the last one is the retraining
+    if not bound or row.dollars - row.spent - row.lent - bound >= next_trials:
+        return bound
+    return trials.waiting_dollars((host for host in ledger.pool() if host.study == study), now)
 
 
 def _search_of(section: Study, decided: Turn) -> Search:

@@ -138,22 +138,32 @@ def test_the_end_answers_the_state_that_waits_once(yard: Yard) -> None:
     assert "the best is trial 1 with accuracy 0.5" in answer["reason"]
 
 
-def test_warm_hosts_end_with_their_study(yard: Yard) -> None:
-    yard.admit(trials=1, parallel=1)
-    yard.search()
-    run = yard.run(1)
-    kept = {
+def warm_host(run: str, **values: Any) -> dict[str, Any]:
+    """Return the row of a host that waits for the next trial."""
+    known = {
         "run": run,
+        "study": STUDY,
         "type": "g6.xlarge",
         "zone": "us-east-1a",
         "market": "spot",
         "image": "ami-1",
         "price": 0.3,
+        "disk_gib": 45,
+        "gib_month": 0.08,
+        "since": STARTED,
+        "until": STARTED,
+        "minutes": 3.0,
     }
-    kept |= {"disk_gib": 45, "gib_month": 0.08, "since": STARTED, "until": STARTED, "minutes": 3.0}
+    return known | values
+
+
+def test_warm_hosts_end_with_their_study(yard: Yard) -> None:
+    yard.admit(trials=1, parallel=1)
+    yard.search()
+    run = yard.run(1)
     yard.ledger.write(
-        Write("pool", "i-of-the-study", kept | {"study": STUDY}),
-        Write("pool", "i-of-another", kept | {"study": "other-0a1b2c3d", "run": "other-0a1b2c3d-0001-trial"}),
+        Write("pool", "i-of-the-study", warm_host(run)),
+        Write("pool", "i-of-another", warm_host("other-0a1b2c3d-0001-trial", study="other-0a1b2c3d")),
     )
     yard.end(1, metrics={"accuracy": 0.5})
     (event,) = (event for name, event in yard.invoked if name == "trainyard-signal")
@@ -210,3 +220,16 @@ def has_object(number: int, name: str) -> bool:
         Bucket="bucket", Prefix=f"runs/{STUDY}-{number:04}-trial/{name}"
     )
     return bool(listed["KeyCount"])
+
+
+@pytest.mark.parametrize(("waits", "follows"), [(False, True), (True, False)])
+def test_only_a_host_that_waits_reserves_dollars(waits: bool, follows: bool, yard: Yard) -> None:
+    """The hosts of all ended trials would reserve more than is left, but the next trials have taken most of them."""
+    yard.admit(trials=9, parallel=1, pruner="none", limits={"dollars": 3.6})
+    yard.turn()
+    yard.end(1, metrics={"accuracy": 0.5}, price=36.0)
+    assert yard.trials()[2] is TrialState.STARTED
+    if waits:
+        yard.ledger.write(Write("pool", "i-1", warm_host(yard.run(2), price=60.0)))
+    yard.end(2, metrics={"accuracy": 0.5}, price=36.0)
+    assert (3 in yard.trials()) is follows

@@ -141,8 +141,8 @@ class Monitor:
         self.life.take_line(line)
         if self._recent.maxlen and may_have_number(line):
             self._recent.append(line)
-        if self._metric and (value := self._metric.value(line)) is not None:
-            self._further.put((Scalar(self._metric.name, value), True))
+        if self._metric and (scalar := self._metric.read(line)) is not None:
+            self._further.put((scalar, True))
         values = self._printed.metrics(line) if self._printed else {}
         if values:
             self._seen.put((Source.PATTERN, values))

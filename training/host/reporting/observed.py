@@ -4,6 +4,8 @@ import re2
 
 from training.host.errors import ProgramFault
 from training.host.program.tracebacks import AGENTS_OWN
+from training.host.reporting import reading
+from training.host.reporting.scalars import Scalar
 from training.host.reporting.words import ASIDE
 
 LONGEST = 2000
@@ -45,9 +47,21 @@ class PrintedMetric:
         number = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|nan|NaN|[-+]?inf"
         before, after = r"(?:^|[^A-Za-z0-9_./-])", r"(?:[^A-Za-z0-9_.%]|\.?$|\.[^0-9])"
         self.name = name
+        self._epoch: int | None = None
+        self._counts_from_zero = False
         self._pattern = re2.compile(
             rf"(?:(?P<word>[A-Za-z]+)[ _:]*)?{before}{re2.escape(name)}['\"]?\s*[:=]?\s*(?P<number>{number}){after}"
         )
+
+    def read(self, line: str) -> Scalar | None:
+        """Return the last value in a line, with the step or the epoch that the line names, or an earlier line."""
+        if "poch" in line and (epoch := reading.epoch_in(line[:LONGEST])) is not None:
+            self._counts_from_zero |= epoch == 0
+            self._epoch = epoch + self._counts_from_zero
+        value = self.value(line)
+        if value is None:
+            return None
+        return Scalar(self.name, value, reading.step_in(line[:LONGEST]), self._epoch)
 
     def value(self, line: str) -> float | None:
         """Return the last value in a line. Lines of the agent have none."""

@@ -135,6 +135,18 @@ def _position(line: str) -> tuple[Position, dict[str, str | None]] | None:
     return None
 
 
+def epoch_in(line: str) -> int | None:
+    """Return the whole epoch that a line names, or None."""
+    found = None if line.startswith(AGENTS_OWN) else EPOCH.search(line)
+    return count_of(found["epoch"]) if found else None
+
+
+def step_in(line: str) -> int | None:
+    """Return the step of the whole training that a line names, or None."""
+    way, found = _position(line) or (None, {})
+    return count_of(found.get("at")) if way and not way.in_epoch else None
+
+
 def count_of(text: str | None) -> int | None:
     digits = (text or "").replace(",", "").replace("_", "")
     return int(digits) if digits.isdigit() else None

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from training.host.disk import SPARSE, is_readable, is_sparse, readable_files
 from training.host.keys import LeftOut
 from training.host.paths import Paths
 from training.host.reporting.metrics import as_object
+from training.host.reporting.scalars import RESERVED, number_in
+from trainyard.protocol.objective import MOST_SCALARS
 
 EVERY_SECONDS = 3.0
 BYTES_PER_SECOND = 6 * 1024 * 1024
@@ -73,14 +76,19 @@ def missing(expected: tuple[str, ...], paths: Paths, *, has_checkpoint: bool) ->
 
 def find_objective(name: str | None, paths: Paths, ran_seconds: float) -> dict[str, Any]:
     """Return the objective in the metrics.json that a plain script has written into its working folder in this attempt.
-    It does not count if the program has written the one of TRAINYARD_METRICS."""
+    Without the objective, return the other numbers, whose names tell the user what the script has left. The file does
+    not count if the program has written the one of TRAINYARD_METRICS."""
     path = paths.program / paths.metrics.name
     if name is None or is_readable(paths.metrics) or not is_readable(path):
         return {}
     status = path.stat()
     if status.st_mtime < time.time() - ran_seconds or status.st_size > LARGEST_METRICS_BYTES:
         return {}
-    return {key: value for key, value in (as_object(path.read_bytes()) or {}).items() if key == name}
+    written = as_object(path.read_bytes()) or {}
+    others = {
+        key: value for key, value in written.items() if number_in(value) is not None and key not in RESERVED
+    }
+    return {name: written[name]} if name in written else dict(islice(others.items(), MOST_SCALARS))
 
 
 def describe_missing_results(*, keeps_outputs: bool) -> str:

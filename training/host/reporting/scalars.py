@@ -88,14 +88,15 @@ class Scalars:
 
     def add(self, scalar: Scalar, *, is_printed: bool = False) -> None:
         """Add a value, by default at the last reported step. A printed value does not count once a better source has
-        reported the objective."""
+        reported the objective, and its line gives its position only if the program reports none."""
         if not self._is_allowed(scalar.name) or (is_printed and self._is_reported):
             return
         self._is_reported |= scalar.name == self.objective and not is_printed
         samples = self._samples.setdefault(scalar.name, Samples())
-        step, epoch = scalar.step, scalar.epoch
+        has_position = bool(self._step) or self._epoch is not None
+        step, epoch = (None, None) if is_printed and has_position else (scalar.step, scalar.epoch)
         if step is None:
-            step, epoch = self._position(), self._epoch
+            step, epoch = epoch or self._position(), self._epoch if epoch is None else epoch
         if step == 0 and samples.points:
             step = samples.points[-1][0] + 1  # the program counts nothing
         samples.add(step, scalar.value)

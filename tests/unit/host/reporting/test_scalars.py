@@ -222,3 +222,34 @@ def test_a_printed_value_counts_until_a_better_source_reports_the_objective() ->
     scalars.add(Scalar("f1", 0.625, 4))
     scalars.add(Scalar("f1", 0.9), is_printed=True)
     assert points(scalars) == [(3, 1, 0.5), (4, None, 0.625)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["epoch 3/14 f1: 0.5", "epoch 4/14 f1: 0.6"], [(3, 3, 0.5), (4, 4, 0.6)]),
+        (["Epoch 1", "f1 = 0.5", "Epoch 2", "f1 = 0.6"], [(1, 1, 0.5), (2, 2, 0.6)]),
+        (["[Epoch 0] f1=0.5", "[Epoch 1] f1=0.6"], [(1, 1, 0.5), (2, 2, 0.6)]),
+        (["step 100: f1 0.5", "step 200: f1 0.6"], [(100, None, 0.5), (200, None, 0.6)]),
+        (["f1: 0.5", "f1: 0.6"], [(0, None, 0.5), (1, None, 0.6)]),
+        (["[trainyard] epoch 7", "f1: 0.5"], [(0, None, 0.5)]),
+    ],
+)
+def test_a_printed_value_belongs_to_the_epoch_or_the_step_that_the_program_prints(
+    lines: list[str], expected: list[tuple[int, int | None, float]]
+) -> None:
+    """Without a loss in its output, the program has no other position."""
+    metric, scalars = PrintedMetric("f1"), Scalars("f1")
+    for line in lines:
+        if scalar := metric.read(line):
+            scalars.add(scalar, is_printed=True)
+    assert points(scalars) == expected
+
+
+def test_a_position_that_the_program_reports_counts_more_than_a_printed_one() -> None:
+    metric, scalars = PrintedMetric("f1"), Scalars("f1")
+    scalars.take({}, {"step": 300, "epoch": 3})
+    scalar = metric.read("epoch 2 f1: 0.5")
+    assert scalar
+    scalars.add(scalar, is_printed=True)
+    assert points(scalars) == [(300, 3, 0.5)]
