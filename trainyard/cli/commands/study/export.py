@@ -37,6 +37,7 @@ def export(
     from trainyard.cli import runs
     from trainyard.cli.output import terminal
     from trainyard.client import study_export
+    from trainyard.values.quantities import format_count
 
     if (csv is None) == (optuna is None):
         raise typer.BadParameter("give either --csv FILE or --optuna FILE")
@@ -47,4 +48,4 @@ def export(
     if options.is_json:
         terminal.answer({"study": found.id, "file": str(file), "trials": count})
     elif not options.quiet:
-        terminal.console.print(f"{file} has {count} trials of {found.id}.", markup=False)
+        terminal.console.print(f"{file} has {format_count(count, 'trial')} of {found.id}.", markup=False)
