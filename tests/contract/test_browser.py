@@ -340,3 +340,29 @@ def test_the_file_that_the_command_opens_leads_to_the_page(
     assert "token" not in browser.current_url
     assert opened[0].startswith(f"file://{tmp_path}/")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_each_metric_has_a_chart_that_log_and_smooth_change(
+    page: tuple[str, canned.Cloud], browser: webdriver.Chrome
+) -> None:
+    address, made = page
+    written = {
+        "samples": [{"step": step, "loss": 1 / step} for step in (1, 2, 3)],
+        "scalars": {"val/loss": [[1, 0.5], [2, -1.0], [3, "NaN"]], "lr": [[1, 0.1]]},
+    }
+    made.stories[canned.TRAINING].files["metrics.json"] = json.dumps(written).encode()
+    browser.get(address)
+
+    def wait_for(element: str, charts: int) -> None:
+        script = f"return document.querySelector('{element}')?.dataset.charts"
+        WebDriverWait(browser, 60).until(lambda _: browser.execute_script(script) == str(charts))
+
+    root = address.partition("/#")[0]
+    browser.get(f"{root}/runs/{canned.TRAINING}")
+    wait_for("#measures", 2)
+    for box in browser.find_elements("css selector", "[data-curve]"):
+        box.click()
+    assert len(browser.find_elements("css selector", "#measures .uplot, #curve .uplot")) == 3
+    browser.get(f"{root}/compare?runs={canned.TRAINING},{canned.FAILED}")
+    wait_for("#compared", 3)
+    assert [each["message"] for each in browser.get_log("browser") if each["level"] == "SEVERE"] == []
