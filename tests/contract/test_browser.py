@@ -365,4 +365,4 @@ def test_each_metric_has_a_chart_that_log_and_smooth_change(
     assert len(browser.find_elements("css selector", "#measures .uplot, #curve .uplot")) == 3
     browser.get(f"{root}/compare?runs={canned.TRAINING},{canned.FAILED}")
     wait_for("#compared", 3)
-    assert [each["message"] for each in browser.get_log("browser") if each["level"] == "SEVERE"] == []
+    assert [each["message"] for each in browser.get_log("browser") if each["level"] == "SEVERE"] == []  # type: ignore[no-untyped-call]
