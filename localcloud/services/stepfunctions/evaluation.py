@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -15,10 +14,10 @@ from ministack.services import stepfunctions as stock
 from localcloud.base import jsonata_functions
 from localcloud.base import states_language as language
 from localcloud.base.states_language import QUERY_ERROR, RUNTIME, QueryError
+from localcloud.base.states_paths import PathError, resolve
+from localcloud.base.states_queries import CALL, Scope, not_found, put_result
 from localcloud.patches import MINISTACK
-from localcloud.services.stepfunctions import paths
 from localcloud.services.stepfunctions.errors import execution_error
-from localcloud.services.stepfunctions.paths import PathError
 
 State = Mapping[str, Any]
 Ctx = dict[str, Any]
@@ -36,36 +35,9 @@ def install() -> None:
     MINISTACK.replace("services.stepfunctions:_resolve_path", resolve_path)
     MINISTACK.replace("services.stepfunctions:_resolve_path_or_ctx", resolve_path_or_context)
     MINISTACK.replace("services.stepfunctions:_resolve_params_obj", template)
-    stock_rule = MINISTACK.stock("services.stepfunctions:_evaluate_rule")
-
-    def rule_holds(rule: State, data: Any, ctx: Ctx | None = None) -> bool:
-        if "IsPresent" in rule:
-            return is_present(rule, data, ctx) is bool(rule["IsPresent"])
-        return bool(stock_rule(rule, data, ctx))
-
     MINISTACK.replace("services.stepfunctions:_evaluate_rule", rule_holds)
-    stock_intrinsic = MINISTACK.stock("services.stepfunctions:_exec_intrinsic")
-
-    def intrinsic(node: Any, data: Any, ctx: Ctx) -> Any:
-        _, name, given = node
-        if name == "States.StringToJson":
-            text = stock._eval_intrinsic_arg(given[0], data, ctx)
-            if isinstance(text, str) and not text.strip():
-                return None
-        return stock_intrinsic(node, data, ctx)
-
-    MINISTACK.replace("services.stepfunctions:_exec_intrinsic", intrinsic)
-    stock_argument = MINISTACK.stock("services.stepfunctions:_eval_intrinsic_arg")
-
-    def argument(node: Any, data: Any, ctx: Ctx) -> Any:
-        kind, *given = node
-        return (
-            resolve_path_or_context(given[0], data, ctx)
-            if kind == "path"
-            else stock_argument(node, data, ctx)
-        )
-
-    MINISTACK.replace("services.stepfunctions:_eval_intrinsic_arg", argument)
+    MINISTACK.replace("services.stepfunctions:_evaluate_intrinsic", intrinsic)
+    MINISTACK.replace("services.stepfunctions:_apply_result_path_raw", put_result)
 
 
 def arguments(state: State, raw_input: Any, ctx: Ctx | None = None) -> Any:
@@ -181,26 +153,14 @@ def fail_field(state: State, name: str, default: Any, raw_input: Any, ctx: Ctx) 
     if path is None:
         return state.get(name)
     try:
-        value = (
-            stock._evaluate_intrinsic(path, raw_input, ctx)
-            if path.startswith("States.")
-            else resolve_path_or_context(path, raw_input, ctx)
-        )
-    except stock._ExecutionError as error:
-        raise execution_error(RUNTIME, _not_found(path, f"{name}Path", raw_input)) from error
+        scope = _scope(raw_input, ctx)
+        value = scope.call(path) if path.startswith(CALL) else scope.find(path)
+    except PathError as error:
+        raise execution_error(RUNTIME, not_found(path, f"{name}Path", raw_input)) from error
     if not isinstance(value, str):
         text = f"The value referenced by {name}Path must be a string, but the value was: {json.dumps(value)}"
         raise execution_error(RUNTIME, text)
     return value
-
-
-def is_present(rule: State, data: Any, ctx: Ctx | None) -> bool:
-    """Return True if a choice's `Variable` leads to a value."""
-    try:
-        resolve_path_or_context(rule["Variable"], data, ctx)
-    except stock._ExecutionError:
-        return False
-    return True
 
 
 def _evaluate(
@@ -260,53 +220,39 @@ def context_of(ctx: Ctx) -> dict[str, Any]:
 
 def resolve_path(path: str, data: Any) -> Any:
     """Return the value of a JSONPath in an input. A missing value fails the execution."""
+    return _found(lambda: resolve(path, data) if path else data)
+
+
+def _scope(data: Any, ctx: Ctx | None) -> Scope:
+    return Scope(data, lambda: context_of(ctx or {}), (ctx or {}).get("variables", {}))
+
+
+def _found(find: Callable[[], Any]) -> Any:
+    """Return the value. A path without one fails the execution."""
     try:
-        return paths.resolve(path, data) if path else data
+        return find()
     except PathError as error:
         raise execution_error(RUNTIME, str(error)) from error
 
 
 def resolve_path_or_context(path: str, data: Any, ctx: Ctx | None = None) -> Any:
     """Return the value of a JSONPath in the input, a variable (`$name`) or the context object (`$$`)."""
-    if path.startswith("$$"):
-        return resolve_path(path[1:], context_of(ctx or {}))
-    variable = re.match(r"\$([A-Za-z_]\w*)", path)
-    if variable:
-        variables = (ctx or {}).get("variables", {})
-        if variable[1] not in variables:
-            raise execution_error(RUNTIME, f"Invalid path '{path}'")
-        return resolve_path(f"${path[variable.end() :]}", variables[variable[1]])
-    return resolve_path(path, data)
+    return _found(lambda: _scope(data, ctx).find(path))
 
 
 def template(given: Any, data: Any, ctx: Ctx | None = None) -> Any:
     """Return `Parameters` or a selector with its paths and intrinsic functions evaluated."""
-    match given:
-        case dict():
-            return {
-                key.removesuffix(".$"): _select(key, value, data, ctx)
-                if key.endswith(".$") and isinstance(value, str)
-                else template(value, data, ctx)
-                for key, value in given.items()
-            }
-        case list():
-            return [template(each, data, ctx) for each in given]
-        case _:
-            return given
+    return _found(lambda: _scope(data, ctx).fill(given))
 
 
-def _select(key: str, value: str, data: Any, ctx: Ctx | None) -> Any:
-    if value.startswith("States."):
-        return stock._evaluate_intrinsic(value, data, ctx)
-    try:
-        return resolve_path_or_context(value, data, ctx)
-    except stock._ExecutionError as error:
-        raise execution_error(RUNTIME, _not_found(value, key, data)) from error
+def intrinsic(text: str, data: Any, ctx: Ctx) -> Any:
+    """Return the value of an intrinsic function."""
+    return _found(lambda: _scope(data, ctx).call(text))
 
 
-def _not_found(path: str, name: str, data: Any) -> str:
-    given = json.dumps(data, separators=(",", ":"))
-    return f"The JSONPath '{path}' specified for the field '{name}' could not be found in the input '{given}'"
+def rule_holds(rule: State, data: Any, ctx: Ctx | None = None) -> bool:
+    """Return True if the rule of a Choice in JSONPath holds."""
+    return bool(_found(lambda: _scope(data, ctx).holds(rule)))
 
 
 def _held(ctx: Ctx, check: Callable[[], Any]) -> Any:

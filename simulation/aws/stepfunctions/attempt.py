@@ -9,15 +9,8 @@ from typing import Any, Protocol
 from localcloud.base.states_language import HEARTBEAT_TIMEOUT, TIMEOUT
 from simulation.aws.functions import LambdaFailure
 from simulation.aws.stepfunctions.definition import Machine
+from simulation.aws.stepfunctions.errors import StateError
 from simulation.world.world import Planned, World
-
-
-class StateError(Exception):
-    """A state failed with an error name of AWS. The sender of a task failure may omit name and cause."""
-
-    def __init__(self, error: str | None, cause: str | None) -> None:
-        super().__init__(f"{error}: {cause}")
-        self.error, self.cause = error, cause
 
 
 class Waits(Protocol):

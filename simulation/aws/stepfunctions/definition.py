@@ -1,17 +1,24 @@
-"""State machine definitions (ASL), checked and compiled, with the part of the language that the yard uses."""
+"""State machine definitions (ASL), checked and compiled."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any
 
 from localcloud.base import states_language as language
-from localcloud.base.states_language import ALL
-from simulation.aws.endpoint.api import ServiceError
+from simulation.aws.stepfunctions import json_path
+from simulation.aws.stepfunctions.checks import (
+    check_all_is_last,
+    check_fields,
+    check_targets,
+    invalid,
+    not_simulated,
+    require,
+)
 from simulation.aws.stepfunctions.expressions import (
     Bindings,
     Template,
@@ -20,14 +27,15 @@ from simulation.aws.stepfunctions.expressions import (
     source_of,
 )
 
-CALLBACK = "arn:aws:states:::lambda:invoke.waitForTaskToken"
+INVOKE = "arn:aws:states:::lambda:invoke"
+CALLBACK = f"{INVOKE}.waitForTaskToken"
 FUNCTION = "arn:aws:lambda:"
 MACHINE_FIELDS = frozenset({"Comment", "QueryLanguage", "StartAt", "States", "TimeoutSeconds", "Version"})
 CONTINUING = frozenset({"Assign", "Output", "Next", "End"})
 FIELDS: Mapping[str, frozenset[str]] = {
     "Task": CONTINUING | {"Resource", "Arguments", "TimeoutSeconds", "HeartbeatSeconds", "Retry", "Catch"},
     "Choice": frozenset({"Choices", "Default", "Assign", "Output"}),
-    "Wait": CONTINUING | {"Seconds"},
+    "Wait": CONTINUING | {"Seconds", "Timestamp"},
     "Pass": CONTINUING,
     "Succeed": frozenset({"Output"}),
     "Fail": frozenset({"Error", "Cause"}),
@@ -110,6 +118,8 @@ class State:
     type: Type
     transition: Transition
     waits_for_token: bool = False
+    wraps: bool = False
+    """True if the result is the whole answer of Invoke, with its payload."""
     function: Template | None = None
     payload: Template | None = None
     timeout: Template | None = None
@@ -119,6 +129,8 @@ class State:
     rules: tuple[Rule, ...] = ()
     has_default: bool = False
     seconds: Template | None = None
+    until: Template | None = None
+    """The end of a Wait, as a time."""
     error: Template | None = None
     cause: Template | None = None
 
@@ -138,35 +150,40 @@ class Definition:
 @functools.cache
 def _compile(text: str) -> Definition:
     machine = json.loads(text)
-    _check_fields(machine, MACHINE_FIELDS, "")
+    check_fields(machine, MACHINE_FIELDS, "")
     states = machine.get("States")
     if not isinstance(states, dict) or not states:
-        _invalid("SCHEMA_VALIDATION_FAILED: These fields are required: [States] at /")
+        invalid("SCHEMA_VALIDATION_FAILED: These fields are required: [States] at /")
     language = machine.get("QueryLanguage", "JSONPath")
-    if any(state.get("QueryLanguage", language) != "JSONata" for state in states.values()):
-        _not_simulated("a state in JSONPath")
-    compiled_states = {name: _state(name, state) for name, state in states.items()}
-    _check_targets(str(machine.get("StartAt")), states)
+    compiled_states = {
+        name: _state(name, state, state.get("QueryLanguage", language)) for name, state in states.items()
+    }
+    check_targets(str(machine.get("StartAt")), states)
     limit = machine.get("TimeoutSeconds")
     if limit is not None and (not isinstance(limit, int) or limit <= 0):
-        _invalid("SCHEMA_VALIDATION_FAILED: Expected value of type positive Integer at /TimeoutSeconds")
+        invalid("SCHEMA_VALIDATION_FAILED: Expected value of type positive Integer at /TimeoutSeconds")
     return Definition(str(machine["StartAt"]), compiled_states, limit)
 
 
-def _state(name: str, state: Mapping[str, Any]) -> State:
+def _state(name: str, state: Mapping[str, Any], language: str) -> State:
     where, kind = f"/States/{name}", str(state.get("Type"))
     if kind in AWS_HAS_TOO:
-        _not_simulated(f"a state of type {kind}")
+        not_simulated(f"a state of type {kind}")
     if kind not in FIELDS:
-        _invalid(f"SCHEMA_VALIDATION_FAILED: Value is not a valid type of state at {where}/Type")
-    _check_fields(state, FIELDS[kind] | {"Type", "Comment", "QueryLanguage"}, where)
+        invalid(f"SCHEMA_VALIDATION_FAILED: Value is not a valid type of state at {where}/Type")
+    fields = FIELDS if language == "JSONata" else json_path.FIELDS
+    check_fields(state, fields[kind] | {"Type", "Comment", "QueryLanguage"}, where)
     if "Next" in FIELDS[kind] and ("Next" in state) == bool(state.get("End")):
-        _invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [Next or End] at {where}")
+        invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [Next or End] at {where}")
+    if language != "JSONata":
+        return _state_by_paths(name, state, where)
     match Type(kind):
         case Type.TASK:
             return _task(name, state, where)
         case Type.CHOICE:
             return _choice(name, state, where)
+        case Type.WAIT if "Timestamp" in state:
+            return State(name, Type.WAIT, _transition(state), until=_moment(state))
         case Type.WAIT:
             return State(
                 name, Type.WAIT, _transition(state), seconds=_number(state, "Seconds", least=0, where=where)
@@ -183,58 +200,136 @@ def _state(name: str, state: Mapping[str, Any]) -> State:
             return State(name, other, _transition(state))
 
 
+def _state_by_paths(name: str, state: Mapping[str, Any], where: str) -> State:
+    """Compile a state in JSONPath."""
+    kind, given = Type(state["Type"]), json_path.effective_input(state)
+    transition = _by_paths(state, state, json_path.result(state))
+    match kind:
+        case Type.TASK:
+            return _task_by_paths(name, state, transition, where)
+        case Type.CHOICE:
+            if not state.get("Choices"):
+                invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [Choices] at {where}")
+            rules = [
+                Rule(json_path.condition(each, given), _by_paths(each, state, given))
+                for each in state["Choices"]
+            ]
+            transition = replace(transition, next=state.get("Default"))
+            return State(name, kind, transition, rules=tuple(rules), has_default="Default" in state)
+        case Type.WAIT:
+            seconds = json_path.number(state, "Seconds", least=0)
+            return State(name, kind, transition, seconds=seconds, until=json_path.moment(state))
+        case Type.FAIL:
+            error, cause = (json_path.text(state, each) for each in ("Error", "Cause"))
+            return State(name, kind, Transition(None, None, None), error=error, cause=cause)
+        case _:
+            return State(name, kind, transition)
+
+
+def _by_paths(fields: Mapping[str, Any], state: Mapping[str, Any], data: Template) -> Transition:
+    """Return the exit of a state in JSONPath; `fields` belong to the state or to a rule."""
+    return Transition(json_path.assigned(fields, data), json_path.output(state), fields.get("Next"))
+
+
+def _task_by_paths(name: str, state: Mapping[str, Any], transition: Transition, where: str) -> State:
+    resource = str(state.get("Resource", ""))
+    if resource.startswith(FUNCTION):
+        function, payload = compile_value(resource, "Resource"), json_path.arguments(state)
+    else:
+        _check_invoke(resource, state.get("Parameters"), where, {"FunctionName.$", "Payload.$"})
+        function, payload = (json_path.parameter(state, each) for each in ("FunctionName", "Payload"))
+    catchers = state.get("Catch", [])
+    for each in catchers:
+        check_fields(each, json_path.CATCHER_FIELDS, f"{where}/Catch")
+    check_all_is_last(catchers, f"{where}/Catch")
+    return State(
+        name,
+        Type.TASK,
+        transition,
+        waits_for_token=resource == CALLBACK,
+        wraps=resource == INVOKE,
+        function=function,
+        payload=payload,
+        timeout=json_path.number(state, "TimeoutSeconds", least=1),
+        heartbeat=json_path.number(state, "HeartbeatSeconds", least=1),
+        retriers=_retriers(state, where),
+        catchers=tuple(
+            Catcher(
+                tuple(each["ErrorEquals"]),
+                Transition(
+                    json_path.assigned(each, lambda bindings: bindings["states"]["errorOutput"]),
+                    json_path.caught(each),
+                    each["Next"],
+                ),
+            )
+            for each in catchers
+        ),
+    )
+
+
+def _check_invoke(resource: str, given: Any, where: str, more: Collection[str] = ()) -> dict[str, Any]:
+    """Return the arguments of a call of a function. Raise NotSimulated for any other task."""
+    if resource not in (INVOKE, CALLBACK):
+        not_simulated(f"the resource {resource!r} at {where}")
+    if not isinstance(given, dict) or not set(given) <= {"FunctionName", "Payload", *more}:
+        not_simulated(f"a call with other arguments than FunctionName and Payload at {where}")
+    return given
+
+
 def _task(name: str, state: Mapping[str, Any], where: str) -> State:
     resource, arguments = str(state.get("Resource", "")), state.get("Arguments")
     is_callback = resource == CALLBACK
-    if is_callback:
-        if not isinstance(arguments, dict) or set(arguments) != {"FunctionName", "Payload"}:
-            _not_simulated(f"Arguments other than FunctionName and Payload at {where}")
-        function = compile_value(arguments["FunctionName"], "Arguments/FunctionName")
-        payload = compile_value(arguments["Payload"], "Arguments/Payload")
-    elif resource.startswith(FUNCTION):
+    if resource.startswith(FUNCTION):
         function = compile_value(resource, "Resource")
         payload = compile_value("{% $states.input %}" if arguments is None else arguments, "Arguments")
     else:
-        _not_simulated(f"the resource {resource!r} at {where}")
+        arguments = _check_invoke(resource, arguments, where)
+        function = compile_value(arguments["FunctionName"], "Arguments/FunctionName")
+        payload = compile_value(arguments.get("Payload"), "Arguments/Payload")
     catchers = state.get("Catch", [])
-    retriers = state.get("Retry", [])
-    _check_all_is_last(catchers, f"{where}/Catch")
-    _check_all_is_last(retriers, f"{where}/Retry")
+    check_all_is_last(catchers, f"{where}/Catch")
     return State(
         name,
         Type.TASK,
         _transition(state),
         waits_for_token=is_callback,
+        wraps=resource == INVOKE,
         function=function,
         payload=payload,
         timeout=_number(state, "TimeoutSeconds", least=1),
         heartbeat=_number(state, "HeartbeatSeconds", least=1),
-        retriers=tuple(_retrier(each, f"{where}/Retry") for each in retriers),
+        retriers=_retriers(state, where),
         catchers=tuple(_catcher(each, f"{where}/Catch") for each in catchers),
     )
 
 
+def _retriers(state: Mapping[str, Any], where: str) -> tuple[Retrier, ...]:
+    retriers = state.get("Retry", [])
+    check_all_is_last(retriers, f"{where}/Retry")
+    return tuple(_retrier(each, f"{where}/Retry") for each in retriers)
+
+
 def _choice(name: str, state: Mapping[str, Any], where: str) -> State:
     if not state.get("Choices"):
-        _invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [Choices] at {where}")
+        invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [Choices] at {where}")
     rules = []
     for rule in state["Choices"]:
-        _check_fields(rule, RULE_FIELDS, f"{where}/Choices")
+        check_fields(rule, RULE_FIELDS, f"{where}/Choices")
         rules.append(Rule(_condition(rule, f"{where}/Choices"), _transition(rule)))
     transition = _transition({**state, "Next": state.get("Default")})
     return State(name, Type.CHOICE, transition, rules=tuple(rules), has_default="Default" in state)
 
 
 def _catcher(catcher: Mapping[str, Any], where: str) -> Catcher:
-    _check_fields(catcher, CATCHER_FIELDS, where)
+    check_fields(catcher, CATCHER_FIELDS, where)
     return Catcher(tuple(catcher["ErrorEquals"]), _transition(catcher))
 
 
 def _retrier(retrier: Mapping[str, Any], where: str) -> Retrier:
-    _check_fields(retrier, RETRIER_FIELDS, where)
+    check_fields(retrier, RETRIER_FIELDS, where)
     jitter = retrier.get("JitterStrategy", "NONE")
     if jitter not in ("FULL", "NONE"):
-        _invalid(f"SCHEMA_VALIDATION_FAILED: Value is not a valid JitterStrategy at {where}")
+        invalid(f"SCHEMA_VALIDATION_FAILED: Value is not a valid JitterStrategy at {where}")
     return Retrier(
         tuple(retrier["ErrorEquals"]),
         interval=float(retrier.get("IntervalSeconds", 1)),
@@ -270,7 +365,7 @@ def _typed(fields: Mapping[str, Any], name: str, expected: str) -> Template | No
 def _number(fields: Mapping[str, Any], name: str, *, least: int, where: str | None = None) -> Template | None:
     """Return a whole number. It is required if `where` is given."""
     if where is not None:
-        _require(fields, name, where)
+        require(fields, name, where)
     template = _given(fields, name)
     if template is None:
         return None
@@ -278,65 +373,17 @@ def _number(fields: Mapping[str, Any], name: str, *, least: int, where: str | No
     return lambda bindings: language.whole(name, template(bindings), least=least, source=source)
 
 
+def _moment(fields: Mapping[str, Any]) -> Template:
+    """Return a time."""
+    template, source = _given(fields, "Timestamp"), source_of(fields["Timestamp"])
+    assert template is not None
+    return lambda bindings: language.moment("Timestamp", template(bindings), source)
+
+
 def _condition(rule: Mapping[str, Any], where: str) -> Template:
-    _require(rule, "Condition", where)
-    if not is_expression(rule["Condition"]):
-        _not_simulated(f"a Condition that is not an expression at {where}")
+    require(rule, "Condition", where)
+    if not is_expression(rule["Condition"]) and not isinstance(rule["Condition"], bool):
+        not_simulated(f"a Condition that is not an expression at {where}")
     condition = _typed(rule, "Condition", "boolean")
     assert condition is not None
     return condition
-
-
-def _require(fields: Mapping[str, Any], name: str, where: str) -> None:
-    if name not in fields:
-        _invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [{name}] at {where}")
-
-
-def _check_fields(fields: Mapping[str, Any], known: frozenset[str], where: str) -> None:
-    for name in fields:
-        if name not in known:
-            _invalid(f"SCHEMA_VALIDATION_FAILED: Field is not supported (here at least) at {where}/{name}")
-
-
-def _check_all_is_last(rules: Sequence[Mapping[str, Any]], where: str) -> None:
-    for number, rule in enumerate(rules):
-        names = rule.get("ErrorEquals")
-        if not names:
-            _invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [ErrorEquals] at {where}")
-        if ALL in names and (len(names) > 1 or number < len(rules) - 1):
-            _invalid(
-                f"SCHEMA_VALIDATION_FAILED: States.ALL must appear alone, and in the last rule, at {where}"
-            )
-
-
-def _check_targets(start: str, states: Mapping[str, Mapping[str, Any]]) -> None:
-    if start not in states:
-        _invalid(f"MISSING_TRANSITION_TARGET: Missing 'Next' target: {start} at /StartAt")
-    for name, state in states.items():
-        for target in _targets(state):
-            if target not in states:
-                _invalid(f"MISSING_TRANSITION_TARGET: Missing 'Next' target: {target} at /States/{name}")
-    reached, ahead = {start}, [start]
-    while ahead:
-        for target in _targets(states[ahead.pop()]):
-            if target not in reached:
-                reached.add(target)
-                ahead.append(target)
-    for name in states:
-        if name not in reached:
-            _invalid(f'MISSING_TRANSITION_TARGET: State "{name}" is not reachable. at /States/{name}')
-
-
-def _targets(state: Mapping[str, Any]) -> Iterator[str]:
-    rules = [state, *state.get("Choices", []), *state.get("Catch", [])]
-    yield from (rule["Next"] for rule in rules if "Next" in rule)
-    if "Default" in state:
-        yield state["Default"]
-
-
-def _invalid(fault: str) -> NoReturn:
-    raise ServiceError("InvalidDefinition", f"Invalid State Machine Definition: '{fault}'")
-
-
-def _not_simulated(what: str) -> NoReturn:
-    raise ServiceError("NotSimulated", f"the simulator does not model {what}")

@@ -12,12 +12,15 @@ from localcloud.base import states_language as language
 from localcloud.base.states_language import QUERY_ERROR, RUNTIME, TOO_LARGE, QueryError, matches
 from simulation.aws.endpoint.api import Caller, Check
 from simulation.aws.endpoint.gateway import Permissions
-from simulation.aws.stepfunctions.attempt import Attempt, StateError
+from simulation.aws.stepfunctions.attempt import Attempt
 from simulation.aws.stepfunctions.definition import Definition, Machine, Retrier, State, Transition, Type
+from simulation.aws.stepfunctions.errors import StateError
 from simulation.aws.stepfunctions.expressions import Bindings, bound
 from simulation.world.world import Planned, World
 from trainyard.values.serialization import timestamp
 
+INVOKED = {"ExecutedVersion": "$LATEST", "StatusCode": 200}
+"""The answer of Invoke beside its payload. The metadata of its client are left out."""
 MOST_EVENTS = 25_000
 MOST_ERROR, MOST_CAUSE = 256, 32_768
 LONGEST_EXECUTION = 365 * 86_400.0
@@ -128,17 +131,22 @@ class Execution:
             case Type.CHOICE:
                 self._choose(state)
             case Type.WAIT:
-                assert state.seconds is not None
-                seconds = state.seconds(self._bindings())
+                seconds = self._seconds_of(state)
                 self._plan(lambda: self._leave(state.transition, self._bindings(), given), seconds)
-            case Type.PASS:
-                self._leave(state.transition, self._bindings(), given)
-            case Type.SUCCEED:
+            case Type.PASS | Type.SUCCEED:
                 self._leave(state.transition, self._bindings(), given)
             case Type.FAIL:
                 bindings = self._bindings()
                 error = state.error(bindings) if state.error else None
                 self._fail(error, state.cause(bindings) if state.cause else None)
+
+    def _seconds_of(self, state: State) -> float:
+        """Return the duration of a Wait."""
+        bindings = self._bindings()
+        if state.until:
+            return max(0.0, float((state.until(bindings) - self.service.world.now).total_seconds()))
+        assert state.seconds is not None
+        return float(state.seconds(bindings))
 
     def _leave(self, transition: Transition, bindings: Bindings, result: Any) -> None:
         """Leave the state. `result` is its output unless the definition sets another."""
@@ -229,8 +237,9 @@ class Execution:
         assert self._state is not None
         self._count_events(1)
         try:
-            called = "lambda" if self._state.waits_for_token else (self.at or "")
-            plain = json.loads(_check_size(result, called))
+            is_optimized = self._state.waits_for_token or self._state.wraps
+            result = {**INVOKED, "Payload": result} if self._state.wraps else result
+            plain = json.loads(_check_size(result, "lambda" if is_optimized else (self.at or "")))
             self._leave(self._state.transition, self._bindings(result=plain), plain)
         except QueryError as error:
             self.task_failed(self._not_evaluated(error))

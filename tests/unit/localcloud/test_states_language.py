@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from localcloud.base import states_language as language
-from localcloud.services.stepfunctions.paths import PathError, resolve
+from localcloud.base.states_paths import PathError, resolve
 
 DATA: dict[str, Any] = {
     "items": [{"n": 0, "ok": True}, {"n": 1}, {"n": 2, "name": "c"}],

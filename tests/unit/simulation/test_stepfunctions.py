@@ -45,6 +45,11 @@ def machine(states: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
     return {"QueryLanguage": "JSONata", "StartAt": next(iter(states)), "States": dict(states), **settings}
 
 
+def by_paths(states: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state machine in JSONPath."""
+    return {**machine(states), "QueryLanguage": "JSONPath"}
+
+
 @dataclass
 class Call:
     at: float
@@ -170,7 +175,8 @@ DONE = {"Type": "Succeed"}
         (machine({"A": {**WAIT, "Seconds": "{% $a( %}"}}), "InvalidDefinition", r"\$a\("),
         (task(Catch=[{**CAUGHT, "ErrorEquals": ["States.ALL", "Mine"]}]), "InvalidDefinition", "alone"),
         (task(Catch=[CAUGHT, {**CAUGHT, "ErrorEquals": ["Mine"]}]), "InvalidDefinition", "last rule"),
-        ({**machine({"A": WAIT}), "QueryLanguage": "JSONPath"}, "NotSimulated", "JSONPath"),
+        (by_paths({"A": {**WAIT, "Output": "{% 1 %}"}}), "InvalidDefinition", "A/Output"),
+        (by_paths({"A": {"Type": "Choice", "Choices": []}}), "InvalidDefinition", "Choices"),
         (machine({"A": {"Type": "Map"}}), "NotSimulated", "type Map"),
         (task(Resource="arn:aws:states:::aws-sdk:ec2:runInstances"), "NotSimulated", "runInstances"),
         (machine({"A": {**WAIT, "Seconds": "{% $random() %}"}}), "NotSimulated", r"\$random"),
@@ -185,6 +191,87 @@ def test_a_document_that_is_not_understood_is_refused(
 
 
 # -------------------------------------------------------------------------------------------------------------- data
+
+
+def test_a_machine_in_jsonpath_selects_assigns_chooses_and_catches(yard: Yard) -> None:
+    yard.answers = [{"answer": {"n": 1}, "more": 2}, LambdaFailure("Mine", '"it failed"')]
+    call = {"Type": "Task", "Resource": FUNCTION, "Parameters": {"it.$": "$.a", "run.$": "$$.Execution.Name"}}
+    chosen = {"Variable": "$.own.n", "NumericEquals": 1, "Next": "Again", "Assign": {"word": "one"}}
+    execution = yard.start(
+        by_paths(
+            {
+                "It": {
+                    **call,
+                    "ResultSelector": {"n.$": "$.answer.n"},
+                    "ResultPath": "$.own",
+                    "Assign": {"more.$": "$.more"},
+                    "Next": "Which",
+                },
+                "Which": {"Type": "Choice", "Choices": [chosen], "Default": "Failed"},
+                "Again": {
+                    **call,
+                    "Catch": [{"ErrorEquals": ["Mine"], "ResultPath": "$.caught", "Next": "Wait"}],
+                    "Next": "Failed",
+                },
+                "Wait": {"Type": "Wait", "SecondsPath": "$.pause", "Next": "End"},
+                "End": {
+                    "Type": "Pass",
+                    "Parameters": {
+                        "own.$": "$.own",
+                        "caught.$": "$.caught.Error",
+                        "is.$": "$word",
+                        "more.$": "$more",
+                    },
+                    "End": True,
+                },
+                "Failed": {"Type": "Fail", "ErrorPath": "$.a", "Cause": "no choice"},
+            }
+        ),
+        a="text",
+        pause=3,
+    )
+    yard.go_on(30)
+    assert [each.payload for each in yard.calls] == [{"it": "text", "run": "run"}] * 2
+    assert json.loads(execution.output or "") == {"own": {"n": 1}, "caught": "Mine", "is": "one", "more": 2}
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [
+        ({"Type": "Pass", "InputPath": "$.none"}, "Invalid path '$.none' : No results for path: $['none']"),
+        ({"Type": "Wait", "SecondsPath": "$.a"}, "SecondsPath parameter cannot be parsed as a long value"),
+        ({"Type": "Wait", "TimestampPath": "$.a"}, "does not reference a valid ISO-8601"),
+        (
+            {"Type": "Task", "Resource": FUNCTION, "Parameters": {"it.$": "$.none"}},
+            "could not be found in the input",
+        ),
+    ],
+)
+def test_a_path_without_a_value_fails_the_execution_as_on_aws(
+    yard: Yard, state: dict[str, Any], cause: str
+) -> None:
+    execution = yard.start(by_paths({"It": {**state, "End": True}}), a="text")
+    yard.go_on()
+    assert execution.error == "States.Runtime"
+    assert cause in (execution.cause or "")
+    assert (execution.cause or "").startswith("An error occurred while executing the state 'It'")
+
+
+@pytest.mark.parametrize("language", ["JSONata", "JSONPath"])
+def test_a_wait_ends_at_its_time_and_invoke_returns_its_whole_answer(yard: Yard, language: str) -> None:
+    yard.answers = [7]
+    field = "Arguments" if language == "JSONata" else "Parameters"
+    call = {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", field: {"FunctionName": FUNCTION}}
+    until = (yard.world.now + timedelta(seconds=40)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    states = {"Wait": {"Type": "Wait", "Timestamp": until, "Next": "It"}, "It": {**call, "End": True}}
+    execution = yard.start({**machine(states), "QueryLanguage": language})
+    yard.go_on(60)
+    assert 39 <= yard.calls[0].at <= 41
+    assert json.loads(execution.output or "") == {
+        "ExecutedVersion": "$LATEST",
+        "StatusCode": 200,
+        "Payload": 7,
+    }
 
 
 def test_assign_sees_the_variables_as_they_were(yard: Yard) -> None:
