@@ -54,6 +54,7 @@ FAILURES = THROTTLED | {
     "InternalServerError",
     "RequestTimeout",
     "RequestTimeoutException",
+    "ServiceException",
     "ServiceUnavailable",
 }
 """Codes of a service that currently fails; other requests to it would fail, too."""

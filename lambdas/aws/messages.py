@@ -7,10 +7,13 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
 from lambdas.core.notifications import Notification
-from trainyard.core.model.errors import Infrastructure
+from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 
 MOST_SUBJECT = 100
 """The most characters of a subject, which must be printable ASCII (API reference, Publish)."""
+
+CALLED_ERRORS = {each.__name__: each for each in (ServiceUnavailable, AccessDenied)}
+"""Errors of a called function after which the workflow calls again."""
 
 
 def publish(topic: str, notification: Notification) -> None:
@@ -28,9 +31,11 @@ def invoke(function: str, payload: bytes) -> None:
 
 
 def call(function: str, payload: bytes) -> dict[str, Any]:
-    """Call a function of the yard and return its answer. Raises Infrastructure if the function fails."""
+    """Call a function of the yard and return its answer. If the function fails, raises ServiceUnavailable or
+    AccessDenied as it did, or Infrastructure for any other error."""
     answer = client("lambda", read_seconds=60.0).invoke(FunctionName=function, Payload=payload)
     found: dict[str, Any] = json.loads(answer["Payload"].read())
     if "FunctionError" in answer:
-        raise Infrastructure(f"{function} failed: {found.get('errorMessage', found)}")
+        kind = CALLED_ERRORS.get(str(found.get("errorType")), Infrastructure)
+        raise kind(f"{function} failed: {found.get('errorMessage', found)}")
     return found

@@ -20,6 +20,7 @@ from trainyard.protocol.ledger.models import (
     ModelRows,
     MoveRow,
     VersionRow,
+    VersionState,
     partition,
     version_key,
 )
@@ -59,9 +60,12 @@ def new_version_row(model: str, row: VersionRow) -> Write:
     return Write(partition(model), version_key(row.number), _known(row), put=True, unless="pk")
 
 
-def version_row(model: str, number: int, values: Mapping[str, Any]) -> Write:
-    """Write values of a version. Raises AlreadyWrittenError if it does not exist."""
-    return Write(partition(model), version_key(number), values, only="state")
+def version_row(
+    model: str, number: int, values: Mapping[str, Any], *, was: VersionState | None = None
+) -> Write:
+    """Write values of a version. Raises AlreadyWrittenError if it does not exist, or is not in the state `was`."""
+    same = None if was is None else ("state", was.value)
+    return Write(partition(model), version_key(number), values, only="state", same=same)
 
 
 def move_rows(made: Move) -> list[Write]:

@@ -25,7 +25,7 @@ class Write:
     """An attribute that must be missing."""
     only: str | None = None
     """An attribute that must exist."""
-    same: tuple[str, int] | None = None
+    same: tuple[str, int | str] | None = None
     """An attribute that must have this value."""
     other: tuple[str, str] | None = None
     """An attribute that must not have this value."""

@@ -25,6 +25,8 @@ from trainyard.values.validation import any_of, did_you_mean
 MOST_NAMED = 12
 APPROVAL_TIME = timedelta(days=7)
 """How long a move waits for approval."""
+MOST_CUT = 16
+"""The most requests in `cut`. A request needs its place there for the longest time of Admit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +133,10 @@ def retire(request: ModelRequest, rows: ModelRows, by: str) -> VersionRow:
         raise _unknown_version(request.version, rows)
     if found.state is VersionState.MAKING:
         raise ModelRefused(f"version {found.shown} of {request.model} is being made; wait until it is ready")
+    if found.state is VersionState.REFUSED:
+        raise ModelRefused(
+            f"version {found.shown} of {request.model} is refused, so it answers no requests anyway"
+        )
     if names := rows.uses_of(found.number):
         raise ModelRefused(
             f"version {found.shown} of {request.model} answers as {any_of(names)}; move the alias to another version "
@@ -175,6 +181,18 @@ def _unknown_alias(alias: str, rows: ModelRows) -> ModelRefused:
 def touch(rows: ModelRows) -> ModelRow:
     """Return the next row of the model, with one more write."""
     return replace(rows.row, version=rows.row.version + 1)
+
+
+def cut(rows: ModelRows, request: str) -> ModelRow:
+    """Return the next row of the model once the execution of the request has ended early. Its Admit may still run; it
+    finds that its write is overtaken, and then the request in `cut`."""
+    return replace(touch(rows), cut=(*rows.row.cut, request)[-MOST_CUT:])
+
+
+def check_not_cut(request: ModelRequest, rows: ModelRows) -> None:
+    """Check that the execution of the request goes on."""
+    if request.request in rows.row.cut:
+        raise ModelRefused(f"the execution of {request.request} has ended, so nothing was changed")
 
 
 def number(rows: ModelRows) -> ModelRow:

@@ -92,7 +92,7 @@ def _number(yard: YardSettings, asked: UsersRequest) -> VersionAdmitted:
     """Check the origin and give the version the next number."""
     model, found = asked.request.model, None
     for _ in range(MOST_TRIES):
-        rows = _read(yard, model)
+        rows = _read(yard, asked)
         if made := rows.made_by(asked.request.request):
             return _admitted(model, made, yard.bucket_name)
         label = registry.choose_label(asked.request, rows)
@@ -169,7 +169,7 @@ def _create(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
 
 
 def _retire(yard: YardSettings, asked: UsersRequest) -> Changed:
-    model, rows = asked.request.model, _read(yard, asked.request.model)
+    model, rows = asked.request.model, _read(yard, asked)
     registry.check_owner(rows, asked.by, operator=asked.operator)
     retired = registry.retire(asked.request, rows, asked.by)
     values = {"state": retired.state.value, "retired_by": retired.retired_by}
@@ -181,7 +181,7 @@ def _retire(yard: YardSettings, asked: UsersRequest) -> Changed:
 
 def _move(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
     """Move an alias, reverse its last move, or approve one that waits. Every user may approve."""
-    request, rows = asked.request, _read(yard, asked.request.model)
+    request, rows = asked.request, _read(yard, asked)
     if earlier := rows.moved_by(request.request):
         return _moved(rows, earlier)
     if waiting := next(
@@ -218,7 +218,7 @@ def _try(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
     """Start or end a canary or a shadow."""
     from lambdas.core.models import canary
 
-    request, rows = asked.request, _read(yard, asked.request.model)
+    request, rows = asked.request, _read(yard, asked)
     word = SHADOW if request.shadow else CANARY
     if not (done := rows.moved_by(request.request)):
         registry.check_owner(rows, asked.by, operator=asked.operator)
@@ -252,11 +252,13 @@ def _moved(rows: ModelRows, made: MoveRow) -> Changed:
     )
 
 
-def _read(yard: YardSettings, model: str) -> ModelRows:
-    models = Models(yard.table_name)
+def _read(yard: YardSettings, asked: UsersRequest) -> ModelRows:
+    """Read the model. Raise ModelRefused if it is unknown, or if the execution of the request has ended."""
+    models, model = Models(yard.table_name), asked.request.model
     found = models.read(model)
     if found is None:
         raise registry.unknown_model(model, models.list_names())
+    registry.check_not_cut(asked.request, found)
     return found
 
 

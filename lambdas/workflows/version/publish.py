@@ -3,12 +3,12 @@
 A rule calls this function for executions that ended before their Publish."""
 
 from dataclasses import replace
-from typing import Any
 
 from lambdas import environment
 from lambdas.aws.dynamodb import models as rows_of
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.models import Models
+from lambdas.aws.dynamodb.write import Write
 from lambdas.core.models import registry
 from lambdas.core.models.registry import Move
 from lambdas.core.run.recovery import Trouble
@@ -60,6 +60,8 @@ def handler(given: ConcludeInput) -> Published | NotConcluded:
 def _publish(yard: YardSettings, model: str, given: ConcludeInput) -> Published | NotConcluded:
     rows = Models(yard.table_name).read(model)
     made = rows.made_by(given.run) if rows else None
+    if rows and made is None and given.cut_short:
+        Ledger(yard.table_name).write(rows_of.next_model_row(registry.cut(rows, given.run)))
     if rows is None or made is None:
         return NotConcluded(reason=f"{given.run} has made no version")
     outcome, ledger = given.outcome, Ledger(yard.table_name)
@@ -68,17 +70,17 @@ def _publish(yard: YardSettings, model: str, given: ConcludeInput) -> Published 
     if outcome.kind not in ("agrees", "unchecked"):
         reason = outcome.reason or Trouble.caught(outcome.error or "", outcome.cause or "").reason
         refused = replace(made, state=VersionState.REFUSED, reason=printable(reason, MOST_SAID))
-        ledger.write(rows_of.version_row(model, made.number, _changes(refused)))
+        ledger.write(_end(model, refused))
         return _answer(rows, refused, None)
     ready, moved = replace(made, state=VersionState.READY), registry.publish(rows, made, clock())
-    ledger.write(
-        rows_of.version_row(model, made.number, _changes(ready)), *(rows_of.changes(moved) if moved else ())
-    )
+    ledger.write(_end(model, ready), *(rows_of.changes(moved) if moved else ()))
     return _answer(rows, ready, moved.move if isinstance(moved, Move) else None)
 
 
-def _changes(row: VersionRow) -> dict[str, Any]:
-    return {"state": row.state.value, "reason": row.reason}
+def _end(model: str, row: VersionRow) -> Write:
+    """Return the write that ends the making of the version. Only the first of two calls succeeds."""
+    values = {"state": row.state.value, "reason": row.reason}
+    return rows_of.version_row(model, row.number, values, was=VersionState.MAKING)
 
 
 def _answer(rows: ModelRows, row: VersionRow, moved: MoveRow | None) -> Published:

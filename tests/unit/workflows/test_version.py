@@ -1,8 +1,10 @@
 """Requests about a model from the execution's start to its end: the rows, the files, and the answers."""
 
+import io
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -18,10 +20,12 @@ from lambdas.steps.signals import from_people
 from lambdas.steps.signals.context import SignalSettings
 from lambdas.workflows.version import admit, copy, golden, publish
 from tests.support.recorded import CONTEXT
+from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable, TrainyardError
 from trainyard.protocol.ledger.models import ModelRows, VersionState
 from trainyard.protocol.requests import Act, ModelRequest, name_request
 from trainyard.values import serialization
 
+CALL = messages.call
 AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
 RUN = "digits-0a1b2c3d"
 SIGNAL = SignalSettings(
@@ -212,6 +216,63 @@ def test_an_execution_that_ends_early_refuses_its_version_and_a_late_call_change
     other, refused = yard.request("move", version="v1")
     assert refused["kind"] == "refused"
     assert yard.publish(other, {"kind": "error"})["kind"] == "not concluded"
+
+
+def test_of_two_calls_that_end_a_version_only_the_first_counts(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, _ = yard.request("version", version="v1", origin=RUN, alias="default")
+    making = yard.rows
+    assert yard.publish(name, {"kind": "agrees", "reason": ""})["kind"] == "ready"
+    reads, now = iter([making]), Models.read
+    monkeypatch.setattr(Models, "read", lambda self, model: next(reads, None) or now(self, model))
+    late = yard.publish(name, {"kind": "error", "error": "Aborted", "reason": "it was stopped by hand"})
+    assert late["kind"] == "ready"
+    assert yard.rows.versions[0].state is VersionState.READY
+    assert yard.rows.row.aliases == {"default": 1}
+
+
+@pytest.mark.parametrize(
+    ("act", "given"), [("version", {"version": "v2", "origin": RUN}), ("move", {"version": "v1"})]
+)
+def test_admit_changes_nothing_once_its_execution_was_stopped(
+    yard: Yard, act: str, given: dict[str, str]
+) -> None:
+    yard.make("v1")
+    name = name_request("digits", AT, "abcdef")
+    event = {"run": name, "execution": "arn", "outcome": {"kind": "error"}, "cut_short": True}
+    assert publish.handler(event, CONTEXT)["kind"] == "not concluded"
+    late = yard.admit(name, act, **given)
+    assert late["kind"] == "refused"
+    assert "has ended, so nothing was changed" in late["reason"]
+    assert len(yard.rows.versions) == 1
+    assert yard.rows.moves == ()
+
+
+def test_a_refused_version_cannot_be_retired(yard: Yard) -> None:
+    name, _ = yard.request("version", version="v1", origin=RUN)
+    yard.publish(name, {"kind": "error", "error": "Aborted", "reason": "it was stopped by hand"})
+    refused = yard.request("retire", version="v1")[1]
+    assert refused["reason"] == "version 1 (v1) of digits is refused, so it answers no requests anyway"
+    assert yard.rows.versions[0].state is VersionState.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        ("ServiceUnavailable", ServiceUnavailable),
+        ("AccessDenied", AccessDenied),
+        ("Runtime.ExitError", Infrastructure),
+    ],
+)
+def test_a_failure_of_a_called_function_is_retried_as_its_own(
+    monkeypatch: pytest.MonkeyPatch, raised: str, kind: type[TrainyardError]
+) -> None:
+    said = json.dumps({"errorType": raised, "errorMessage": "it failed"}).encode()
+    answer = {"FunctionError": "Unhandled", "Payload": io.BytesIO(said)}
+    monkeypatch.setattr(messages, "client", lambda *_, **__: SimpleNamespace(invoke=lambda **_: answer))
+    with pytest.raises(kind, match="trainyard-predict failed: it failed"):
+        CALL("trainyard-predict", b"{}")
 
 
 def test_an_alias_moves_back_and_forth_with_a_record_of_each_move(yard: Yard) -> None:

@@ -77,6 +77,8 @@ class ModelRow:
     """The number of the next version."""
     aliases: Mapping[str, int] = field(default_factory=dict)
     """The version that each alias names."""
+    cut: tuple[str, ...] = ()
+    """The last requests whose executions ended before they changed anything."""
     version: int = 1
     """The number of writes. A write succeeds only if it read the newest one."""
     approval: int = 0
