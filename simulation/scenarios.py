@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from simulation import models
+from simulation.faults import PERSON
 from simulation.studies import LONG_STUDY, SHORT_STUDY, TWENTY_TRIALS, Search
 from simulation.yard.deployment import add_baked_image
+from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
@@ -53,6 +56,10 @@ class Scenario:
     """Names of the runs that must be refused."""
     resumed: Mapping[str, str] = field(default_factory=dict)
     """Names of runs, with the job whose last checkpoint the run must resume from."""
+    versions: frozenset[str] = frozenset()
+    """Labels of the versions that must be ready at the end."""
+    default: int | None = None
+    """The version that `default` must name at the end."""
     cpu_seconds: float | None = None
     """The processor time of a world that takes longer than others. It is simulated only if it is named."""
 
@@ -170,6 +177,40 @@ def _resumes(yard: Yard) -> None:
     yard.after(20, once_it_has_saved, "a user checks whether it has saved")
 
 
+def _version(yard: Yard) -> None:
+    """Train on one host. The job requests a version, and a user creates another one of the run."""
+    users = yard.model_users
+
+    def once_it_is_over() -> None:
+        run = next((each.name for each in yard.runs() if each.machine.name.endswith("-train")), None)
+        if run and yard.all_over():
+            users.begin(models.version("again", run))
+            users.busy -= 1
+        else:
+            yard.after(20, once_it_is_over, "a user checks whether the run has ended")
+
+    def upload() -> None:
+        after = {"hosts": "terminate", "image": "never", "model": {"name": models.MODEL, "alias": "default"}}
+        document = job("one", {"strategy": "single"}, program=SHORT, after=after)
+        yard.people.upload(f"{keys.owned(keys.JOBS, PERSON)}one.json", document)
+        yard.after(20, once_it_is_over, "a user checks whether the run has ended")
+
+    users.busy += 1
+    users.begin(models.create(), then=upload)
+
+
+def _winner(yard: Yard) -> None:
+    """Search with a study whose best trial becomes a version."""
+    after = {"hosts": "terminate", "image": "never", "model": {"name": models.MODEL}}
+    document = json.loads(job("study", {"strategy": "single"}, after=after))
+    yard.model_users.begin(models.create(), then=lambda: SHORT_STUDY.begin(yard, document))
+
+
+def _is_version_made(yard: Yard) -> bool:
+    """Return True once the study has ended, and the version that it requested."""
+    return models.is_over(yard) and any(each.machine.name.endswith("-study") for each in yard.runs())
+
+
 def _study(search: Search) -> Callable[[Yard], None]:
     """Return a function that starts a study."""
     return lambda yard: search.begin(yard, json.loads(job("study", {"strategy": "single"})))
@@ -273,6 +314,43 @@ SCENARIOS: Mapping[str, Scenario] = {
             timedelta(hours=4),
             gang=1,
             pool_minutes=3,
+        ),
+        Scenario(
+            "version",
+            "a run whose model becomes a version, twice",
+            _version,
+            gang=1,
+            over=models.is_over,
+            since="train Conclude #1",
+            versions=frozenset({"v1", "again"}),
+            default=1,
+        ),
+        Scenario(
+            "versions",
+            "two new versions of a model at once",
+            models.two_at_once,
+            over=models.is_over,
+            versions=frozenset({"v1", "second"}),
+        ),
+        Scenario(
+            "aliases",
+            "a default that moves on and back while predictions are made",
+            models.move_aliases,
+            over=models.is_over,
+            since="version Admit #3",
+            versions=frozenset({"v1"}),
+            default=1,
+        ),
+        Scenario(
+            "winner",
+            "a study whose best trial becomes a version",
+            _winner,
+            timedelta(hours=4),
+            gang=1,
+            pool_minutes=3,
+            over=_is_version_made,
+            since="study Conclude #1",
+            versions=frozenset({"v1"}),
         ),
         Scenario("bake", "a bake of an image from its recipe", _bake, timedelta(hours=6)),
         Scenario(

@@ -16,13 +16,16 @@ from datetime import datetime
 from typing import Any
 
 from lambdas import environment
-from simulation.aws.endpoint.api import Answer, Caller, Check, ServiceError
-from simulation.world.world import Planned, Process, World
+from simulation.aws.endpoint.api import Answer, Caller, Check, Request, ServiceError
+from simulation.aws.layers import LAYERS
+from simulation.world.world import Future, Planned, Process, World
 
 ASYNC_RETRY_SECONDS = (60.0, 120.0)
 """The delays of AWS before the first and the second retry of an asynchronous invocation."""
 COLD_SECONDS, WARM_SECONDS = 0.9, 0.03
 TOO_MANY = "Lambda.TooManyRequestsException"
+PREDICT = "lambdas.workflows.predict"
+"""The function that keeps what it has loaded."""
 THROTTLED_SECONDS = (1.0, 300.0)
 """The shortest and longest delay of an event that was throttled. It doubles each time and does not count as a
 retry."""
@@ -177,6 +180,8 @@ class Functions:
     def kill(self, invocation: Invocation, error: str = "Runtime.ExitError") -> None:
         cause = {"errorType": error, "errorMessage": f"RequestId: {invocation.name} Error: Runtime exited"}
         self._warm[invocation.function.name] = 0
+        if invocation.function.module == PREDICT:
+            LAYERS.forget_models()
         self._end(invocation, LambdaFailure(error, json.dumps(cause)))
 
     def hang(self, invocation: Invocation) -> None:
@@ -205,16 +210,20 @@ class Functions:
         name = name_of_function(str(request["FunctionName"]))
         return [Check("lambda:InvokeFunction", arn_of(name))]
 
-    def invoke(self, caller: Caller, request: Mapping[str, Any]) -> Answer:
-        """Answer an asynchronous Invoke request."""
-        if request.get("InvocationType") != "Event":
-            raise ServiceError("NotSimulated", "the simulator models only asynchronous Invoke")
-        if name_of_function(str(request["FunctionName"])) not in self.configs:
-            raise ServiceError(
-                "ResourceNotFoundException", f"Function not found: {request['FunctionName']}", status=404
-            )
-        self.event(str(request["FunctionName"]), json.loads(request.get("Payload") or b"{}"))
-        return {"StatusCode": 202, "Payload": b""}
+    def invoke(self, caller: Caller, request: Request) -> Answer:
+        """Answer an Invoke request. A caller that waits for the answer is a function itself."""
+        function, kind = str(request["FunctionName"]), request.get("InvocationType", "RequestResponse")
+        if name_of_function(function) not in self.configs:
+            raise ServiceError("ResourceNotFoundException", f"Function not found: {function}", status=404)
+        payload = json.loads(request.get("Payload") or b"{}")
+        if kind == "Event":
+            self.event(function, payload)
+            return {"StatusCode": 202, "Payload": b""}
+        if kind != "RequestResponse":
+            raise ServiceError("NotSimulated", f"the simulator does not model Invoke with {kind}")
+        answered: Future[Any] = Future()
+        self.call(function, payload, answered.settle)
+        return _as_answer(self.world.wait(answered))
 
     def _work(self, invocation: Invocation) -> None:
         name = invocation.function.name
@@ -247,6 +256,17 @@ class Functions:
         self.world.after(0, lambda: invocation.on_done(answer))
         if invocation.process and self.world.current() is not invocation.process:
             invocation.process.kill()
+
+
+def _as_answer(answer: Any) -> Answer:
+    """Return the answer of a function as Invoke returns it. Raises the errors of Lambda itself."""
+    if not isinstance(answer, LambdaFailure):
+        return {"StatusCode": 200, "Payload": json.dumps(answer).encode()}
+    if answer.error == TOO_MANY:
+        raise ServiceError("TooManyRequestsException", "Rate Exceeded.", status=429)
+    if answer.error.startswith("Lambda."):
+        raise ServiceError(answer.error.removeprefix("Lambda."), answer.cause, status=500)
+    return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": answer.cause.encode()}
 
 
 def failure(error: Exception) -> LambdaFailure:

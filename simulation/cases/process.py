@@ -19,6 +19,7 @@ from greenlet import GreenletExit
 from simulation import template
 from simulation.aws.endpoint.transport import TRANSPORT
 from simulation.aws.functions import ENVIRONMENTS
+from simulation.aws.layers import LAYERS
 from simulation.template import YardTemplate
 from simulation.world.clock import CLOCK
 
@@ -61,6 +62,7 @@ def world_environment(assembly: Path) -> Iterator[YardTemplate]:
     finally:
         TRANSPORT.remove()
         ENVIRONMENTS.remove()
+        LAYERS.remove()
         CLOCK.leave()
         prepare.cache_clear()
         os.environ.clear()
@@ -77,6 +79,7 @@ def prepare(assembly: Path) -> YardTemplate:
     time.tzset()
     TRANSPORT.install()
     ENVIRONMENTS.install()
+    LAYERS.install()
     return template.read(assembly)
 
 

@@ -35,6 +35,7 @@ STATES: Mapping[str, tuple[str, ...]] = {
 """The states of one attempt in order, by kind of run."""
 RISING: Mapping[str, tuple[str, ...]] = {
     "study": ("version",),
+    "model": ("version", "next"),
     "attempt": ("reported", "checkpointed", "saved"),
     "host": ("ready", "stopped"),
 }
@@ -44,8 +45,12 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     "host": ("launched",),
     "trial": ("values", "asked", "reported", "value"),
     "run": ("created", "notified"),
+    "version": ("number", "label", "request", "origin", "by", "at"),
+    "moved": ("alias", "new", "by", "at", "request"),
 }
 """Attributes that never change once they are written."""
+VERSION_STATES = {"making": 0, "ready": 1, "retired": 2, "refused": 3}
+"""The order of the states of a version."""
 DELETES = (PersonFault.DELETES_ROWS, RequestFault.ROWS_DELETED)
 
 
@@ -65,6 +70,8 @@ def find_regressions(key: Key, before: Item, after: Item) -> Iterator[str]:
     same_token = kind == "token" and was.get("token") == now.get("token")
     if same_token and "answered" in was and "answered" not in now:
         yield "its task token is not marked as answered anymore"
+    if kind == "version" and VERSION_STATES[was["state"]] > VERSION_STATES[now["state"]]:
+        yield f"it was {was['state']} and is {now['state']}"
     if kind == "run":
         yield from _run_regressions(was, now)
 

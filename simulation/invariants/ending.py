@@ -23,7 +23,7 @@ from simulation.faults import (
     PoolFault,
     RequestFault,
 )
-from simulation.invariants import bills, checks, studies
+from simulation.invariants import bills, checks, models, studies
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.trial import study_of
@@ -64,8 +64,8 @@ SURVIVABLE: frozenset[str] = frozenset(
     str(HostFault.DISK_FULL),
 }
 """Faults of infrastructure. The run survives any of them if it has restarts left."""
-RETRIED_FUNCTIONS = "train-"
-"""The prefix of functions that are called again after a missing permission."""
+RETRIED_FUNCTIONS = ("train-", "version-")
+"""Prefixes of functions that are called again after a missing permission."""
 RUNNING_RUN_REASON = "which is still running and replaces its checkpoints"
 """Part of the reason with which Admit refuses to resume a running run."""
 HARMLESS = frozenset(
@@ -96,7 +96,8 @@ class Ending:
     def conclude(self) -> None:
         """Check every run, then everything that is left."""
         for execution in self.yard.runs():
-            self._check_run(execution)
+            if not models.is_request(execution):
+                self._check_run(execution)
         self._orphans()
         self._stuck()
         for invariant, wrong in bills.check_pool(self.yard, self.scenario):
@@ -215,11 +216,16 @@ class Ending:
             for fault in self.faults
         )
 
-    def _survival(self, execution: Execution, summary: Mapping[str, Any]) -> None:
+    def only_infrastructure_failed(self) -> bool:
+        """Return True if runs and requests survive the faults of this world."""
         if not all(_is_survived(fault) for fault in self.faults) or len(self.faults) > 3:
+            return False
+        # a permission that stays missing ends the run
+        return sum(fault.what in DENIALS for fault in self.faults) <= 1
+
+    def _survival(self, execution: Execution, summary: Mapping[str, Any]) -> None:
+        if not self.only_infrastructure_failed():
             return
-        if sum(fault.what in DENIALS for fault in self.faults) > 1:
-            return  # a permission that stays missing ends the run
         if summary["error"] in RIGHTLY_REFUSED or self._was_stopped_by_user(execution):
             return
         if summary["error"] == "JobRefused" and RUNNING_RUN_REASON in summary["reason"]:

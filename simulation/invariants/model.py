@@ -1,4 +1,4 @@
-"""The eleven invariants. Each is checked on what a user can see, compared with the ground truth of the world."""
+"""The twelve invariants. Each is checked on what a user can see, compared with the ground truth of the world."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Invariant(StrEnum):
     WITHIN_BUDGETS = "within budgets"
     FORWARD = "never backward"
     ONE_CLAIMANT = "one claimant"
+    VERSIONS = "true versions"
 
 
 @dataclass(frozen=True)

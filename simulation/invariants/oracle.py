@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 from simulation.invariants.ending import Ending
 from simulation.invariants.model import Broken, Invariant
+from simulation.invariants.models import Models
 
 HAS_HOSTS = ("AwaitHosts", "Train")
 """A run in these states waits neither for capacity nor for a slot."""
@@ -41,6 +42,7 @@ class Oracle:
         yard.dynamodb.on_change.append(lambda _, key, before, after: self._look_at_row(key, before, after))
         yard.on_object.append(self._look_at_object)
         self._claims = checks.Claims()
+        self._models = Models(yard, self.breaks)
 
     @property
     def faults(self) -> Sequence[Fault]:
@@ -82,6 +84,7 @@ class Oracle:
     def _look_at_row(self, key: Key, before: Item | None, after: Item | None) -> None:
         """Check a write to the ledger: signals update known hosts and waits, and `ended` never changes. Deletions
         are allowed."""
+        self._models.look(key, after)
         if two := self._claims.look(key, after):
             self.breaks(Invariant.ONE_CLAIMANT, two)
         for back in checks.find_regressions(key, before, after) if before and after else ():
@@ -113,5 +116,7 @@ class Oracle:
 
     def conclude(self) -> list[Broken]:
         """Return all broken invariants at the end."""
-        Ending(self.yard, self.scenario, self.breaks).conclude()
+        ending = Ending(self.yard, self.scenario, self.breaks)
+        ending.conclude()
+        self._models.conclude(self.scenario, is_survived=ending.only_infrastructure_failed())
         return list(self.broken.values())

@@ -57,6 +57,10 @@ class Future(Generic[Value]):
         """Set the value. Return True if this was the first answer."""
         return self._finish(value, None)
 
+    def settle(self, value: Value) -> None:
+        """Set the value unless it is set."""
+        self._finish(value, None)
+
     def fail(self, error: BaseException) -> bool:
         return self._finish(None, error)
 

@@ -19,6 +19,7 @@ from simulation.aws.endpoint.gateway import Gateway, Service
 from simulation.aws.endpoint.transport import TRANSPORT
 from simulation.aws.eventbridge import Delivery, EventBridge
 from simulation.aws.functions import ENVIRONMENTS, Functions
+from simulation.aws.layers import LAYERS
 from simulation.aws.notifications import Notifications
 from simulation.aws.pricing import Pricing
 from simulation.aws.s3 import S3
@@ -29,6 +30,7 @@ from simulation.aws.sts import Sts
 from simulation.faults import Plan
 from simulation.hosts.environment import Host
 from simulation.hosts.machines import Machines
+from simulation.models import ModelUsers
 from simulation.template import YardTemplate
 from simulation.world.clock import CLOCK
 from simulation.world.world import World
@@ -88,6 +90,7 @@ class Yard:
         self.in_use: Callable[[datetime], float | None] = lambda at: 0.0
         """The report of a dev host's agent for a minute: 0 unused, 1 kernels, 2 terminals."""
         self.people = People(self)
+        self.model_users = ModelUsers(self)
         self.network = Network(world, self.plan, self.functions, self.gateway, self.people.delete_all_rows)
         self.image = deploy(self)
         self._listen()
@@ -98,6 +101,7 @@ class Yard:
             self.network.send, self.network.answer_at_once, self.world.sleep, seed=self.world.seed
         )
         ENVIRONMENTS.current = self.network.environment
+        LAYERS.forget_models()
         CLOCK.follow(self.world)
         self.ec2.on_change.append(self._watch_load)
         self.machines.on_silence = lambda host, silent: (self.ssm.cut_off if silent else self.ssm.reconnect)(

@@ -10,7 +10,7 @@ from simulation.aws.endpoint.api import Answer, Caller
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.faults import PERSON
 from trainyard.protocol import sources
-from trainyard.protocol.requests import Stop
+from trainyard.protocol.requests import Request, Stop
 from trainyard.values import serialization
 
 if TYPE_CHECKING:
@@ -64,12 +64,15 @@ class People:
     def request_stop(self, run: str) -> None:
         """Ask a run to save and stop."""
         self.stop_requests.add(run)
-        bus, source = self.yard.template.bus.name, sources.user_source(PERSON)
+        self.send(Stop(run=run))
+
+    def send(self, request: Request) -> None:
+        """Send a request on the yard's bus, as PERSON."""
         entry = {
-            "EventBusName": bus,
-            "Source": source,
-            "DetailType": Stop.detail_type,
-            "Detail": json.dumps(serialization.to_json(Stop(run=run))),
+            "EventBusName": self.yard.template.bus.name,
+            "Source": sources.user_source(PERSON),
+            "DetailType": request.detail_type,
+            "Detail": json.dumps(serialization.to_json(request)),
         }
         self.call("events", "put_events", Entries=[entry])
 

@@ -155,8 +155,9 @@ class Transport:
     def _serialized(self, model: Any, answer: Any) -> tuple[int, Mapping[str, str], bytes]:
         service = model.service_model
         if "json" in service.resolved_protocol and not isinstance(answer, Exception):
+            failed = {"X-Amz-Function-Error": answer["FunctionError"]} if "FunctionError" in answer else {}
             body = answer.pop("Payload") if "Payload" in answer else json.dumps(answer, default=_as_json)
-            return 200, JSON, body.encode() if isinstance(body, str) else body
+            return 200, JSON | failed, body.encode() if isinstance(body, str) else body
         key = (service.service_name, model.name)
         if key not in self._serializers:
             kind = get_serializer_class(service.service_name, service.resolved_protocol)
@@ -213,8 +214,9 @@ class _Operation:
 
     def finish(self, context: dict[str, Any], status: int, answer: Answer) -> Answer:
         """Return the answer as botocore parses it. Raises the exceptions of botocore."""
-        if isinstance(answer.get("Body"), bytes):
-            answer["Body"] = io.BytesIO(answer["Body"])
+        for streamed in ("Body", "Payload"):
+            if isinstance(answer.get(streamed), bytes):
+                answer[streamed] = _Body(answer[streamed])
         about = {"HTTPStatusCode": status, "HTTPHeaders": {}, "RetryAttempts": 0}
         parsed = answer | {"ResponseMetadata": about}
         http = SimpleNamespace(status_code=status, headers={})
@@ -254,6 +256,9 @@ def _as_json(value: Any) -> Any:
 
 class _Body(io.BytesIO):
     def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
+        yield self.read()
+
+    def iter_chunks(self, *_: Any) -> Iterator[bytes]:
         yield self.read()
 
 

@@ -34,6 +34,7 @@ MOST_KEYS = 1000
 OF_SDK = ("ChecksumAlgorithm", "ChecksumCRC32", "ChecksumMode", "ContentLength", "ContentMD5")
 """Parameters that SDKs add on their own. Checksums never fail here."""
 MISSING = "The specified key does not exist."
+UNMET = "At least one of the pre-conditions you specified did not hold"
 MARKER_COPIED = "The source of a copy request may not specifically refer to a delete marker by version id."
 OnEvent = Callable[[str, str, str, str, int, str], None]
 """(detail type, bucket, key, version, size, ETag)"""
@@ -161,11 +162,7 @@ class S3:
             raise ServiceError("NoSuchKey", MISSING, status=404)
         is_other = same is not None and there is not None and there.etag.strip('"') != same.strip('"')
         if is_other or (absent == "*" and there is not None):
-            raise ServiceError(
-                "PreconditionFailed",
-                "At least one of the pre-conditions you specified did not hold",
-                status=412,
-            )
+            raise ServiceError("PreconditionFailed", UNMET, status=412)
 
     def get_object(self, caller: Caller, request: Request) -> Answer:
         only(request, ("Bucket", "Key", "Range", "VersionId", "IfNoneMatch", *OF_SDK), "GetObject")
@@ -196,13 +193,16 @@ class S3:
         return _version_fields(version) | {"AcceptRanges": "bytes", "ContentLength": len(version.body or b"")}
 
     def copy_object(self, caller: Caller, request: Request) -> Answer:
-        only(request, ("Bucket", "Key", "CopySource", *OF_SDK), "CopyObject")
+        only(request, ("Bucket", "Key", "CopySource", "CopySourceIfMatch", *OF_SDK), "CopyObject")
         bucket, key, version = source_of(request["CopySource"])
         asked = {"Bucket": bucket, "Key": key} | ({"VersionId": version} if version else {})
         known = find_version(self._bucket(bucket), key, version)
         if version and known is not None and known.body is None:
             raise ServiceError("InvalidRequest", MARKER_COPIED)
         source = self._require_version(asked)
+        same = request.get("CopySourceIfMatch")
+        if same is not None and source.etag.strip('"') != same.strip('"'):
+            raise ServiceError("PreconditionFailed", UNMET, status=412)
         made = self.write(request["Bucket"], request["Key"], source.body or b"", media_type=source.media_type)
         return {
             "CopyObjectResult": {"ETag": made.etag, "LastModified": made.at},

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
+from simulation.exports import make_export
 from simulation.hosts.work import Work
 from training.host.bucket import Bucket
 from trainyard.core.model.job import Job
 from trainyard.protocol import keys
 
-VARIABLES_IN_MODEL = {"saved_model.pb": b"a model", "variables/variables.index": b"an index"}
-
 
 def write_model(bucket: Bucket, run: str, job: Job, image: str, step: int) -> None:
     """Write the model of this step and its description."""
-    description = {
-        "run": run,
-        "job": job.name,
-        "step": step,
-        "image": image,
-        "tensorflow": "2.21.0",
-        "signatures": ["serving_default"],
-    }
-    files = VARIABLES_IN_MODEL | {"trainyard.json": json.dumps(description).encode()}
+    files = make_export(float(step), run=run, job=job.name, step=step, image=image)
     for name, content in sorted(files.items()):
         bucket.write(f"{keys.model(run)}{name}", content)
 

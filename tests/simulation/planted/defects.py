@@ -16,6 +16,7 @@ ONE_END: Final = "one end"
 BUDGETS: Final = "within budgets"
 SEEN: Final = "a loss is seen in time"
 IN_TIME: Final = "ends in time"
+VERSIONS: Final = "true versions"
 STORM: Final = "ten times, in any order, up to 90 s late, like all later events"
 
 
@@ -110,6 +111,46 @@ DEFECTS: tuple[Defect, ...] = (
         "faults = (*faults, *resuming.faults(earlier, asked))",
         "pass",
         World("resumes", CLAIMANT),
+    ),
+    Defect(
+        "version-ends-twice",
+        "a version that is ready is refused by a second call of Publish",
+        "lambdas/aws/dynamodb/models.py",
+        'same = None if was is None else ("state", was.value)',
+        "same = None",
+        World(
+            "aliases: state version Publish #1: a user stops the execution"
+            " + request version-publish#1/2 dynamodb.transact_write_items: slow by 45 s",
+            VERSIONS,
+        ),
+    ),
+    Defect(
+        "version-after-its-end",
+        "Admit gives a version its number after its execution was stopped",
+        "lambdas/workflows/version/admit.py",
+        "    registry.check_not_cut(asked.request, found)\n",
+        "",
+        World(
+            "versions: state version Admit #2: a user stops the execution"
+            " + request version-admit#2/4 dynamodb.transact_write_items: slow by 45 s",
+            VERSIONS,
+        ),
+    ),
+    Defect(
+        "version-without-files",
+        "a version is ready although it was not copied",
+        "lambdas/workflows/version/publish.py",
+        'if outcome.kind not in ("agrees", "unchecked"):',
+        'if outcome.kind == "differs":',
+        World("versions: state version Copy #1: a user stops the execution", VERSIONS),
+    ),
+    Defect(
+        "model-row-unguarded",
+        "a request changes a model that another request has changed since it was read",
+        "lambdas/aws/dynamodb/models.py",
+        '_known(row), same=("version", row.version - 1)',
+        "_known(row)",
+        World("versions", FORWARD),
     ),
     Defect(
         "last-checkpoint-is-missed",
