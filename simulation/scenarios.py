@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from simulation import models
 from simulation.faults import PERSON
 from simulation.studies import LONG_STUDY, SHORT_STUDY, TWENTY_TRIALS, Search
+from simulation.yard import models
 from simulation.yard.deployment import add_baked_image
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag

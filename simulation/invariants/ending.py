@@ -148,7 +148,7 @@ class Ending:
         if run in self.scenario.refused:
             self._check_refusal(execution, summary)
             return
-        if self.scenario.gang and not studies.is_study(self.yard, run):
+        if self.scenario.gang and not studies.is_study(execution):
             self._check_resumption(run, summary)
             self._model(execution, summary)
             self._gangs(run)

@@ -9,7 +9,7 @@ from lambdas.aws.dynamodb.serialization import unpack
 from lambdas.aws.dynamodb.studies import trial_of
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item
-from simulation.aws.stepfunctions import Status
+from simulation.aws.stepfunctions import Execution, Status
 from simulation.invariants.model import Invariant
 from trainyard.protocol.ledger.study import STUDY, StudyRow
 from trainyard.protocol.trial import study_of
@@ -22,8 +22,9 @@ OVERSHOOT = 0.05
 """The most dollars above the caps of all trials. A trial at its cap runs until patrol finds it."""
 
 
-def is_study(yard: Yard, run: str) -> bool:
-    return (yard.run_row(run) or {}).get("kind") == STUDY
+def is_study(execution: Execution) -> bool:
+    """Return True for the execution of a study, even if its rows were deleted."""
+    return execution.machine.name.endswith("-study")
 
 
 def check_write(yard: Yard, key: Key, after: Item | None) -> str | None:

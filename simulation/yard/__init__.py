@@ -30,11 +30,11 @@ from simulation.aws.sts import Sts
 from simulation.faults import Plan
 from simulation.hosts.environment import Host
 from simulation.hosts.machines import Machines
-from simulation.models import ModelUsers
 from simulation.template import YardTemplate
 from simulation.world.clock import CLOCK
 from simulation.world.world import World
 from simulation.yard.deployment import cached_iam, deploy
+from simulation.yard.models import ModelUsers
 from simulation.yard.network import Network
 from simulation.yard.people import People
 from simulation.yard.wiring import Bridge, SimulatedHost

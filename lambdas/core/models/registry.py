@@ -184,13 +184,13 @@ def touch(rows: ModelRows) -> ModelRow:
 
 
 def cut(rows: ModelRows, request: str) -> ModelRow:
-    """Return the next row of the model once the execution of the request has ended early. Its Admit may still run; it
-    finds that its write is overtaken, and then the request in `cut`."""
+    """Return the next row of the model once the execution of the request has ended early. A call of Admit may still
+    run. Its write is overtaken by this row, and then it finds the request in `cut`."""
     return replace(touch(rows), cut=(*rows.row.cut, request)[-MOST_CUT:])
 
 
 def check_not_cut(request: ModelRequest, rows: ModelRows) -> None:
-    """Check that the execution of the request goes on."""
+    """Check that the execution of the request has not ended."""
     if request.request in rows.row.cut:
         raise ModelRefused(f"the execution of {request.request} has ended, so nothing was changed")
 

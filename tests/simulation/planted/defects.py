@@ -114,14 +114,14 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "version-ends-twice",
-        "a version that is ready is refused by a second call of Publish",
+        "a version that is refused becomes ready by a second call of Publish",
         "lambdas/aws/dynamodb/models.py",
         'same = None if was is None else ("state", was.value)',
         "same = None",
         World(
-            "aliases: state version Publish #1: a user stops the execution"
+            "versions: state version Publish #1: a user stops the execution"
             " + request version-publish#1/2 dynamodb.transact_write_items: slow by 45 s",
-            VERSIONS,
+            FORWARD,
         ),
     ),
     Defect(
@@ -143,14 +143,6 @@ DEFECTS: tuple[Defect, ...] = (
         'if outcome.kind not in ("agrees", "unchecked"):',
         'if outcome.kind == "differs":',
         World("versions: state version Copy #1: a user stops the execution", VERSIONS),
-    ),
-    Defect(
-        "model-row-unguarded",
-        "a request changes a model that another request has changed since it was read",
-        "lambdas/aws/dynamodb/models.py",
-        '_known(row), same=("version", row.version - 1)',
-        "_known(row)",
-        World("versions", FORWARD),
     ),
     Defect(
         "last-checkpoint-is-missed",
