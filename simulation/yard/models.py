@@ -30,7 +30,7 @@ class Wanted:
     """A request that a user sends, without its name."""
 
     act: Act
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
