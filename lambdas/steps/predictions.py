@@ -2,22 +2,20 @@
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.served_models import ServedModels
-from lambdas.core.prediction import answers, assignment, choice, http
+from lambdas.core.prediction import assignment, choice
 from lambdas.core.prediction.eviction import Kept, Key, choose_evicted
-from lambdas.core.prediction.http import HttpRequest, RefusedError, Status
-from lambdas.core.prediction.routes import WITH_BODY, Act, Route, route_of
 from lambdas.steps.observability import logger, measure_all
-from trainyard.command_line import command_line
 from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.core.model.yard.metrics import Metric
-from trainyard.core.prediction import body
+from trainyard.core.prediction import body, http, responses
+from trainyard.core.prediction.http import HttpRequest, RefusedError, Status
+from trainyard.core.prediction.routes import WITH_BODY, Act, Route, route_of
 from trainyard.core.prediction.tensors import FaultError
 from trainyard.protocol import keys
 from trainyard.protocol.export import LITE_MODEL, RECORD, Conversion, ExportRecord, SignatureTypes
@@ -27,6 +25,7 @@ from trainyard.values import serialization
 if TYPE_CHECKING:
     from lambdas.steps.interpreter import LiteModel
 
+PLATFORM = "litert"
 ROW_SECONDS = 5.0
 """How long a process uses the row of a model or a version before it reads the row again."""
 
@@ -88,27 +87,15 @@ class Predictions:
             return self._predict(route, request)
         row = self._find(route)
         choice.check_ready(route.model, row)
-        match route.act:
-            case Act.STATUS:
-                return http.answer(answers.status(row), version=row.number)
-            case Act.METADATA:
-                return http.answer(answers.metadata(route.model, row), version=row.number)
-            case Act.READY:
-                return http.answer({"name": route.model, "ready": True}, version=row.number)
-        with _naming_the_version(route.model, row):
-            _, types = _signature({}, route.model, row)
-        return http.answer(answers.description(route.model, row, types), version=row.number)
+        return http.answer(responses.describe(_named(route, row), route), version=row.number)
 
     def _predict(self, route: Route, request: HttpRequest) -> dict[str, Any]:
         """Answer with the version that the path names, with the default one, or with its canary. Count the answer."""
         row = self._find(route, request.key)
         began, failed = time.perf_counter(), True
         try:
-            choice.check_ready(route.model, row)
-            with _naming_the_version(route.model, row):
-                document = body.parse(request.body)
-                outputs, types = self._compute(route, row, document)
-                found = http.answer(_format(route, row, document, outputs, types), version=row.number)
+            document, outputs = self._compute(route, row, request)
+            found = http.answer(document, version=row.number)
             failed = found["statusCode"] != Status.OK
         finally:
             _count(route.model, row.number, began, {Metric.ERRORS: failed})
@@ -116,24 +103,24 @@ class Predictions:
         return found
 
     def _compute(
-        self, route: Route, row: VersionRow, document: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], SignatureTypes]:
-        """Return the outputs of a version by name. Raises RefusedError or FaultError."""
-        named = document.get("parameters") or {} if route.act is Act.INFER else document
-        name, types = _signature(named, route.model, row)
-        try:
-            given = (body.read_v2 if route.act is Act.INFER else body.read)(document, types)
-        except FaultError as fault:
-            raise FaultError(f"{name}, {fault}") from fault
-        loaded = self._keep(route.model, row)
-        if name not in loaded.lite.signatures:
-            choice.check_runs_here(route.model, row.number, Conversion.NONE, row.lite_reason)
-        try:
-            return loaded.lite.answer(name, types, given.tensors), types
-        except (RuntimeError, ValueError) as error:
-            raise RefusedError(
-                Status.FAILED, f"version {row.number} of {route.model} failed: {error}"
-            ) from error
+        self, route: Route, row: VersionRow, request: HttpRequest
+    ) -> tuple[dict[str, Any], Mapping[str, Any]]:
+        """Return the answer of a version, and its outputs by name. Raises RefusedError."""
+        model = route.model
+        choice.check_ready(model, row)
+
+        def compute(name: str, types: SignatureTypes, inputs: Mapping[str, Any]) -> dict[str, Any]:
+            loaded = self._keep(model, row)
+            if name not in loaded.lite.signatures:
+                choice.check_runs_here(model, row.number, Conversion.NONE, row.lite_reason)
+            try:
+                return loaded.lite.answer(name, types, inputs)
+            except (RuntimeError, ValueError) as error:
+                raise RefusedError(
+                    Status.FAILED, f"version {row.number} of {model} failed: {error}"
+                ) from error
+
+        return responses.predict(_named(route, row), route, request.body, compute)
 
     def _shadow(
         self, route: Route, row: VersionRow, request: HttpRequest, outputs: Mapping[str, Any]
@@ -148,11 +135,10 @@ class Predictions:
         began, counted = time.perf_counter(), {Metric.ERRORS: True}
         try:
             shadow = self._version(route.model, str(number))
-            choice.check_ready(route.model, shadow)
-            others, _ = self._compute(route, shadow, body.parse(request.body))
+            _, others = self._compute(route, shadow, request)
             difference = find_difference(outputs, others)
             counted = {Metric.ERRORS: False, Metric.DISAGREED: difference is not None}
-        except (RefusedError, FaultError, MemoryError, ServiceUnavailable) as error:
+        except (RefusedError, MemoryError, ServiceUnavailable) as error:
             logger.info("the shadow %s of %s gives no answer: %s", number, route.model, error)
         finally:
             _count(route.model, number, began, counted)
@@ -237,36 +223,10 @@ class Predictions:
         return start_interpreter(content, how), found.size
 
 
-def _signature(document: Mapping[str, Any], model: str, row: VersionRow) -> tuple[str, SignatureTypes]:
-    name = body.signature_name(document, row.signatures)
-    if name not in row.signatures:
-        raise choice.unknown_signature(model, row.number, name, row.signatures)
-    return name, row.signatures[name]
-
-
-@contextmanager
-def _naming_the_version(model: str, row: VersionRow) -> Iterator[None]:
-    """Turn a fault of the request into a refusal that names the version."""
-    try:
-        yield
-    except FaultError as fault:
-        line = command_line("request", model)
-        said = f"{model} {row.number}, {fault}. {line} makes such a request"
-        raise RefusedError(Status.BAD_REQUEST, said) from fault
-
-
-def _format(
-    route: Route,
-    row: VersionRow,
-    document: Mapping[str, Any],
-    outputs: Mapping[str, Any],
-    types: SignatureTypes,
-) -> dict[str, Any]:
-    if route.act is Act.INFER:
-        return answers.of_v2(route.model, row.number, document, outputs, types)
-    if "instances" in document:
-        return answers.by_rows(outputs, len(document["instances"]))
-    return answers.by_columns(outputs)
+def _named(route: Route, row: VersionRow) -> responses.Version:
+    return responses.Version(
+        model=route.model, number=row.number, signatures=row.signatures, platform=PLATFORM
+    )
 
 
 def _count(model: str, version: int, began: float, counted: Mapping[Metric, bool]) -> None:

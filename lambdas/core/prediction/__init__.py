@@ -1,1 +1,1 @@
-"""Predictions over HTTP: routes and answers of TensorFlow Serving and of Open Inference v2."""
+"""The choice of the version that answers in the function for predictions, and the versions that it keeps in memory."""

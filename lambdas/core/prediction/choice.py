@@ -1,9 +1,9 @@
 """Refusals of requests for versions that do not exist or cannot answer."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from lambdas.core.prediction.http import RefusedError, Status
 from trainyard.command_line import command_line
+from trainyard.core.prediction.http import RefusedError, Status
 from trainyard.protocol.export import Conversion
 from trainyard.protocol.ledger.models import DEFAULT, ModelRow, VersionRow, VersionState
 from trainyard.values.validation import did_you_mean
@@ -76,14 +76,6 @@ def check_memory(model: str, number: int, size: int) -> None:
             f"version {number} of {model} has {size >> 20} MiB, and predict keeps at most {MOST_BYTES >> 20}. Its "
             "folder in the bucket is a SavedModel for tensorflow_model_server",
         )
-
-
-def unknown_signature(model: str, number: int, name: object, known: Mapping[str, object]) -> RefusedError:
-    return RefusedError(
-        Status.NOT_FOUND,
-        f"version {number} of {model} has no signature {name}; there are {_list([*known])}"
-        f"{did_you_mean(name, [*known])}",
-    )
 
 
 def _list(names: list[str]) -> str:

@@ -30,7 +30,16 @@ NAMED_VARIABLE = "a name of up to 64 capital letters, digits and underscores tha
 LAST_PART = r"[A-Za-z0-9_.-]{1,40}"
 """The last part of the name of a parameter with a secret (core/model/names.py)."""
 SHIPPED = "training.programs."
-PROGRAMS = ("digits", "downpour", "keras_text", "matmul", "mnist", "parameter_server_v1", "replicate")
+PROGRAMS = (
+    "digits",
+    "downpour",
+    "keras_text",
+    "matmul",
+    "mnist",
+    "parameter_server_v1",
+    "replicate",
+    "serve",
+)
 """The reference programs of the image, each a module below SHIPPED."""
 Scalar = str | int | float | bool
 

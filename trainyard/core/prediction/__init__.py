@@ -1,1 +1,1 @@
-"""Predictions: check requests, run a model with LiteRT, and compare answers."""
+"""Predictions: requests and answers of TensorFlow Serving and of Open Inference v2, and models in LiteRT."""

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.prediction import answers, choice, http, routes
+from lambdas.core.prediction import choice
 from lambdas.core.prediction.eviction import Kept, choose_evicted
-from lambdas.core.prediction.http import HttpRequest, RefusedError
-from lambdas.core.prediction.routes import Act, Route
+from trainyard.core.prediction import answers, http, responses, routes
 from trainyard.core.prediction.agreement import find_difference
+from trainyard.core.prediction.http import HttpRequest, RefusedError
+from trainyard.core.prediction.routes import Act, Route
 from trainyard.core.prediction.tensors import FaultError
 from trainyard.protocol.export import Conversion, SignatureTypes, TensorType
 from trainyard.protocol.ledger.models import ModelRow, VersionRow, VersionState
@@ -116,7 +117,7 @@ def test_what_does_not_exist_is_refused_with_what_exists() -> None:
             'it has digits, text; did you mean "digits"?',
         ),
         (choice.unknown_version("digits", "9", [ready]), "digits has no version 9; there are 3 (v3)"),
-        (choice.unknown_signature("digits", 3, "clasify", {"classify": 1}), 'did you mean "classify"?'),
+        (responses.unknown_signature("digits", 3, "clasify", {"classify": 1}), 'did you mean "classify"?'),
     ):
         assert (refused.status, said in str(refused)) == (404, True), str(refused)
 

@@ -6,9 +6,7 @@ from typing import Any
 from trainyard.core.prediction.body import DATATYPES
 from trainyard.core.prediction.tensors import FaultError
 from trainyard.protocol.export import SignatureTypes, TensorType
-from trainyard.protocol.ledger.models import VersionRow
 
-PLATFORM = "litert"
 PROTO_TYPES = {"float32": "DT_FLOAT", "float64": "DT_DOUBLE", "float16": "DT_HALF"}
 """Names of types in TensorFlow's protocol buffers that differ from `DT_` and the name."""
 
@@ -44,35 +42,35 @@ def of_v2(
     return {"model_name": model, "model_version": str(number), **known, "outputs": tensors}
 
 
-def status(row: VersionRow) -> dict[str, Any]:
+def status(number: int) -> dict[str, Any]:
     state = {
-        "version": str(row.number),
+        "version": str(number),
         "state": "AVAILABLE",
         "status": {"error_code": "OK", "error_message": ""},
     }
     return {"model_version_status": [state]}
 
 
-def metadata(model: str, row: VersionRow) -> dict[str, Any]:
-    signatures = {
+def metadata(model: str, number: int, signatures: Mapping[str, SignatureTypes]) -> dict[str, Any]:
+    shown = {
         name: {
             "inputs": _tensor_infos(each.inputs),
             "outputs": _tensor_infos(each.outputs),
             "method_name": "tensorflow/serving/predict",
         }
-        for name, each in row.signatures.items()
+        for name, each in signatures.items()
     }
     return {
-        "model_spec": {"name": model, "signature_name": "", "version": str(row.number)},
-        "metadata": {"signature_def": {"signature_def": signatures}},
+        "model_spec": {"name": model, "signature_name": "", "version": str(number)},
+        "metadata": {"signature_def": {"signature_def": shown}},
     }
 
 
-def description(model: str, row: VersionRow, types: SignatureTypes) -> dict[str, Any]:
+def description(model: str, number: int, types: SignatureTypes, platform: str) -> dict[str, Any]:
     return {
         "name": model,
-        "versions": [str(row.number)],
-        "platform": PLATFORM,
+        "versions": [str(number)],
+        "platform": platform,
         "inputs": _tensors_of_v2(types.inputs),
         "outputs": _tensors_of_v2(types.outputs),
     }

@@ -67,10 +67,12 @@ def too_large(size: int) -> str:
     )
 
 
-def answer(document: Mapping[str, Any], *, version: int | None = None) -> dict[str, Any]:
-    """Return an answer for a function URL. A header names the version."""
+def answer(
+    document: Mapping[str, Any], *, version: int | None = None, most: int | None = MOST_BYTES - MARGIN_BYTES
+) -> dict[str, Any]:
+    """Return an answer of at most `most` bytes, in the form of a function URL. A header names the version."""
     body = json.dumps(document)
-    if len(body) > MOST_BYTES - MARGIN_BYTES:
+    if most is not None and len(body) > most:
         said = f"the answer has {format_bytes(len(body))}, more than Lambda returns: send fewer rows at once"
         return refusal(RefusedError(Status.TOO_LARGE, said))
     return _answer(Status.OK, body, {} if version is None else {VERSION_HEADER: str(version)})

@@ -3,7 +3,7 @@
 import re
 from enum import StrEnum
 
-from lambdas.core.prediction.http import HttpRequest, RefusedError, Status
+from trainyard.core.prediction.http import HttpRequest, RefusedError, Status
 from trainyard.protocol.ledger.models import DEFAULT
 from trainyard.values.lazy import dataclass
 
