@@ -119,13 +119,32 @@ def test_a_study_above_the_limits_of_the_yard_is_refused(yard: Yard, monkeypatch
     given: dict[str, Any] = {"yard": "trainyard", "table_name": "ledger", "bucket_name": "bucket"}
     limits = {"aws_region": "us-east-1", "monthly_dollars": 0.0, "most_runs": 1, "most_dollars_per_run": 2.0}
     monkeypatch.setattr(environment, "read", lambda kind: kind(**given, **limits))
-    answer = yard.admit()
+    answer = yard.admit(warm=["nothing-00000000"])
     assert answer["kind"] == "refused"
+    assert "study.warm[0]: nothing-00000000 is not a study of this yard" in answer["reason"]
+    yard.turn()
+    assert (yard.begun(), Studies("ledger").read(STUDY)) == ({}, None)
     assert "study.parallel: found 2; this yard runs 1 at once (most_runs)" in answer["reason"]
     assert (
         "study.limits.dollars: found 10; this yard allows $2 a run, which is $8 for 4 trials"
         in answer["reason"]
     )
+
+
+def test_a_study_with_faults_launches_nothing_and_names_all_of_them(yard: Yard) -> None:
+    parameters = {"args.lr": {"range": [1, 0]}, "args.kind": {"choice": ["a", "a"]}}
+    answer = yard.admit(parameters=parameters, trials=0, pruner="asha", limits={"dollars": 1})
+    assert answer["kind"] == "refused"
+    paths = (
+        "parameters.args.lr.range",
+        "parameters.args.kind.choice[1]",
+        "trials",
+        "pruner",
+        "limits.dollars",
+    )
+    assert all(f"- study.{path}: " in answer["reason"] for path in paths)
+    yard.turn()
+    assert (yard.begun(), Studies("ledger").read(STUDY)) == ({}, None)
 
 
 def test_the_end_answers_the_state_that_waits_once(yard: Yard) -> None:

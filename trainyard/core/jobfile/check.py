@@ -87,26 +87,47 @@ def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
     written = rules.Written(section.values, section.faults)
     whole = study_rules.settle(rules.settle(read, written))
     study_rules.check_study(whole, written)
-    if whole.study and not section.faults:
-        section.faults.extend(_corner_faults(section.values, whole.study, bucket))
+    if whole.study:
+        section.faults.extend(_corner_faults(section.values, whole.study, bucket, tuple(section.faults)))
     return InputFaults(source, tuple(section.faults)) if section.faults else whole
 
 
-def _corner_faults(job: Mapping[str, Any], study: Study, bucket: str) -> Iterator[Fault]:
-    """Yield the first fault of each parameter for which a job with one of its outermost or chosen values has faults."""
-    faulty: set[str] = set()
+def _corner_faults(
+    job: Mapping[str, Any], study: Study, bucket: str, known: tuple[Fault, ...]
+) -> Iterator[Fault]:
+    """Yield the first fault of each sound parameter for which a job with one of its outermost or chosen values has
+    faults that the job without the study does not have. `known` are the faults of the file."""
+    program = job.get("program")
+    if not isinstance(program, Mapping) or not all(
+        isinstance(program.get(word) or {}, Mapping) for word in ("args", "environment")
+    ):
+        return
+    without = _faults_of(study_rules.with_values(job, {}), bucket)
+    faulty = {
+        path for path in study.parameters if study_rules.is_faulty(f"{study_rules.PARAMETERS}.{path}", known)
+    }
     for path, value, point in study_rules.corner_points(study):
-        found = check(study_rules.with_values(job, point), source="", bucket=bucket)
-        if isinstance(found, InputFaults) and path not in faulty:
+        if path in faulty or point.keys() & faulty:
+            continue
+        new = [
+            each for each in _faults_of(study_rules.with_values(job, point), bucket) if each not in without
+        ]
+        if new:
             faulty.add(path)
-            problem = (
-                f"the job refuses {show_value(value)}: {found.faults[0].path}: {found.faults[0].problem}"
-            )
+            problem = f"the job refuses {show_value(value)}: {new[0].path}: {new[0].problem}"
             yield Fault(f"{study_rules.PARAMETERS}.{path}", problem)
-    found = check(study_rules.with_values(job, study.then.retrain or {}), source="", bucket=bucket)
-    if isinstance(found, InputFaults) and not faulty:
-        problem = f"the job refuses these values: {found.faults[0].path}: {found.faults[0].problem}"
+    if faulty or study_rules.is_faulty("study.then", known):
+        return
+    retrained = study_rules.with_values(job, study.then.retrain or {})
+    new = [each for each in _faults_of(retrained, bucket) if each not in without]
+    if new:
+        problem = f"the job refuses these values: {new[0].path}: {new[0].problem}"
         yield Fault("study.then.retrain", problem)
+
+
+def _faults_of(job: Mapping[str, Any], bucket: str) -> tuple[Fault, ...]:
+    found = check(job, source="", bucket=bucket)
+    return found.faults if isinstance(found, InputFaults) else ()
 
 
 def has_study(text: bytes, *, key: str) -> bool:

@@ -1,7 +1,7 @@
 """The rules of the section `study` that concern several keys of a job file."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from trainyard.core.model.program import Scalar
 from trainyard.core.model.study import Parameter, Pruner, Rule, Sampler, Study, Unit, is_multiple
 from trainyard.core.model.study_fields import Point
 from trainyard.protocol.trial import MOST_TRIALS
-from trainyard.values.validation import any_of, did_you_mean, show_value
+from trainyard.values.validation import Fault, any_of, did_you_mean, show_value
 
 USUAL_TRIALS = 20
 INTERVALS = ("range", "log", "integers")
@@ -123,14 +123,18 @@ def point_faults(point: Point, study: Study) -> Iterator[tuple[str, str]]:
 def corner_points(study: Study) -> Iterator[tuple[str, Scalar, Point]]:
     """Yield each parameter with each of its lowest, highest or chosen values, and the point that contains it."""
     for path, parameter in study.parameters.items():
-        above = {name: values[0] for name, values in parameter.when.items()}
+        above = {name: values[0] for name, values in parameter.when.items() if values}
         for value in parameter.corners():
             yield path, value, {**above, path: value}
 
 
+def is_faulty(path: str, faults: Iterable[Fault]) -> bool:
+    """Return True if one of the faults concerns this key, or a key inside it."""
+    return any(re.match(rf"{re.escape(path)}(?:[.\[]|$)", fault.path) for fault in faults)
+
+
 def _is_faulty(path: str, written: Written) -> bool:
-    """Return True if a fault of this key, or of a key inside it, is reported already."""
-    return any(re.match(rf"{re.escape(path)}(?:[.\[]|$)", fault.path) for fault in written.faults)
+    return is_faulty(path, written.faults)
 
 
 def _check_metric(study: Study, written: Written) -> None:
@@ -234,10 +238,12 @@ def _check_amounts(job: Job, study: Study, written: Written) -> None:
             f"found {dollars:g}; one trial may cost {job.limits.dollars:g} (limits.dollars), so that none could "
             "start: raise it, or lower limits.dollars",
         )
-    if _is_faulty(PARAMETERS, written) or (study.sampler is Sampler.GRID and not _check_grid(study, written)):
+    has_faults = _is_faulty(PARAMETERS, written)
+    if study.sampler is Sampler.GRID and (has_faults or not _check_grid(study, written)):
         return
     if (
-        study.sampler is Sampler.CMAES
+        not has_faults
+        and study.sampler is Sampler.CMAES
         and sum(not p.choice and not p.when for p in study.parameters.values()) < 2
     ):
         written.fault(
@@ -245,7 +251,7 @@ def _check_amounts(job: Job, study: Study, written: Written) -> None:
             "found cmaes, which needs at least two parameters with range, log or integers and without when; use tpe",
         )
     trials = trials_of(study)
-    if study.parallel > trials:
+    if study.parallel > trials and not _is_faulty("study.trials", written):
         written.fault(
             "study.parallel",
             f"found {study.parallel}; the study has {trials} trials: run at most {trials} at once",

@@ -180,11 +180,103 @@ def test_a_fault_of_a_study_is_named_with_its_path(path: str, given: dict[str, A
     assert message in faults[path]
 
 
-def test_all_faults_are_reported_together() -> None:
-    given = file({"args.lr": {"range": [1, 0]}, "args.n": {"integers": [2, 2]}}, trials=0, maximize=None)
-    assert {LR + ".range", "study.parameters.args.n.integers", "study.trials", "study.maximize"} <= faults_of(
-        given
-    ).keys()
+TOGETHER: dict[str, Any] = SMALLEST | {
+    "program": SMALLEST["program"] | {"args": {"epochs": 9}},
+    "checkpoints": {"resume": "digits-1"},
+    "after": {"image": "always"},
+    "cluster": {"workers": {"min": 1, "max": 2}},
+    "study": {
+        "maximize": "accuracy",
+        "minimize": "loss",
+        "parameters": {
+            "args.reversed": {"range": [1, 0]},
+            "args.empty": {"range": []},
+            "args.infinite": {"range": [0, float("inf")]},
+            "args.nan": {"range": [float("nan"), 1]},
+            "args.one": {"range": [0.5, 0.5]},
+            "args.zero": {"log": [0, 1]},
+            "args.below": {"log": [-1, 1]},
+            "args.step": {"range": [0, 1], "step": 0.3},
+            "args.none": {"choice": []},
+            "args.twice": {"choice": ["a", "a"]},
+            "arg.lr": {"range": [0, 1]},
+            "limits.hours": {"range": [1, 2]},
+            "secrets.KEY": {"choice": ["a", "b"]},
+            "args[0]": {"range": [0, 1]},
+            "args.itself": {"choice": [1, 2], "when": {"args.itself": [1]}},
+            "args.round": {"choice": [1, 2], "when": {"args.circle": [1]}},
+            "args.circle": {"choice": [1, 2], "when": {"args.round": [1]}},
+            "args.number": {"range": [0, 1], "when": {"args.units": [16]}},
+            "args.other": {"range": [0, 1], "when": {"args.kind": ["c"]}},
+            "args.word": {"choice": ["${rnak}", "b"]},
+            "args.units": {"integers": [16, 256], "step": 16},
+            "args.kind": {"choice": ["a", "b"]},
+        },
+        "first": [{"args.units": 512}, {"args.kind": "c"}],
+        "pruner": {"start": 9},
+        "trials": 3,
+        "parallel": 4,
+        "limits": {"dollars": 5},
+        "warm": ["Digits"],
+        "then": {"model": "digits"},
+    },
+}
+"""A job file with every fault of a study that does not exclude another one."""
+SENTENCES = {
+    "study.minimize": "cannot be combined with study.maximize",
+    "study.parameters.args.reversed.range": "begins with 1, which is above 0",
+    "study.parameters.args.empty.range": "found a list of 0",
+    "study.parameters.args.infinite.range": "found the number inf",
+    "study.parameters.args.nan.range": "found the number nan",
+    "study.parameters.args.one.range": "has one value, 0.5",
+    "study.parameters.args.zero.log": "a list of two numbers above 0",
+    "study.parameters.args.below.log": "found the number -1",
+    "study.parameters.args.step.step": "0.3 does not divide 0 to 1",
+    "study.parameters.args.none.choice": "found a list of 0",
+    "study.parameters.args.twice.choice[1]": '"a" is in the list twice',
+    "study.parameters.arg.lr": 'did you mean "args.lr"?',
+    "study.parameters.limits.hours": "is not args.NAME or environment.NAME",
+    "study.parameters.secrets.KEY": "names a secret",
+    "study.parameters.args[0]": "points into a list",
+    "study.parameters.args.itself.when.args.itself": "refers to itself",
+    "study.parameters.args.round.when": "is circular",
+    "study.parameters.args.circle.when": "is circular",
+    "study.parameters.args.number.when.args.units": "has no choice",
+    "study.parameters.args.other.when.args.kind": '"c" is not a value of its choice: a, b',
+    "study.parameters.args.word": 'the job refuses "${rnak}"',
+    "study.first[0].args.units": "found the number 512; a number from 16 to 256",
+    "study.first[1].args.kind": "a or b is allowed",
+    "study.pruner.start": "found 9; a trial has 9 epochs",
+    "study.parallel": "found 4; the study has 3 trials",
+    "study.limits.dollars": "found 5; one trial may cost 20",
+    "study.warm[0]": '"Digits" is not the id of a study',
+    "study.then.model": "unknown key; allowed are retrain",
+    "checkpoints.resume": "is not allowed with a study",
+    "after.image": "is not allowed with a study, found always",
+    "cluster.workers": "unequal hosts make unequal trials",
+}
+EXCLUDED = {
+    "study.parameters": (None, "is missing; at least one parameter"),
+    "study.maximize": (None, "is missing; study.maximize or study.minimize is required"),
+    "study.trials": (1001, "found the number 1001; a whole number from 1 to 1000"),
+    "study.sampler": ("bayes", 'found "bayes"; allowed are'),
+}
+
+
+def test_all_faults_are_reported_together_each_with_its_own_sentence() -> None:
+    found = faults_of(TOGETHER)
+    assert found.keys() == SENTENCES.keys()
+    assert {path: sentence for path, sentence in SENTENCES.items() if sentence not in found[path]} == {}
+    rest = {path.partition(".")[2]: value for path, (value, _) in EXCLUDED.items()}
+    found = faults_of(file(**rest))
+    assert {
+        path for path, (_, sentence) in EXCLUDED.items() if sentence in found.get(path, "")
+    } == EXCLUDED.keys()
+
+
+def test_corner_values_are_tried_although_the_job_has_other_faults() -> None:
+    given = file({"args.word": {"choice": ["${rnak}", "b"]}}, trials=0) | {"labels": 5}
+    assert {"study.trials", "labels", "study.parameters.args.word"} == faults_of(given).keys()
 
 
 def test_an_unquoted_no_in_a_choice_is_a_fault() -> None:
