@@ -6,9 +6,11 @@ trials, without the simulated AWS.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -185,7 +187,17 @@ class Measured:
 
 
 def measure() -> Measured:
-    """Simulate the long study, and measure a turn."""
-    with process.world_environment(assembly.find_assembly()) as template:
+    """Simulate the long study without the logs of its functions, and measure a turn."""
+    with process.world_environment(assembly.find_assembly()) as template, _without_logs():
         searched = measure_study(template, NAMED["long-study"])
     return Measured(searched, measure_turn())
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """Print no line of a logger, because a study of 1,000 trials logs hundreds of thousands."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
