@@ -267,7 +267,7 @@ def test_all_faults_are_reported_together_each_with_its_own_sentence() -> None:
     found = faults_of(TOGETHER)
     assert found.keys() == SENTENCES.keys()
     assert {path: sentence for path, sentence in SENTENCES.items() if sentence not in found[path]} == {}
-    rest = {path.partition(".")[2]: value for path, (value, _) in EXCLUDED.items()}
+    rest: dict[str, Any] = {path.partition(".")[2]: value for path, (value, _) in EXCLUDED.items()}
     found = faults_of(file(**rest))
     assert {
         path for path, (_, sentence) in EXCLUDED.items() if sentence in found.get(path, "")
