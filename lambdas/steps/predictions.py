@@ -13,13 +13,13 @@ from lambdas.core.prediction.eviction import Kept, Key, choose_evicted
 from lambdas.steps.observability import logger, measure_all
 from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.core.model.yard.metrics import Metric
-from trainyard.core.prediction import body, http, responses
+from trainyard.core.prediction import answers, body, http, responses
 from trainyard.core.prediction.http import HttpRequest, RefusedError, Status
 from trainyard.core.prediction.routes import WITH_BODY, Act, Route, route_of
 from trainyard.core.prediction.tensors import FaultError
 from trainyard.protocol import keys
 from trainyard.protocol.export import LITE_MODEL, RECORD, Conversion, ExportRecord, SignatureTypes
-from trainyard.protocol.ledger.models import ModelRow, VersionRow
+from trainyard.protocol.ledger.models import DEFAULT, ModelRow, VersionRow
 from trainyard.values import serialization
 
 if TYPE_CHECKING:
@@ -94,22 +94,41 @@ class Predictions:
         row = self._find(route, request.key)
         began, failed = time.perf_counter(), True
         try:
-            document, outputs = self._compute(route, row, request)
-            found = http.answer(document, version=row.number)
+            document, outputs, seen = self._compute(route, row, request)
+            explained = self._explain(route, row, seen, began) if request.explain else None
+            found = http.answer(document, version=row.number, explained=explained)
             failed = found["statusCode"] != Status.OK
         finally:
             _count(route.model, row.number, began, {Metric.ERRORS: failed})
         self._shadow(route, row, request, outputs)
         return found
 
+    def _explain(
+        self, route: Route, row: VersionRow, seen: Mapping[str, Any], began: float
+    ) -> dict[str, Any]:
+        model, _ = self._models.get(route.model, (None, 0.0))
+        canary = model.canary if model and not route.version and route.alias == DEFAULT else None
+        return {
+            "version": row.number,
+            "label": row.label,
+            "canary": bool(canary and canary.version == row.number),
+            "milliseconds": _milliseconds(began),
+            **seen,
+        }
+
     def _compute(
         self, route: Route, row: VersionRow, request: HttpRequest
-    ) -> tuple[dict[str, Any], Mapping[str, Any]]:
-        """Return the answer of a version, and its outputs by name. Raises RefusedError."""
-        model = route.model
+    ) -> tuple[dict[str, Any], Mapping[str, Any], dict[str, Any]]:
+        """Return the answer of a version, its outputs by name, and how the inputs were read. Raises RefusedError."""
+        model, seen = route.model, dict[str, Any]()
         choice.check_ready(model, row)
 
         def compute(name: str, types: SignatureTypes, inputs: Mapping[str, Any]) -> dict[str, Any]:
+            seen.update(
+                signature=name,
+                inputs=answers.describe_inputs(types, inputs),
+                loaded=(model, row.number) not in self._loaded,
+            )
             loaded = self._keep(model, row)
             if name not in loaded.lite.signatures:
                 choice.check_runs_here(model, row.number, Conversion.NONE, row.lite_reason)
@@ -120,7 +139,8 @@ class Predictions:
                     Status.FAILED, f"version {row.number} of {model} failed: {error}"
                 ) from error
 
-        return responses.predict(_named(route, row), route, request.body, compute)
+        document, outputs = responses.predict(_named(route, row), route, request.body, compute)
+        return document, outputs, seen
 
     def _shadow(
         self, route: Route, row: VersionRow, request: HttpRequest, outputs: Mapping[str, Any]
@@ -135,7 +155,7 @@ class Predictions:
         began, counted = time.perf_counter(), {Metric.ERRORS: True}
         try:
             shadow = self._version(route.model, str(number))
-            _, others = self._compute(route, shadow, request)
+            _, others, _ = self._compute(route, shadow, request)
             difference = find_difference(outputs, others)
             counted = {Metric.ERRORS: False, Metric.DISAGREED: difference is not None}
         except (RefusedError, MemoryError, ServiceUnavailable) as error:
@@ -229,10 +249,13 @@ def _named(route: Route, row: VersionRow) -> responses.Version:
     )
 
 
+def _milliseconds(began: float) -> float:
+    return round(1000 * (time.perf_counter() - began), 3)
+
+
 def _count(model: str, version: int, began: float, counted: Mapping[Metric, bool]) -> None:
     """Count a request in CloudWatch. `counted` has 0 or 1 for each further metric."""
-    milliseconds = round(1000 * (time.perf_counter() - began), 3)
-    values = {Metric.PREDICTIONS: 1.0, Metric.MILLISECONDS: milliseconds}
+    values = {Metric.PREDICTIONS: 1.0, Metric.MILLISECONDS: _milliseconds(began)}
     others = {metric: float(value) for metric, value in counted.items()}
     measure_all(values | others, {"model": model, "version": str(version)})
 

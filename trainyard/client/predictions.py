@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,10 @@ from trainyard.client.bucket import Bucket
 from trainyard.client.errors import FileUnreadable, ModelNotFound, NotPredicted
 from trainyard.command_line import command_line
 from trainyard.protocol.export import DEFAULT_SIGNATURE, SignatureTypes, TensorType
-from trainyard.protocol.ledger.models import VersionRow
+from trainyard.protocol.ledger.models import DEFAULT, VersionRow
 from trainyard.protocol.predictions import (
+    EXPLAIN_HEADER,
+    KEY_HEADER,
     MARGIN_BYTES,
     MOST_BYTES,
     VERSION_HEADER,
@@ -45,41 +48,81 @@ class Prediction:
     version: int
     predictions: Any
     """A list with the answer to each row, or the output tensors of a request with `inputs`."""
+    explained: Mapping[str, Any] | None = None
+    """How the request was answered: the function's explanation, with `alias`, `sent_bytes`, `answer_bytes` and
+    `total_milliseconds`."""
 
 
 def predict(
-    yard: Deployment, model: str, document: Mapping[str, Any], version: str | None = None
+    yard: Deployment,
+    model: str,
+    document: Mapping[str, Any],
+    version: str | None = None,
+    *,
+    key: str | None = None,
+    explain: bool = False,
 ) -> Prediction:
-    """Send a request in the format of TensorFlow Serving. Raise NotPredicted with the function's reason."""
+    """Send a request in the format of TensorFlow Serving. The `key` decides between the default version and a canary.
+    Raise NotPredicted with the function's reason."""
     body = json.dumps(document)
-    event = json.dumps(event_of("POST", quote(path_of(model, version)), body))
+    headers = {} if key is None else {KEY_HEADER: key}
+    headers |= {EXPLAIN_HEADER: "true"} if explain else {}
+    event = json.dumps(event_of("POST", quote(path_of(model, version)), body, headers))
     if len(event) > MOST_BYTES - MARGIN_BYTES:
         raise NotPredicted(
             f"the request has {format_bytes(len(event))}",
             f"Lambda accepts {format_bytes(MOST_BYTES)}, so {NO_ANSWER}",
             "send fewer rows at once",
         )
+    began = time.perf_counter()
     answer = _invoke(yard, event)
+    milliseconds = round(1000 * (time.perf_counter() - began), 1)
     found = json.loads(answer["body"])
     if "error" in found:
         raise NotPredicted(found["error"], NO_ANSWER, _next_step(model, answer["statusCode"]))
     rows = found["predictions"] if "predictions" in found else found["outputs"]
-    return Prediction(model, int(answer["headers"][VERSION_HEADER]), rows)
+    headers, explained = answer["headers"], None
+    if explain:
+        explained = {
+            **json.loads(headers.get(EXPLAIN_HEADER, "{}")),
+            "alias": None if version else DEFAULT,
+            "sent_bytes": len(event),
+            "answer_bytes": len(answer["body"]),
+            "total_milliseconds": milliseconds,
+        }
+    return Prediction(model, int(headers[VERSION_HEADER]), rows, explained)
 
 
 def read_instances(name: str, text: str) -> dict[str, Any]:
     """Return the request in a text: a JSON object with `instances` or `inputs`, or one instance a line. Raise
     FileUnreadable with the line and column of a fault."""
+    document, fault = None, None
     try:
         document = json.loads(text)
+    except json.JSONDecodeError as error:
+        fault = error
     except (ValueError, RecursionError):
-        document = None
+        pass  # the lines below name the fault
     if isinstance(document, dict) and document.keys() & {"instances", "inputs"}:
         return document
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
         raise _unreadable(name, "is empty")
-    return {"instances": [_instance(name, number, line) for number, line in lines]}
+    try:
+        return {"instances": [_instance(name, number, line) for number, line in lines]}
+    except FileUnreadable:
+        if fault and fault.lineno > 1 and not _is_json(lines[0][1]):  # an object of several lines
+            said = f"line {fault.lineno}, column {fault.colno}: {fault.msg}"
+            raise _unreadable(name, said) from fault
+        raise
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def find_signature(row: VersionRow, model: str, name: str | None = None) -> tuple[str, SignatureTypes]:
@@ -179,7 +222,9 @@ def _instance(name: str, number: int, line: str) -> Any:
         return json.loads(line)
     except json.JSONDecodeError as error:
         raise _unreadable(name, f"line {number}, column {error.colno}: {error.msg}") from error
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise _unreadable(name, f"line {number}: lists in lists that are too deep for any tensor") from error
+    except ValueError as error:
         raise _unreadable(name, f"line {number}: {error}") from error
 
 

@@ -71,14 +71,19 @@ class Model:
         )
 
     def predict(
-        self, rows: Any, *, version: str | int | None = None, signature: str | None = None
+        self,
+        rows: Any,
+        *,
+        version: str | int | None = None,
+        signature: str | None = None,
+        key: str | None = None,
     ) -> Prediction:
-        """Return the predictions for a list of rows, or for a mapping with `instances` or `inputs`. Raise
-        NotPredicted."""
+        """Return the predictions for a list of rows, or for a mapping with `instances` or `inputs`. The `key`, such as
+        the name of a customer, decides between the default version and a canary. Raise NotPredicted."""
         document = dict(rows) if isinstance(rows, Mapping) else {"instances": rows}
         if signature:
             document["signature_name"] = signature
-        return predict(self.yard, self.name, document, None if version is None else str(version))
+        return predict(self.yard, self.name, document, None if version is None else str(version), key=key)
 
     def create(self, *, approval: int = 0) -> dict[str, Any]:
         """Create the model. With `approval=1`, another user must approve each move of its aliases. Raise

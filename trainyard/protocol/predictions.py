@@ -1,5 +1,6 @@
 """Requests to the function for predictions: HTTP in the form of a function URL's event, sent by lambda:Invoke."""
 
+from collections.abc import Mapping
 from typing import Any
 
 MOST_BYTES = 6 * 1024 * 1024
@@ -12,6 +13,10 @@ VERSION_HEADER = "X-Trainyard-Version"
 KEY_HEADER = "X-Trainyard-Key"
 """The header of a request whose value decides between the default version and a canary, such as the name of a
 customer. Without it, the body decides."""
+EXPLAIN_HEADER = "X-Trainyard-Explain"
+"""The header of a request that asks how it is answered, and of the answer with an object of JSON: `version`, `label`,
+`canary`, `signature`, `inputs` (type and shape as they were read), `loaded` (true if this request loaded the version),
+`milliseconds`."""
 RETRY_HEADER = "Retry-After"
 """The header of a refusal with the number of seconds after which the request may succeed."""
 
@@ -32,5 +37,6 @@ def url_of(base: str, model: str) -> str:
     return f"{base.rstrip('/')}/v1/models/{model}/predict"
 
 
-def event_of(method: str, path: str, body: str) -> dict[str, Any]:
-    return {"rawPath": path, "requestContext": {"http": {"method": method}}, "body": body}
+def event_of(method: str, path: str, body: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    context = {"http": {"method": method}}
+    return {"rawPath": path, "requestContext": context, "body": body, "headers": dict(headers or {})}

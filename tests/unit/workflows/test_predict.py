@@ -314,3 +314,22 @@ def test_a_shadow_with_another_answer_disagrees(
 def test_a_path_without_a_colon_means_the_same(registry: Registry) -> None:
     assert ask("/v1/models/twice/predict", {"instances": [[1, 2]]})[1] == {"predictions": [[2, 4]]}
     assert ask("/v1/models/twice/versions/2/predict", {"instances": [[1, 2]]})[0] == 200
+
+
+def test_an_answer_explains_itself_if_asked(registry: Registry) -> None:
+    registry.model(default=1, canary=replace(TRIED, percent=100))
+    event = event_of("POST", "/v1/models/twice:predict", '{"instances": [[1, 2], [3, 4]]}')
+    assert "X-Trainyard-Explain" not in predict.handler(event, CONTEXT)["headers"]
+    predict.predictions_of.cache_clear()
+    explained = event | {"headers": {"x-trainyard-explain": "true"}}
+    found = json.loads(predict.handler(explained, CONTEXT)["headers"]["X-Trainyard-Explain"])
+    assert found.pop("milliseconds") > 0
+    assert found == {
+        "version": 2,
+        "label": "v2",
+        "canary": True,
+        "signature": "serving_default",
+        "inputs": {"x": "float32, shape (2, 2)"},
+        "loaded": True,
+    }
+    assert not json.loads(predict.handler(explained, CONTEXT)["headers"]["X-Trainyard-Explain"])["loaded"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ MOST_CHARACTERS = 160
 
 @command(
     "trainyard predict --model digits --json-instances request.json",
+    "trainyard predict --model digits --json-instances request.json --explain",
     "trainyard request digits --from test.npz | trainyard predict --model digits --json-instances -",
 )
 def predict(
@@ -33,6 +35,17 @@ def predict(
     ],
     version: OfVersion = None,
     signature: Signature = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key",
+            metavar="TEXT",
+            help="Decides between the default version and a canary. Default: the rows.",
+        ),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also print version, alias, bytes, times and inputs.")
+    ] = False,
 ) -> None:
     """Ask a version of a model for predictions.
 
@@ -54,15 +67,31 @@ def predict(
     document = predictions.read_instances(instances, text)
     if signature:
         document["signature_name"] = signature
-    answer = predictions.predict(options.find(), model, document, version)
+    answer = predictions.predict(options.find(), model, document, version, key=key, explain=explain)
     if options.is_json:
-        terminal.answer({"model": model, "version": answer.version, "predictions": answer.predictions})
+        found = {"model": model, "version": answer.version, "predictions": answer.predictions}
+        terminal.answer({**found, **({"explained": answer.explained} if explain else {})})
         return
     rows = answer.predictions if isinstance(answer.predictions, list) else [answer.predictions]
     for number, row in enumerate(rows):
         terminal.console.print(f"{number:>3}  {_shorten(row)}", markup=False, highlight=False)
-    if not options.quiet:
+    for line in _explain(answer.explained or {}):
+        terminal.console.print(line, markup=False, highlight=False)
+    if not options.quiet and not explain:
         terminal.note(f"{model}, version {answer.version}")
+
+
+def _explain(found: Mapping[str, Any]) -> Iterator[str]:
+    if not found:
+        return
+    canary = ", as the canary" if found.get("canary") else ""
+    alias = f", named by the alias {found['alias']}" if found["alias"] and not canary else ""
+    yield f"version     {found['version']} ({found['label']}){alias}{canary}"
+    for name, shown in found["inputs"].items():
+        yield f"input       {name}: {shown} (signature {found['signature']})"
+    yield f"bytes       {found['sent_bytes']:,} sent, {found['answer_bytes']:,} received"
+    loaded = ", and loaded the version" if found["loaded"] else ""
+    yield f"time        {found['total_milliseconds']:g} ms; the function took {found['milliseconds']:g} ms{loaded}"
 
 
 def _shorten(row: Any) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainyard.core.prediction.body import DATATYPES
-from trainyard.core.prediction.tensors import FaultError
+from trainyard.core.prediction.tensors import FaultError, describe
 from trainyard.protocol.export import SignatureTypes, TensorType
 
 PROTO_TYPES = {"float32": "DT_FLOAT", "float64": "DT_DOUBLE", "float16": "DT_HALF"}
@@ -40,6 +40,18 @@ def of_v2(
     tensors = [_tensor_of_v2(name, outputs[name], types.outputs[name].dtype) for name in names]
     known = {"id": request["id"]} if "id" in request else {}
     return {"model_name": model, "model_version": str(number), **known, "outputs": tensors}
+
+
+def describe_inputs(types: SignatureTypes, tensors: Mapping[str, Any]) -> dict[str, str]:
+    """Return type and shape of each tensor as it was read: `float32, shape (2, 784)`."""
+    return {
+        name: describe(TensorType(dtype=each.dtype, shape=tuple(_shape(tensors[name]))))
+        for name, each in types.inputs.items()
+    }
+
+
+def _shape(value: Any) -> list[int]:
+    return [len(value), *(_shape(value[0]) if value else [])] if isinstance(value, list) else []
 
 
 def status(number: int) -> dict[str, Any]:

@@ -9,7 +9,14 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
-from trainyard.protocol.predictions import KEY_HEADER, MARGIN_BYTES, MOST_BYTES, RETRY_HEADER, VERSION_HEADER
+from trainyard.protocol.predictions import (
+    EXPLAIN_HEADER,
+    KEY_HEADER,
+    MARGIN_BYTES,
+    MOST_BYTES,
+    RETRY_HEADER,
+    VERSION_HEADER,
+)
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import format_bytes
 from trainyard.values.text import printable
@@ -43,6 +50,8 @@ class HttpRequest:
     body: str = ""
     key: str = ""
     """The value that decides between the default version and a canary."""
+    explain: bool = False
+    """True if the answer has a header about how it was made."""
 
 
 def request_of(
@@ -56,8 +65,9 @@ def request_of(
             raise RefusedError(Status.BAD_REQUEST, f"the request is not text in UTF-8: {error}") from error
     if (size := len(body.encode())) > MOST_BYTES - MARGIN_BYTES:
         raise RefusedError(Status.TOO_LARGE, too_large(size))
-    key = next((value for name, value in headers.items() if name.lower() == KEY_HEADER.lower()), body)
-    return HttpRequest(method=method, path=unquote(path), body=body, key=key)
+    known = {name.lower(): value for name, value in headers.items()}
+    key, explain = known.get(KEY_HEADER.lower(), body), EXPLAIN_HEADER.lower() in known
+    return HttpRequest(method=method, path=unquote(path), body=body, key=key, explain=explain)
 
 
 def too_large(size: int) -> str:
@@ -68,14 +78,22 @@ def too_large(size: int) -> str:
 
 
 def answer(
-    document: Mapping[str, Any], *, version: int | None = None, most: int | None = MOST_BYTES - MARGIN_BYTES
+    document: Mapping[str, Any],
+    *,
+    version: int | None = None,
+    most: int | None = MOST_BYTES - MARGIN_BYTES,
+    explained: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return an answer of at most `most` bytes, in the form of a function URL. A header names the version."""
+    """Return an answer of at most `most` bytes, in the form of a function URL. Headers name the version and explain
+    the answer."""
     body = json.dumps(document)
     if most is not None and len(body) > most:
         said = f"the answer has {format_bytes(len(body))}, more than Lambda returns: send fewer rows at once"
         return refusal(RefusedError(Status.TOO_LARGE, said))
-    return _answer(Status.OK, body, {} if version is None else {VERSION_HEADER: str(version)})
+    about = {} if version is None else {VERSION_HEADER: str(version)}
+    if explained is not None:
+        about[EXPLAIN_HEADER] = json.dumps(explained)
+    return _answer(Status.OK, body, about)
 
 
 def refusal(error: RefusedError) -> dict[str, Any]:
