@@ -7,6 +7,7 @@ from math import floor
 from lambdas.core.study.situation import Situation, find_retraining
 from trainyard.core.model.study_money import LEAST_DOLLARS, dollars_for_a_trial
 from trainyard.protocol.ledger.study import TrialRow
+from trainyard.values.quantities import dollars
 
 
 def spent(trials: Iterable[TrialRow]) -> float:
@@ -49,6 +50,6 @@ def cap(given: Situation, trials: Sequence[TrialRow], free: int) -> float | None
 
 def why_no_money(given: Situation, trials: Sequence[TrialRow]) -> str:
     return (
-        f"${max(left(given, trials), 0.0):.2f} of ${given.row.dollars:g} are left, and a further trial needs "
-        f"${dollars_for_a_trial(trials):.2f}"
+        f"{dollars(max(left(given, trials), 0.0))} of {dollars(given.row.dollars)} are left, and a further trial needs "
+        f"{dollars(dollars_for_a_trial(trials))}"
     )

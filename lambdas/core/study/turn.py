@@ -27,7 +27,7 @@ from trainyard.core.model.study import Sampler as Kind
 from trainyard.core.model.study_fields import Point
 from trainyard.protocol.ledger.study import DrawnBy, StudyRow, TrialRow, TrialState
 from trainyard.protocol.trial import MOST_TRIALS
-from trainyard.values.quantities import format_count
+from trainyard.values.quantities import dollars, format_count
 
 MOST_NEW = 48
 """The most trials that one turn asks for, and the most that it reports. One transaction holds both."""
@@ -164,7 +164,7 @@ def _ended(given: Situation, trials: Sequence[TrialRow], end: End, what: str, er
 def _summed_up(given: Situation, trials: Sequence[TrialRow], what: str) -> str:
     """Return the reason of an end, with the number of trials, the dollars, and the best trial."""
     metric, best = given.study.objective.metric, best_of(given.study, trials)
-    done = f"{format_count(sum(map(counts, trials)), 'trial')} for ${money.spent(trials):.2f}"
+    done = f"{format_count(sum(map(counts, trials)), 'trial')} for {dollars(money.spent(trials))}"
     found = (
         f"the best is trial {best.number} with {metric} {best.value:.6g}"
         if best

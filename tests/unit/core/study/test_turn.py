@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.study import turn
+from lambdas.core.study import money, turn
 from lambdas.core.study.results import Result
 from lambdas.core.study.situation import End, Situation, Turn
 from tests.unit.core.study.builders import NOW, result, situation, start_sampler, study_of, trial
@@ -272,3 +272,10 @@ def test_the_reason_names_the_retraining() -> None:
         "the best is trial 10 with accuracy 0.1; retrained, as trial 11, it has 0.99"
     )
     assert (decided.row.best, decided.row.retrained, decided.row.reported) == (10, 11, 10)
+
+
+def test_the_reason_of_a_used_budget_has_amounts_below_a_cent() -> None:
+    given = situation(study_of(), [trial(1, TrialState.COMPLETE, dollars=0.004)], row=row(dollars=0.015))
+    assert money.why_no_money(given, given.trials) == (
+        "$0.0110 of $0.0150 are left, and a further trial needs $0.0100"
+    )
