@@ -1,7 +1,7 @@
 """The monthly cost of an idle yard in us-east-1, computed from its templates: the table in docs/runbook.md."""
 
 from tests.infrastructure.assembly import Assembly
-from trainyard.core.model.yard.metrics import Metric
+from trainyard.core.model.yard.metrics import OF_PREDICTIONS, Metric
 from trainyard.protocol.plan import RefusalKind
 from trainyard.protocol.storage import GIB_MONTH, Storage
 
@@ -67,4 +67,4 @@ def table(yard: Assembly) -> str:
 
 def series() -> int:
     """Return the number of metrics of a yard; refused launches count once for each kind."""
-    return len(Metric) - 1 + len(RefusalKind)
+    return len(Metric) - len(OF_PREDICTIONS) - 1 + len(RefusalKind)

@@ -33,6 +33,7 @@ def test_it_may_do_this_and_nothing_else(yard: Assembly) -> None:
         "dynamodb:DeleteItem",
         "dynamodb:PutItem",
         "dynamodb:Query",
+        "dynamodb:UpdateItem",
         "ec2:CreateTags",
         "ec2:DescribeImages",
         "ec2:DescribeInstances",

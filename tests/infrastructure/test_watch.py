@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.infrastructure import idle_cost
 from tests.infrastructure.assembly import Assembly, text
-from trainyard.core.model.yard.metrics import NAMESPACE, Metric
+from trainyard.core.model.yard.metrics import NAMESPACE, OF_PREDICTIONS, Metric
 from trainyard.protocol.plan import RefusalKind
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,7 +112,8 @@ def test_the_dashboard_shows_every_metric_of_the_yard(yard: Assembly) -> None:
         for metric in widget.get("metrics", [])
         if metric[0] == NAMESPACE
     }
-    plain = {(metric.value, "service", "trainyard") for metric in set(Metric) - {Metric.LAUNCHES_REFUSED}}
+    others = {Metric.LAUNCHES_REFUSED, *OF_PREDICTIONS}
+    plain = {(metric.value, "service", "trainyard") for metric in set(Metric) - others}
     kinds = {
         (Metric.LAUNCHES_REFUSED.value, "kind", kind.value, "service", "trainyard") for kind in RefusalKind
     }

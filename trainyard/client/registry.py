@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +26,7 @@ from trainyard.client.run import Run
 from trainyard.command_line import command_line
 from trainyard.core.model import model_names, saved_model
 from trainyard.core.model.errors import ModelRefused
+from trainyard.core.model.prediction_metrics import MOST_VERSIONS, Figures, Key, figures_of, request_of
 from trainyard.protocol import keys, sources
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.models import DEFAULT, MODELS, ListedModel, ModelRows, VersionRow, partition
@@ -191,6 +192,16 @@ class Model:
         prefix = f"{keys.owned(keys.DATA, user)}exports/{self.name}-{digest.hexdigest()[:16]}/"
         self.yard.bucket.put_files({f"{prefix}{name}": path for name, path in names.items()})
         return f"s3://{self.yard.bucket.name}/{prefix}"
+
+
+def read_figures(yard: Deployment, asked: Collection[Key], now: datetime) -> dict[Key, Figures]:
+    """Return the requests, errors and durations of versions, each from its start until now."""
+    ordered = sorted(set(asked))[:MOST_VERSIONS]
+    if not ordered:
+        return {}
+    client = yard.session.client("cloudwatch")
+    answer = client.get_metric_data(**request_of(yard.name.lower(), ordered, now))
+    return figures_of(ordered, answer["MetricDataResults"])
 
 
 def list_models(yard: Deployment) -> list[ListedModel]:

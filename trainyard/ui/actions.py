@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard.client import Yard, YardError
+from trainyard.client import Yard, YardError, predictions
+from trainyard.client.predictions import Prediction
 from trainyard.core.jobfile import document
 from trainyard.ui.pages.run import find_run
 
@@ -31,6 +32,12 @@ def rerun(yard: Yard, run: str, changed: str, *, resume: bool) -> str:
 def bake(yard: Yard, *, force: bool) -> str:
     """Start a bake of the yard's own recipe, and return its ID."""
     return yard.start("bake", {"force": True} if force else {}).id
+
+
+def predict(yard: Yard, model: str, text: str, version: str) -> Prediction:
+    """Send a request for predictions, in the forms that `predict --json-instances` takes. Raises YardError."""
+    document = predictions.read_instances("the request", text)
+    return predictions.predict(yard, model, document, version.strip() or None, explain=True)
 
 
 def changes_in(text: str) -> dict[str, Any]:

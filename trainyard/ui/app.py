@@ -118,6 +118,16 @@ class Server:
         self.cache.stale("runs", "studies", "bakes", "hosts", ("run", run), ("study", run))
         return Response(status_code=204, headers={"HX-Redirect": f"/runs/{run}"})
 
+    async def predict(self, request: Request) -> Response:
+        """Answer the form of a model with the predictions, or with the reason of the refusal."""
+        model, typed = request.path_params["model"], await _read_form(request)
+        text, version = typed.get("request", ""), typed.get("version", "")
+        try:
+            answer = await self.cache.do(lambda yard: actions.predict(yard, model, text, version))
+        except YardError as error:
+            return HTMLResponse(self.templates.trouble(error))
+        return HTMLResponse(self.templates.prediction(answer))
+
     async def _about(self, request: Request) -> Seen:
         if "run" not in request.path_params:
             return {}
@@ -162,6 +172,7 @@ def app(
         Route("/runs/{run}/results/{name}", server.download),
         Route("/runs/{run}/{action}", server.dialog),
         Route("/runs/{run}/{action}", server.done, methods=["POST"]),
+        Route("/models/{model}/predict", server.predict, methods=["POST"]),
         Route("/images/{action}", server.dialog),
         Route("/images/{action}", server.done, methods=["POST"]),
     ]

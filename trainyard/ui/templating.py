@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from markupsafe import Markup
 
 import trainyard
 from trainyard.client import YardError
+from trainyard.client.predictions import Prediction
 from trainyard.core.model import ends
 from trainyard.ui.pages.page import Page, Seen
 from trainyard.ui.pages.runs import name_state
@@ -37,6 +39,9 @@ EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Fault|Warning)\b(?::|$)"
 )
 """The beginning of the last line of a traceback."""
+
+MOST_ROWS = 100
+"""The most rows of an answer that the page shows."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,14 @@ class Templates:
     def trouble(self, error: YardError) -> str:
         """Render an error."""
         return self._render("troubles.html", {"troubles": [error]})
+
+    def prediction(self, answer: Prediction) -> str:
+        """Render the answer of a version, a line for each row."""
+        found = answer.predictions
+        rows = [json.dumps(each) for each in (found if isinstance(found, list) else [found])]
+        return self._render(
+            "model/answer.html", {"answer": answer, "rows": rows[:MOST_ROWS], "more": rows[MOST_ROWS:]}
+        )
 
     def refusal(self, error: YardError) -> str:
         """Render a page with only an error."""

@@ -9,6 +9,7 @@ from lambdas.core.models import registry
 from lambdas.core.models.registry import Move, Wait
 from trainyard.command_line import command_line
 from trainyard.core.model.errors import ModelRefused
+from trainyard.core.model.prediction_metrics import Figures
 from trainyard.protocol.export import Conversion
 from trainyard.protocol.ledger.models import CANARY, DEFAULT, SHADOW, Canary, ModelRow, ModelRows, MoveRow
 from trainyard.protocol.requests import ModelRequest
@@ -31,22 +32,6 @@ MISSING = timedelta(minutes=15)
 LAG = timedelta(minutes=2)
 """The age at which the figures of a minute are complete in CloudWatch."""
 PATROL = "patrol"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figures:
-    """The metrics of a version since the start of a canary; all 0 or None if CloudWatch has none."""
-
-    predictions: float = 0.0
-    errors: float = 0.0
-    milliseconds: float | None = None
-    """The median."""
-    disagreed: float = 0.0
-
-    @property
-    def share(self) -> float:
-        """Return the share of errors."""
-        return self.errors / self.predictions if self.predictions else 0.0
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from lambdas.aws.dynamodb import models as rows_of
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.models import Models
 from lambdas.aws.dynamodb.write import Write
-from lambdas.aws.prediction_metrics import Key
 from lambdas.core.models import canary
-from lambdas.core.models.canary import PATROL, Figures, Promote, RollBack, Warn
+from lambdas.core.models.canary import PATROL, Promote, RollBack, Warn
 from lambdas.core.models.registry import Move
 from lambdas.steps.observability import logger
+from trainyard.core.model.prediction_metrics import Figures, Key
 from trainyard.protocol.ledger.models import CANARY, DEFAULT, SHADOW, ModelRows
 
 

@@ -267,6 +267,29 @@ def _metric(query: dict[str, Any], begin: datetime, end: datetime) -> dict[str, 
     }
 
 
+class Functions(Client):
+    def invoke(self, **given: Any) -> dict[str, Any]:
+        """Answer as the function for predictions does."""
+        self.cloud.asked("invoke")
+        event = json.loads(given["Payload"])
+        if "versions" in event["rawPath"]:
+            refused = {"statusCode": 404, "headers": {}, "body": '{"error": "digits has no version v9"}'}
+            return {"Payload": io.BytesIO(json.dumps(refused).encode())}
+        explained = {
+            "version": 2,
+            "label": "v2",
+            "canary": False,
+            "signature": "serving_default",
+            "inputs": {"x": "float32, shape (2, 1)"},
+            "loaded": True,
+            "milliseconds": 3.25,
+        }
+        headers = {"X-Trainyard-Version": "2", "X-Trainyard-Explain": json.dumps(explained)}
+        body = json.dumps({"predictions": [[0.25], [0.75]]})
+        answer = {"statusCode": 200, "headers": headers, "body": body}
+        return {"Payload": io.BytesIO(json.dumps(answer).encode())}
+
+
 class Events(Client):
     def put_events(self, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803 - boto3's name
         self.cloud.asked("put_events")
@@ -292,6 +315,7 @@ CLIENTS = {
     "s3": Buckets,
     "ec2": Machines,
     "ssm": Parameters,
+    "lambda": Functions,
 }
 
 

@@ -18,7 +18,18 @@ def models(now: datetime) -> Mapping[str, list[dict[str, Any]]]:
     own = {"owner": "ada", "created": at}
     line = {"sk": "model", "name": "line", "request": "r", **own}
     aliases = {"default": Decimal(2), "champion": Decimal(1)}
-    digits = line | {"name": "digits", "next": Decimal(5), "aliases": aliases}
+    canary = {
+        "version": Decimal(1),
+        "percent": Decimal(5),
+        "started": at,
+        "until": stamp(now + timedelta(hours=1)),
+        "by": "ada",
+        "request": "r",
+    }
+    waiting = {"version": Decimal(1), "by": "ada", "at": at, "until": canary["until"], "request": "r"}
+    pending = {"champion": waiting | {"why": "set-default"}}
+    tried = {"canary": canary, "shadow": canary, "pending": pending}
+    digits = line | {"name": "digits", "next": Decimal(5), "aliases": aliases, **tried}
     states = {1: "ready", 2: "ready", 3: "refused", 4: "making"}
     versions = [_version(number, state, at) for number, state in states.items()]
     moves = [
@@ -32,7 +43,7 @@ def models(now: datetime) -> Mapping[str, list[dict[str, Any]]]:
         }
         for number in (1, 2)
     ]
-    moves[1] |= {"old": Decimal(1)}
+    moves[1] |= {"old": Decimal(1), "approved": "bob"}
     return {
         "models": [{"sk": name, "name": name, **own} for name in ("digits", "line")],
         "model#digits": [digits, *(each | {"why": "set-default"} for each in moves), *versions],

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from lambdas.core.models import canary, registry
-from lambdas.core.models.canary import Continue, Figures, Promote, RollBack, Warn
+from lambdas.core.models.canary import Continue, Promote, RollBack, Warn
 from lambdas.core.models.registry import Move, Wait
 from trainyard.core.model import model_names
 from trainyard.core.model.errors import ModelRefused
+from trainyard.core.model.prediction_metrics import Figures
 from trainyard.protocol.export import Conversion
 from trainyard.protocol.ledger.models import Canary, ModelRow, ModelRows, Pending, VersionRow, VersionState
 from trainyard.protocol.requests import Act, ModelRequest

@@ -26,5 +26,8 @@ class Metric(StrEnum):
     DISAGREED = "Disagreed"  # answers of a shadow that differ from the answer that was sent
 
 
+OF_PREDICTIONS = (Metric.PREDICTIONS, Metric.ERRORS, Metric.MILLISECONDS, Metric.DISAGREED)
+"""The metrics with the dimensions `model` and `version`. They exist only for versions with requests, so no dashboard
+names them."""
 UNITS = {Metric.SECONDS_LOST: "Seconds", Metric.DOLLARS: "None", Metric.MILLISECONDS: "Milliseconds"}
 """The units of CloudWatch. Other metrics have the unit Count."""
