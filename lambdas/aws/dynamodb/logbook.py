@@ -9,8 +9,8 @@ from lambdas.aws.dynamodb.rows import HELD, OPEN, PRICES, claim_of
 from lambdas.aws.dynamodb.serialization import pack_row, unpack
 from lambdas.core.run import records
 from trainyard.core.model.errors import Infrastructure
+from trainyard.protocol.ledger.canaries import CANARIES, MODEL_PREFIX
 from trainyard.protocol.ledger.claim import Claim
-from trainyard.protocol.ledger.models import CANARIES, MODEL_PREFIX
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.ledger.yard import Money, PriceList, VerdictRow
 from trainyard.values import serialization

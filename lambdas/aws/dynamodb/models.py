@@ -7,11 +7,10 @@ from typing import Any
 from lambdas.aws.dynamodb.ledger import Table
 from lambdas.aws.dynamodb.write import Write
 from lambdas.core.models.registry import Move, Wait
+from trainyard.protocol.ledger.canaries import CANARIES, MODEL_PREFIX
 from trainyard.protocol.ledger.models import (
-    CANARIES,
     CANARY,
     MODEL,
-    MODEL_PREFIX,
     MODELS,
     MOVED_PREFIX,
     SHADOW,

@@ -12,6 +12,7 @@ from typing import Any
 
 from trainyard.protocol.export import Conversion, SignatureTypes
 from trainyard.protocol.ledger import reading
+from trainyard.protocol.ledger.canaries import MODEL_PREFIX
 from trainyard.values.lazy import dataclass
 
 DEFAULT = "default"
@@ -222,11 +223,6 @@ class ModelRows:
 VERSION_PREFIX, MOVED_PREFIX = "version#", "moved#"
 MODEL, MODELS = "model", "models"
 """The sort key of a model's own row; the partition key of the list of models."""
-
-
-MODEL_PREFIX = "model#"
-CANARIES = ("patrol", "canaries")
-"""The key of the row with an attribute `model#<name>` for each model whose canary or shadow is open."""
 
 
 def partition(model: str) -> str:
