@@ -57,7 +57,7 @@ class TrainingStack(cdk.Stack):
         )
         DevHost(self, factory, network, train=self.train, release=images.release)
         Study(self, factory, train=self.train)
-        Version(self, factory)
+        Version(self, factory, train=self.train)
         Predict(self, factory)
         Submit(self, factory, queue)
         Signal(self, factory, queue, bus, host=host)

@@ -13,14 +13,19 @@ from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
 from lambdas.needs import may
 from lambdas.steps import resuming, uploads
-from trainyard.core.jobfile import check, data_files, references
+from trainyard.core.jobfile import batch_rules, check, data_files, references
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.jobfile.references import DataObjects, SourceObject
 from trainyard.core.model import submitter, tokens
+from trainyard.core.model.batch import Predict
+from trainyard.core.model.errors import ModelRefused
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
+from trainyard.core.model.program import Data
 from trainyard.core.model.yard.data_buckets import DataBucket
-from trainyard.protocol import keys
+from trainyard.protocol import conversions, keys
+from trainyard.protocol.ledger.models import VersionRow, VersionState
+from trainyard.protocol.requests import model_of
 from trainyard.values.validation import Fault, InputFaults
 
 
@@ -41,7 +46,16 @@ OF_RUNS = (keys.latest_checkpoint(keys.ANY), keys.job(keys.ANY))
 GRANTS = (
     may("read versions", keys.JOBS),
     may("read objects", keys.JOBS, keys.PROGRAMS, *OF_RUNS),
-    may("list objects", keys.JOBS, keys.PROGRAMS, keys.DATA, keys.outputs(keys.ANY), *OF_RUNS),
+    may(
+        "list objects",
+        keys.JOBS,
+        keys.PROGRAMS,
+        keys.DATA,
+        keys.outputs(keys.ANY),
+        keys.model(keys.ANY),
+        keys.MODELS,
+        *OF_RUNS,
+    ),
     may("read data buckets"),
     may("write objects", keys.RUNS),
     may("call", "ssm:DescribeParameters"),
@@ -61,15 +75,40 @@ def limits_of(yard: JobSettings) -> YardLimits:
     )
 
 
-def find_submitter(source: JobSource | InputFaults, job: Job | InputFaults, run: str) -> RunUpdate:
+def find_version(
+    source: JobSource | InputFaults, run: str, table_name: str
+) -> VersionRow | InputFaults | None:
+    """Return the version of a model that the run prepares, None for another run, or the fault of the input."""
+    named = None if isinstance(source, InputFaults) else source.for_version
+    if named is None:
+        return None
+    from lambdas.aws.dynamodb.models import Models  # most jobs name no model, so that Admit starts faster
+
+    rows = Models(table_name).read(model_of(named.request) or "")
+    made = rows.made_by(named.request) if rows else None
+    if made and made.state is VersionState.MAKING and named.run == run:
+        return made
+    problem = (
+        f"the yard makes no version by the request {named.request} that the run {run} prepares; nothing was started. "
+        "Only the workflow version starts such runs: leave the key for_version out"
+    )
+    return InputFaults("The execution's input", (Fault("for_version", problem),))
+
+
+def find_submitter(
+    source: JobSource | InputFaults, job: Job | InputFaults, run: str, made: VersionRow | None = None
+) -> RunUpdate:
     """Return the submitter, as far as IAM authenticates them, and the job file.
 
     The upload of a file version starts one run with a name derived from it, which Step Functions and the ledger accept
-    once. An execution with another name was started by hand, perhaps not by the owner of the file."""
+    once. An execution with another name was started by hand, perhaps not by the owner of the file. `made` is the
+    version that the run prepares for its user."""
     if isinstance(source, InputFaults):
         return {"submitter": submitter.UNKNOWN}
     if source.trial:
         return {"submitter": source.trial.submitter, "trial": source.trial}
+    if made:
+        return {"submitter": made.by}
     version = source.version_id or source.etag or ""
     uploaded = tokens.run_id(
         job.name if isinstance(job, Job) else run.rpartition("-")[0],
@@ -83,20 +122,31 @@ def find_submitter(source: JobSource | InputFaults, job: Job | InputFaults, run:
 
 
 def check_job(
-    source: JobSource | InputFaults, yard: JobSettings, limits: YardLimits, asked: datetime
+    source: JobSource | InputFaults,
+    yard: JobSettings,
+    limits: YardLimits,
+    asked: datetime,
+    made: VersionRow | None = None,
 ) -> tuple[Job | InputFaults, tuple[str, ...]]:
     """Return the job, or its faults, including those that only the bucket, Parameter Store or the limits of the yard
-    reveal; and warnings about parts that will probably fail."""
+    reveal; and warnings about parts that will probably fail. `made` is the version that the run prepares."""
     if isinstance(source, InputFaults):
         return source, ()
     parsed = _parse(source, yard.bucket_name)
     if isinstance(parsed, InputFaults):
         return parsed, ()
+    if made:
+        parsed = replace(parsed, data={conversions.DATA: Data(source=made.origin)})
+    if parsed.predict:
+        found = _with_version(parsed, parsed.predict, yard)
+        if isinstance(found, Fault):
+            return InputFaults(source.name, (found,)), ()
+        parsed = found
     if faults := _faults_elsewhere(parsed, yard):
         return InputFaults(source.name, faults), ()
     findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
     faults = (
-        *findings.faults,
+        *(batch_rules.as_written(each, parsed) for each in findings.faults),
         *_secret_faults(parsed, yard.yard),
         *run_slots.faults(parsed, limits, is_trial=source.trial is not None),
         *_model_faults(parsed, yard.table_name),
@@ -141,6 +191,22 @@ def _model_faults(job: Job, table_name: str) -> tuple[Fault, ...]:
     if models.exists(wanted.name):
         return ()
     return (Fault("after.model.name", registry.unknown_model(wanted.name, models.list_names()).reason),)
+
+
+def _with_version(job: Job, wanted: Predict, yard: JobSettings) -> Job | Fault:
+    """Return the job of a batch with the files of the version that it names."""
+    from lambdas.aws.dynamodb.models import Models
+    from lambdas.core.models import registry
+    from lambdas.core.models.batch import add_version, find_version
+
+    models = Models(yard.table_name)
+    rows = models.read(wanted.name)
+    try:
+        if rows is None:
+            raise registry.unknown_model(wanted.name, models.list_names())
+        return add_version(job, wanted, find_version(wanted, rows), yard.bucket_name)
+    except ModelRefused as refused:
+        return Fault("predict.model", refused.reason)
 
 
 def _owner_of_work(run: str, new: Job, yard_bucket: str) -> tuple[str | Fault, Collection[str]]:

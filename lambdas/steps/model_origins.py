@@ -1,6 +1,7 @@
 """Find the origin of a version in the bucket, and check it."""
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import Ledger
@@ -26,7 +27,8 @@ class CheckedOrigin:
 
     prefix: str
     size: int
-    record: ExportRecord
+    record: ExportRecord | None
+    """None if a run must prepare the model first."""
     run: RunRow | None
     metrics: Mapping[str, float]
 
@@ -39,14 +41,25 @@ def check_origin(yard: YardSettings, text: str) -> CheckedOrigin:
     listed = s3.list_sizes(bucket, prefix, most=saved_model.MOST_FILES + 1)
     files = {key.removeprefix(prefix): size for key, size in listed if not key.endswith("/")}
     folder = f"s3://{bucket}/{prefix}"
-    saved_model.check_files(folder, files)
+    saved_model.check_files(folder, files or _find_file(bucket, prefix.rstrip("/")))
     return CheckedOrigin(
         prefix=prefix,
         size=sum(files.values()),
-        record=origin.read_record(folder, s3.get(bucket, f"{prefix}{RECORD}")),
+        record=read_record(bucket, prefix) if saved_model.is_prepared(files) else None,
         run=run,
         metrics=_read_metrics(bucket, run) if run else {},
     )
+
+
+def _find_file(bucket: str, key: str) -> dict[str, int]:
+    """Return the object that the user named instead of a folder, with its size, if there is one."""
+    found = s3.list_sizes(bucket, key, most=1)
+    return {PurePosixPath(name).name: size for name, size in found if name == key}
+
+
+def read_record(bucket: str, prefix: str) -> ExportRecord:
+    """Return trainyard.json of a folder. Raises ModelRefused if it describes no usable model."""
+    return origin.read_record(f"s3://{bucket}/{prefix}", s3.get(bucket, f"{prefix}{RECORD}"))
 
 
 def _check_run(ledger: Ledger, name: str) -> RunRow:

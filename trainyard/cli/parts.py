@@ -16,6 +16,7 @@ class Part(StrEnum):
 
     MODEL = "model"
     OUTPUTS = "outputs"
+    PREDICTIONS = "predictions"
     CHECKPOINTS = "checkpoints"
     TENSORBOARD = "tensorboard"
     NOTEBOOK = "notebook"
@@ -33,6 +34,7 @@ class Part(StrEnum):
 FOLDERS = (
     Part.MODEL,
     Part.OUTPUTS,
+    Part.PREDICTIONS,
     Part.CHECKPOINTS,
     Part.TENSORBOARD,
     Part.NOTEBOOK,

@@ -172,6 +172,9 @@ class Model:
 
     def _upload(self, folder: Path) -> str:
         """Upload a SavedModel to the caller's folder, and return its URI. The name has the hash of the content."""
+        if folder.is_file():
+            with _explain_refusals(self.name):
+                raise ModelRefused(saved_model.describe_others({folder.name: 0}))
         if not folder.is_dir():
             raise FileUnreadable(
                 f"{folder} is not a folder", "nothing was sent", "name the folder of a SavedModel, or a run"

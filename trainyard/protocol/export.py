@@ -11,6 +11,8 @@ SAVED_MODEL = "saved_model.pb"
 RECORD = "trainyard.json"
 LITE_MODEL = "model.tflite"
 GOLDEN = "assets.extra/golden.json"
+WARMUP = "assets.extra/tf_serving_warmup_requests"
+"""Requests that TensorFlow Serving answers once when it loads the model."""
 DEFAULT_SIGNATURE = "serving_default"
 MOST_GOLDEN_ROWS = 8
 

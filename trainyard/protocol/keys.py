@@ -94,6 +94,16 @@ def notebook(run: str) -> str:
     return f"{RUNS}{run}/notebook/"
 
 
+def predictions(run: str) -> str:
+    """The folder of a batch: the predictions of each file, and `errors.jsonl`."""
+    return f"{RUNS}{run}/predictions/"
+
+
+def predictions_of(run: str) -> str:
+    """The records of the workers of a batch: the files that each has answered."""
+    return f"{RUNS}{run}/predictions-of/"
+
+
 def model(run: str) -> str:
     """The folder of the exported model."""
     return f"{RUNS}{run}/model/"

@@ -86,12 +86,14 @@ class ModelRequest:
     """True for a shadow, whose answers are only counted."""
 
 
-REQUEST = re.compile(r"model-(?P<model>[a-z][a-z0-9-]{0,39})-[0-9T]{15}-[0-9a-f]{6}")
+PREFIX = "model-"
+"""The beginning of the name of an execution that changes a model."""
+REQUEST = re.compile(rf"{PREFIX}(?P<model>[a-z][a-z0-9-]{{0,39}})-[0-9T]{{15}}-[0-9a-f]{{6}}")
 
 
 def name_request(model: str, at: datetime, suffix: str) -> str:
     """Return the name of an execution; `suffix` has six hex digits."""
-    return f"model-{model}-{at:%Y%m%dT%H%M%S}-{suffix}"
+    return f"{PREFIX}{model}-{at:%Y%m%dT%H%M%S}-{suffix}"
 
 
 def model_of(request: str) -> str | None:

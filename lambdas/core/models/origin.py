@@ -112,6 +112,15 @@ def read_record(folder: str, text: bytes | None) -> ExportRecord:
     return record
 
 
+def describe(record: ExportRecord) -> dict[str, Any]:
+    """Return the values of a version that its trainyard.json determines."""
+    lite = record.lite
+    return {
+        "signatures": record.signatures,
+        **({"lite": lite.how, "lite_reason": lite.reason} if lite else {}),
+    }
+
+
 def lineage(row: RunRow) -> dict[str, Any]:
     """Return the values of a version that its run determines, without its metrics."""
     job = serialization.from_json(Job, row.job) if row.job else None

@@ -65,9 +65,13 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
         return taken
     admission.raise_denied(given)
     source = check.read_input(given.input)
-    misnamed = admitting.refuse_misnamed() or _find_fault_of_trial(source, run, admitting.ledger)
+    found = job_check.find_version(source, run, yard.table_name)
+    fault, made = (found, None) if isinstance(found, InputFaults) else (None, found)
+    misnamed = admitting.refuse_misnamed() or fault or _find_fault_of_trial(source, run, admitting.ledger)
     limits = job_check.limits_of(yard)
-    job, warnings = (misnamed, ()) if misnamed else job_check.check_job(source, yard, limits, given.started)
+    job, warnings = (
+        (misnamed, ()) if misnamed else job_check.check_job(source, yard, limits, given.started, made)
+    )
     is_planned = isinstance(source, JobSource) and source.is_to_be_planned
     if isinstance(job, Job) and job.study:
         job = replace(job, study=None) if is_planned else InputFaults(_name_of(source), (NO_STUDY,))
@@ -76,7 +80,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     values: RunUpdate = {
         "kind": "train",
         **({} if isinstance(job, InputFaults) else job_values(job)),
-        **job_check.find_submitter(source, job, run),
+        **job_check.find_submitter(source, job, run, made),
         "warnings": warnings,
     }
     if isinstance(job, InputFaults):

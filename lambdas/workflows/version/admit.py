@@ -21,6 +21,7 @@ from lambdas.steps.observability import clock, logger
 from trainyard.command_line import command_line
 from trainyard.core.model import model_names
 from trainyard.core.model.errors import ModelRefused, Refused, ServiceUnavailable
+from trainyard.protocol.export import RECORD
 from trainyard.protocol.ledger.models import (
     CANARY,
     DEFAULT,
@@ -64,6 +65,12 @@ class VersionAdmitted(Answer):
     """The folder of its origin."""
 
 
+class Unprepared(Answer):
+    """The version has a number. A run must prepare its SavedModel for predictions first."""
+
+    kind = "unprepared"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Changed(Answer):
     """The model is changed as requested."""
@@ -78,7 +85,7 @@ class Changed(Answer):
 
 
 @entry_point
-def handler(given: AdmitInput) -> VersionAdmitted | Changed | Refused:
+def handler(given: AdmitInput) -> VersionAdmitted | Unprepared | Changed | Refused:
     yard, asked = environment.read(YardSettings), parse(UsersRequest, given.input, of="version.admit")
     try:
         if asked.request.act is Act.VERSION:
@@ -88,7 +95,7 @@ def handler(given: AdmitInput) -> VersionAdmitted | Changed | Refused:
         return Refused(ModelRefused.__name__, refused.reason)
 
 
-def _number(yard: YardSettings, asked: UsersRequest) -> VersionAdmitted:
+def _number(yard: YardSettings, asked: UsersRequest) -> VersionAdmitted | Unprepared:
     """Check the origin and give the version the next number."""
     model, found = asked.request.model, None
     for _ in range(MOST_TRIES):
@@ -111,7 +118,11 @@ def _number(yard: YardSettings, asked: UsersRequest) -> VersionAdmitted:
     raise _overtaken(model)
 
 
-def _admitted(model: str, made: VersionRow, bucket: str) -> VersionAdmitted:
+def _admitted(model: str, made: VersionRow, bucket: str) -> VersionAdmitted | Unprepared:
+    if not made.signatures:
+        return Unprepared(
+            reason=f"{model} {made.shown} is prepared by a run, because {made.origin} has no {RECORD}"
+        )
     return VersionAdmitted(
         reason=f"{model} {made.shown} is copied from {made.origin}",
         model=model,
@@ -123,7 +134,7 @@ def _admitted(model: str, made: VersionRow, bucket: str) -> VersionAdmitted:
 def _version_of(
     asked: UsersRequest, rows: ModelRows, label: str, found: CheckedOrigin, bucket: str
 ) -> VersionRow:
-    request, lite = asked.request, found.record.lite
+    request, record = asked.request, found.record
     row = VersionRow(
         number=rows.row.next,
         label=label,
@@ -134,11 +145,10 @@ def _version_of(
         origin=f"s3://{bucket}/{found.prefix}",
         alias=request.alias or None,
         size=found.size,
-        signatures=found.record.signatures,
         metrics=found.metrics,
     )
-    if lite:
-        row = replace(row, lite=lite.how, lite_reason=lite.reason)
+    if record:
+        row = replace(row, **origin.describe(record))
     return replace(row, **origin.lineage(found.run)) if found.run else row
 
 

@@ -12,7 +12,6 @@ from lambdas.needs import Needs, may
 from lambdas.steps import model_origins
 from lambdas.steps.entry_point import entry_point
 from trainyard.protocol import keys
-from trainyard.protocol.export import RECORD
 from trainyard.values.lazy import dataclass
 
 AT_ONCE = 8
@@ -54,5 +53,5 @@ def handler(given: CopyInput) -> Copied:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         manifest = dict(zip(paths, pool.map(copy, paths), strict=True))
     Ledger(yard.table_name).write(rows_of.version_row(given.model, given.number, {"manifest": manifest}))
-    record = origin.read_record(given.prefix, s3.get(yard.bucket_name, f"{given.prefix}{RECORD}"))
+    record = model_origins.read_record(yard.bucket_name, given.prefix)
     return Copied(changed=origin.find_changed(record, manifest))

@@ -27,7 +27,8 @@ WRITTEN = (
     *(
         written(keys.ANY)
         for written in (
-            keys.checkpoints, keys.tensorboard, keys.notebook, keys.model, keys.metrics, keys.outputs, keys.outputs_of
+            keys.checkpoints, keys.tensorboard, keys.notebook, keys.model, keys.metrics, keys.outputs, keys.outputs_of,
+            keys.predictions, keys.predictions_of,
         )
     ),
     keys.logs(keys.ANY, keys.ANY),
@@ -90,11 +91,11 @@ class RunRole(NarrowedRole):
     ) -> None:
         description = "Permissions of runs in the yard's bucket"
         super().__init__(scope, "RunRole", description=description, taken_by=taken_by)
-        permissions.read_objects(self, bucket, keys.PROGRAMS, keys.DATA, keys.RUNS)
+        permissions.read_objects(self, bucket, keys.PROGRAMS, keys.DATA, keys.RUNS, keys.MODELS)
         permissions.write_objects(self, bucket, *WRITTEN)
         permissions.read_versions(self, bucket, keys.outputs(keys.ANY))
         permissions.delete_objects(self, bucket, keys.checkpoints(keys.ANY), keys.outputs(keys.ANY))
-        permissions.list_prefixes(self, bucket, keys.PROGRAMS, keys.DATA, keys.RUNS)
+        permissions.list_prefixes(self, bucket, keys.PROGRAMS, keys.DATA, keys.RUNS, keys.MODELS)
         read_data_buckets(self, *settings.data_buckets)
         only_from(self, s3_vpc, bucket, *settings.data_buckets)
         permissions.read_secrets(self, settings.yard, settings.kms_key)

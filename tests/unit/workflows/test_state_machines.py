@@ -22,6 +22,7 @@ from lambdas.steps.conclusion import NotConcluded
 from lambdas.steps.inputs import Denied, Nothing
 from lambdas.workflows.bake.document import Step
 from lambdas.workflows.snapshot.quiesce import Quiesce
+from lambdas.workflows.version.convert import Prepared
 from trainyard.values import serialization
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -51,6 +52,7 @@ TOKENS: Mapping[str, tuple[type, ...]] = {
     "BakeCapture": (Available, Denied),
     "SnapshotQuiesce": (Done, Denied),
     "SnapshotCapture": (Available, Denied),
+    "VersionConvert": (Prepared,),
 }
 """The answers of the tasks of waiting states."""
 NOT_TO_A_STATE = {Nothing, NotConcluded}

@@ -18,7 +18,7 @@ from lambdas.aws.dynamodb.models import Models
 from lambdas.aws.dynamodb.rows import run_row
 from lambdas.steps.signals import from_people
 from lambdas.steps.signals.context import SignalSettings
-from lambdas.workflows.version import admit, copy, golden, publish
+from lambdas.workflows.version import admit, convert, copy, golden, publish
 from tests.support.recorded import CONTEXT
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable, TrainyardError
 from trainyard.protocol.ledger.models import ModelRows, VersionState
@@ -41,6 +41,7 @@ SIGNAL = SignalSettings(
     study_state_machine_arn="arn:study",
     version_state_machine_arn="arn:version",
 )
+MACHINE = "arn:aws:states:us-east-1:1:stateMachine:trainyard-train"
 TYPES = {
     "inputs": {"image": {"dtype": "float32", "shape": [None, 2]}},
     "outputs": {"p": {"dtype": "float32", "shape": [None, 2]}},
@@ -132,7 +133,8 @@ class Yard:
 def yard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
     made = Yard()
     given = {"yard": "trainyard", "table_name": "ledger", "bucket_name": "bucket"}
-    monkeypatch.setattr(environment, "read", lambda kind: kind(**given))
+    more = {convert.ConvertSettings: {"train_state_machine_arn": MACHINE}}
+    monkeypatch.setattr(environment, "read", lambda kind: kind(**given, **more.get(kind, {})))
     monkeypatch.setattr(messages, "call", made.predict)
     with mock_aws():
         monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
@@ -205,6 +207,90 @@ def test_a_version_that_litert_cannot_run_is_left_to_the_first_host(yard: Yard) 
     (made,) = yard.rows.versions
     assert (made.lite, made.lite_reason) == ("none", "DecodePng is not an operation of LiteRT")
     assert not yard.asked
+
+
+class Waits:
+    """The state Convert of one version, whose task the tests answer."""
+
+    def __init__(self, yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.started: list[tuple[str, dict[str, Any]]] = []
+        self.answered: list[Any] = []
+        monkeypatch.setattr(states, "start", lambda _, name, given: not self.started.append((name, given)))  # type: ignore[func-returns-value]
+        monkeypatch.setattr(states, "succeed", lambda *given: not self.answered.append(given))  # type: ignore[func-returns-value]
+        monkeypatch.setattr(states, "fail", lambda *given: not self.answered.append(given))  # type: ignore[func-returns-value]
+        for path in ("saved_model.pb", "variables/variables.index"):
+            key = f"data/by/ada/exports/foreign/{path}"
+            boto3.client("s3").put_object(Bucket="bucket", Key=key, Body=FILES[path].encode())
+        origin = "s3://bucket/data/by/ada/exports/foreign/"
+        self.request, admitted = yard.request("version", version="v1", origin=origin)
+        assert admitted["kind"] == "unprepared", admitted["reason"]
+        self.run = self.request.replace("model-", "convert-", 1)
+
+    def enter(self, task_token: str) -> None:
+        convert.handler({"run": self.request, "task_token": task_token}, CONTEXT)
+
+    def hear_of_the_end(self) -> None:
+        convert.handler({"run": self.run}, CONTEXT)
+
+
+def test_a_saved_model_without_our_files_is_prepared_by_a_run(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = Waits(yard, monkeypatch)
+    waits.enter("token-1")
+    ((run, given),) = waits.started
+    assert (run, given["for_version"]) == (waits.run, {"request": waits.request})
+    assert given["job"]["program"] == {"module": "training.programs.convert"}
+    yard.write_run({}, waits.run, outcome=None, ended=None)
+    waits.hear_of_the_end()
+    assert not waits.answered, "the run has not ended"
+    yard.write_run(FILES, waits.run)
+    waits.hear_of_the_end()
+    ((token, prepared),) = waits.answered
+    assert (token, prepared["kind"], prepared["prefix"]) == ("token-1", "admitted", f"runs/{run}/model/")
+    copied = copy.handler({name: prepared[name] for name in ("model", "number", "prefix")}, CONTEXT)
+    checked = golden.handler({"model": "digits", "number": 1, "changed": copied["changed"]}, CONTEXT)
+    assert yard.publish(waits.request, checked)["kind"] == "ready"
+    (made,) = yard.rows.versions
+    assert (made.origin, made.run, made.lite) == ("s3://bucket/data/by/ada/exports/foreign/", None, "whole")
+    assert made.size == sum(map(len, FILES.values()))
+    waits.hear_of_the_end()
+    assert len(waits.answered) == 1, "a repeated event answers nothing"
+
+
+def test_a_lost_event_costs_the_time_until_the_state_convert_looks_again(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = Waits(yard, monkeypatch)
+    waits.hear_of_the_end()
+    assert not waits.started, "no state waits"
+    waits.enter("token-1")
+    yard.write_run(FILES, waits.run)
+    waits.enter("token-2")
+    assert [token for token, _ in waits.answered] == ["token-2"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "signatures", "words"),
+    [
+        ("failed", TYPES, "ended as failed: TensorFlow cannot load it"),
+        ("succeeded", None, "has no signatures, so requests have no named inputs; export it with signatures"),
+    ],
+)
+def test_a_saved_model_that_cannot_be_prepared_is_refused_with_the_reason(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, outcome: str, signatures: Any, words: str
+) -> None:
+    waits = Waits(yard, monkeypatch)
+    waits.enter("token-1")
+    record = RECORD | {"signatures": {"serving_default": signatures} if signatures else {}}
+    files = FILES | {"trainyard.json": json.dumps(record)}
+    yard.write_run(files, waits.run, outcome=outcome, reason="TensorFlow cannot load it")
+    waits.hear_of_the_end()
+    ((_, trouble),) = waits.answered
+    assert trouble.error == "ModelRefused"
+    assert words in trouble.reason
+    yard.publish(waits.request, {"kind": "error", "error": trouble.error, "cause": trouble.to_cause()})
+    assert words in (yard.rows.versions[0].reason or "")
 
 
 def test_an_execution_that_ends_early_refuses_its_version_and_a_late_call_changes_nothing(yard: Yard) -> None:

@@ -297,6 +297,8 @@ def _here(given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str, str
     program, data = given.get("program"), given.get("data")
     if isinstance(program, dict) and (is_here(program.get("source")) or is_from_git(program.get("source"))):
         yield program, "source", "program.source", "programs"
+    if isinstance(batch := given.get("predict"), dict) and is_here(batch.get("source")):
+        yield batch, "source", "predict.source", "data"
     if not isinstance(data, dict):
         return
     for name, entry in data.items():

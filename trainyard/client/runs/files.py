@@ -73,8 +73,8 @@ class RunFiles:
     def fetch(self, part: str, folder: Path | str, on_progress: OnProgress = ignore_progress) -> Fetched:
         """Download a part of the run's files into the folder, unless it has them with the same content.
 
-        A part is `model`, `checkpoints`, `tensorboard`, `outputs`, `notebook`, `logs`, `source`, `everything`, a
-        document (`metrics`, `summary`, `plan`, `timeline`, `job`), or a file or folder of the outputs
+        A part is `model`, `checkpoints`, `tensorboard`, `outputs`, `predictions`, `notebook`, `logs`, `source`,
+        `everything`, a document (`metrics`, `summary`, `plan`, `timeline`, `job`), or a file or folder of the outputs
         (`outputs/weights/last.pt`, `outputs/saved/`). Files of another run are removed from the folder. Raise
         FileUnreadable.
         """

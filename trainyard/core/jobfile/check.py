@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainyard.core.jobfile import document, other_keys, rules, study_rules
+from trainyard.core.jobfile import batch_rules, document, other_keys, rules, study_rules
 from trainyard.core.model.job import Job
 from trainyard.core.model.job_fields import NAME
 from trainyard.core.model.study import Study
 from trainyard.protocol import keys
+from trainyard.protocol.conversions import ForVersion
 from trainyard.protocol.trial import Trial
 from trainyard.values.fields import Flag, Text, key
 from trainyard.values.lazy import dataclass
@@ -44,6 +45,11 @@ class JobSource:
         Optional(Trial),
         "The place of the job in its study. The turn of a study starts such executions.",
     )
+    for_version: ForVersion | None = key(
+        None,
+        Optional(ForVersion),
+        "The version of a model that the job prepares. The workflow version starts such executions.",
+    )
 
     @property
     def name(self) -> str:
@@ -63,6 +69,8 @@ def read_input(execution_input: object) -> JobSource | InputFaults:
     section.require_one(("job_key", "job"), '{"job_key": "jobs/x.yaml"} or {"job": {...}}')
     if source.trial and source.job is None:
         section.fault("trial", "is allowed only with job: the turn of a study fills the values of a trial in")
+    if source.for_version and source.job is None:
+        section.fault("for_version", "is allowed only with job: the workflow version makes it")
     return InputFaults("The execution's input", tuple(section.faults)) if section.faults else source
 
 
@@ -79,13 +87,18 @@ def parse(text: bytes, *, source: str, bucket: str) -> Job | InputFaults:
 def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
     """Read the job in a mapping such as an inline `{"job": {...}}`, or return its faults."""
     found = document.open_document(
-        job, Job, source=source, what="a job", bucket=bucket, locations=other_keys.locations()
+        batch_rules.with_program(job),
+        Job,
+        source=source,
+        what="a job",
+        bucket=bucket,
+        locations=other_keys.locations(),
     )
     if isinstance(found, InputFaults):
         return found
     read, section = found
     written = rules.Written(section.values, section.faults)
-    whole = study_rules.settle(rules.settle(read, written))
+    whole = study_rules.settle(rules.settle(batch_rules.settle(read, written), written))
     study_rules.check_study(whole, written)
     if whole.study:
         section.faults.extend(_corner_faults(section.values, whole.study, bucket, tuple(section.faults)))

@@ -11,7 +11,7 @@ from trainyard.core.model.gpus import Wanted, all_names, choose
 from trainyard.core.model.hardware import CPU_TYPES_BY_DEFAULT, MOST_HOSTS, Chief, Cluster, Hardware
 from trainyard.core.model.instance_types import MarketChoice, instance_type
 from trainyard.core.model.job import Hosts, ImageWhen, Job
-from trainyard.core.model.program import PROGRAMS, SHIPPED, Program, Scalar, Sharding
+from trainyard.core.model.program import OF_MODELS, PROGRAMS, SHIPPED, Program, Scalar, Sharding
 from trainyard.core.model.program_fields import WORDS
 from trainyard.protocol.cluster import ASYNCHRONOUS, IN_STEP, SEVERAL_HOSTS, Role, Strategy
 from trainyard.values.lazy import dataclass
@@ -61,7 +61,7 @@ def settle(job: Job, written: Written) -> Job:
 
 def is_shipped(module: str) -> bool:
     """Return True for a reference program, which a job without `program.source` may name."""
-    return module.startswith(SHIPPED) and module.removeprefix(SHIPPED) in PROGRAMS
+    return module.startswith(SHIPPED) and module.removeprefix(SHIPPED) in (*PROGRAMS, *OF_MODELS)
 
 
 def _cluster(cluster: Cluster, written: Written) -> Cluster:

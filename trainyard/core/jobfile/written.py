@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from trainyard.core.model.batch import PROGRAM
 from trainyard.protocol.cluster import Strategy
 
 NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))
@@ -21,6 +22,8 @@ def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
             written[section].pop(key, None)
     if not serves:
         written["cluster"].pop("chief", None)
+    if written.get("predict"):
+        written |= {"program": PROGRAM, "data": {}}
     return written
 
 

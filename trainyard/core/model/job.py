@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
+from trainyard.core.model.batch import Predict
 from trainyard.core.model.condition import CONDITION
 from trainyard.core.model.hardware import Cluster, Hardware
 from trainyard.core.model.job_fields import NAME, RUN_ID
@@ -245,6 +246,13 @@ class Job:
         Part(Policy),
         "When patrol considers a host of this job idle, and what it does then. Applies to hosts that outlive the run "
         "(`after.hosts: stop`).",
+    )
+    predict: Predict | None = key(
+        None,
+        Optional(Predict),
+        "Predictions of a model for the rows of many files ([batches](tasks/models.md#batches)), instead of `program` "
+        "and `data`.",
+        usual="none",
     )
     study: Study | None = key(
         None, Optional(Study), "The search for the best parameters: several trials of this job."

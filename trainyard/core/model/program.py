@@ -41,6 +41,8 @@ PROGRAMS = (
     "serve",
 )
 """The reference programs of the image, each a module below SHIPPED."""
+OF_MODELS = ("convert", "predict_batch")
+"""The modules below SHIPPED that the yard runs for versions of models."""
 Scalar = str | int | float | bool
 
 

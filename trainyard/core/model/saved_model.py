@@ -1,10 +1,10 @@
 """A SavedModel as a folder of files: what it must have, and how to export one. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from trainyard.core.model.errors import ModelRefused
-from trainyard.protocol.export import RECORD, SAVED_MODEL
+from trainyard.protocol.export import GOLDEN, RECORD, SAVED_MODEL
 from trainyard.values.validation import any_of
 
 MOST_BYTES = 5_000_000_000
@@ -44,11 +44,11 @@ def check_files(folder: str, files: Mapping[str, int]) -> None:
         raise ModelRefused(
             f"{folder} has {size / 1e9:.1f} GB; a version has at most {MOST_BYTES / 1e9:.0f} GB"
         )
-    if RECORD not in files:
-        raise ModelRefused(
-            f"{folder} has no {RECORD}, so its signatures are unknown and it has no golden rows; a run of the yard "
-            f"writes both: export the model in a job ({EXPORT}), and name that run as the origin"
-        )
+
+
+def is_prepared(files: Iterable[str]) -> bool:
+    """Return True if the folder has the files that an export of the yard adds, as far as every version needs them."""
+    return {RECORD, GOLDEN} <= {*files}
 
 
 def describe_others(files: Mapping[str, int]) -> str:

@@ -39,19 +39,31 @@ def parse(text: str) -> Mapping[str, Any]:
     """Return the object in a body. Raises FaultError with the line and column of a fault."""
     if not text.strip():
         raise FaultError('the request is empty; wanted {"instances": [...]} or {"inputs": {...}}')
-    try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        raise FaultError(
-            f"the request is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from error
-    except RecursionError as error:
-        raise FaultError("the request has lists in lists that are too deep for any tensor") from error
-    except ValueError as error:
-        raise FaultError(f"the request has a number that is too long: {error}") from error
+    document = _load(text, "the request")
     if not isinstance(document, dict):
         raise FaultError(f"the request is {show(document)}; wanted an object with instances or inputs")
     return document
+
+
+def parse_row(text: str) -> Any:
+    """Return the instance in a line of a file. Raises FaultError."""
+    return _load(text, "the line")
+
+
+def _load(text: str, what: str) -> Any:
+    def refuse_constant(word: str) -> NoReturn:
+        raise FaultError(f"{what} has {word}; wanted finite numbers")
+
+    try:
+        return json.loads(text, parse_constant=refuse_constant)
+    except json.JSONDecodeError as error:
+        raise FaultError(
+            f"{what} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from error
+    except RecursionError as error:
+        raise FaultError(f"{what} has lists in lists that are too deep for any tensor") from error
+    except ValueError as error:
+        raise FaultError(f"{what} has a number that is too long: {error}") from error
 
 
 def signature_name(document: Mapping[str, Any], known: Mapping[str, object]) -> str:
@@ -185,7 +197,3 @@ def _check_names(at: str, given: Mapping[str, Any], known: Iterable[str], *, nee
 
 def _brackets(index: Sequence[int]) -> str:
     return "".join(f"[{each}]" for each in index)
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise FaultError(f"the request has {word}; wanted finite numbers")

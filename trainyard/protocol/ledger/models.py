@@ -134,6 +134,8 @@ class VersionRow:
     reason: str | None = None
     """Why the version was refused."""
     retired_by: str | None = None
+    task_token: str | None = None
+    """The task token of the state Convert, which waits for the run that prepares the model."""
 
     @property
     def shown(self) -> str:

@@ -20,7 +20,7 @@ from trainyard.protocol.export import (
     SignatureTypes,
     TensorType,
 )
-from trainyard.runtime.exports import conversion, golden
+from trainyard.runtime.exports import conversion, golden, warmup
 from trainyard.runtime.exports.golden import NoRowsError
 from trainyard.values import serialization
 
@@ -52,6 +52,7 @@ def complete(folder: Path, **origin: Any) -> ExportRecord:
     )
     (folder / GOLDEN).parent.mkdir(exist_ok=True)
     (folder / GOLDEN).write_text(json.dumps(serialization.to_json(rows)))
+    warmup.write(folder, proofs, str(origin.get("job") or "model"))
     record = ExportRecord(
         tensorflow=tf.__version__,
         signatures=types,

@@ -43,7 +43,7 @@ def convert(folder: Path, loaded: Any, proofs: Mapping[str, tuple[Tensors, Tenso
     if size > MOST_BYTES:
         return _refused(f"the model has {size >> 20} MiB, more than {MOST_BYTES >> 20}")
     if not proofs:
-        return _refused("no golden row could be made, so no conversion can be proved")
+        return _refused(_explain_unproved(folder, loaded))
     reasons: list[str] = []
     for how in (Conversion.WHOLE, Conversion.ROWS):
         for names in _choices(proofs):
@@ -75,6 +75,15 @@ def reason_of(error: Exception) -> str:
 
 def _refused(reason: str) -> Converted:
     return Converted(Lite(how=Conversion.NONE, reason=reason))
+
+
+def _explain_unproved(folder: Path, loaded: Any) -> str:
+    """Return why a model without golden rows has no conversion: the operation that does not convert, or the rows."""
+    try:
+        _whole(folder, loaded, [*loaded.signatures])
+    except Exception as error:  # noqa: BLE001  each op fails with another class, and the reason is recorded
+        return reason_of(error)
+    return "no golden row could be made, so no conversion can be proved"
 
 
 def _choices(names: Mapping[str, object]) -> list[tuple[str, ...]]:

@@ -43,6 +43,7 @@ HEAD = ("| key | default | allowed | meaning |", "|---|---|---|---|")
 def schemas() -> dict[Path, str]:
     """Return the text of every schema in the package."""
     job = Record(Job).schema() | {"title": "A Trainyard job file", "allOf": TOGETHER}
+    job["required"] = [name for name in job["required"] if name != "program"]  # a batch has none
     recipe = Record(Recipe).schema() | {"title": "The recipe of a Trainyard image"}
     return {
         ROOT / "trainyard" / f"{name}.schema.json": _text(each)
@@ -74,7 +75,9 @@ SEVERAL_HOSTS = {
 }
 EVALUATOR = given("cluster", "evaluator", {"const": True})
 SHARED_OUT = {"type": "object", "required": ["sharding"], "properties": {"sharding": {"const": "file"}}}
+BATCH = {"required": ["predict"], "properties": {"predict": SOMETHING}}
 TOGETHER = [
+    {"if": BATCH, "then": {"not": {"required": ["program"]}}, "else": {"required": ["program"]}},
     # rules between keys, as far as a schema can state them; core/jobfile/rules.py has the sentences
     {
         "if": SERVERS,

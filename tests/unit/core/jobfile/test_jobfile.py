@@ -17,7 +17,7 @@ from trainyard.core.model import names
 from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job import Checkpoints, Hosts, Job
 from trainyard.core.model.job_fields import RUN_ID
-from trainyard.core.model.program import PROGRAMS, Data, Result, Sharding
+from trainyard.core.model.program import OF_MODELS, PROGRAMS, Data, Result, Sharding
 from trainyard.protocol.cluster import Role, Strategy
 from trainyard.protocol.trial import Trial
 from trainyard.values import serialization
@@ -78,7 +78,7 @@ def test_an_empty_section_is_an_omitted_one() -> None:
 def test_every_program_that_ships_can_be_named() -> None:
     files = (ROOT / "training" / "programs").glob("*.py")
     programs = {path.stem for path in files if '__name__ == "__main__"' in path.read_text()}
-    assert {name for name in programs if not name.endswith("_data")} == set(PROGRAMS)
+    assert {name for name in programs if not name.endswith("_data")} == {*PROGRAMS, *OF_MODELS}
 
 
 def test_parameter_servers_get_a_second_gang_without_gpus() -> None:

@@ -68,7 +68,6 @@ def test_a_folder_that_versions_are_not_copied_from_is_refused(text: str, words:
         (GOOD | {"a/../b": 1}, "has a file with an empty, . or .. part"),
         (GOOD | {"variables/big": 6_000_000_000}, "has 6.0 GB; a version has at most 5 GB"),
         (GOOD | {f"assets/{n}": 1 for n in range(1000)}, "has 1003 files; a version has at most 1000"),
-        ({"saved_model.pb": 1}, "has no trainyard.json"),
     ],
 )
 def test_a_folder_without_a_usable_saved_model_is_refused(files: dict[str, int], words: str) -> None:

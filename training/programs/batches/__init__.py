@@ -1,0 +1,1 @@
+"""Batches of predictions: files with rows, the model that answers them, and the answers in the bucket."""
