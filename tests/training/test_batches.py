@@ -26,13 +26,12 @@ from trainyard.protocol.export import (
 from trainyard.runtime import exports
 
 
-class Sum(tf.Module):
-    @tf.function(
-        input_signature=[tf.TensorSpec([None, 2], tf.float32, "x"), tf.TensorSpec([None], tf.int64, "y")]
-    )
-    def add(self, x: Any, y: Any) -> dict[str, Any]:
-        tf.debugging.assert_less(y, tf.constant(100, tf.int64), message="y is too large")
-        return {"sum": tf.reduce_sum(x, 1) + tf.cast(y, tf.float32)}
+def add(x: Any, y: Any) -> dict[str, Any]:
+    tf.debugging.assert_less(y, tf.constant(100, tf.int64), message="y is too large")
+    return {"sum": tf.reduce_sum(x, 1) + tf.cast(y, tf.float32)}
+
+
+SPECS = [tf.TensorSpec([None, 2], tf.float32, "x"), tf.TensorSpec([None], tf.int64, "y")]
 
 
 def tensor(dtype: str, *shape: int | None) -> TensorType:
@@ -47,7 +46,7 @@ SUM = SignatureTypes(
 
 def answers(path: Path, form: Format, most_rows: int = 4) -> list[tuple[int | None, Any]]:
     """Return the line with the prediction or the reason of each row."""
-    answering = Answering(Sum().add, SUM, most_rows)
+    answering = Answering(tf.function(add, input_signature=SPECS), SUM, most_rows)
     return [
         (each.line, each.reason or each.prediction) for each in answering.answer(rows.read(path, form, SUM))
     ]

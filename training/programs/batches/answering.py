@@ -59,12 +59,11 @@ class Answering:
         answers: list[Answer] = []
         for _, group in groupby(checked, key=lambda each: _shapes(each[1])):
             found = [*group]
-            if found[0][1] is None:
-                answers += [Answer(row.line, reason=reason) for row, _, reason in found]
+            tensors = [each for _, each, _ in found if each is not None]
+            if tensors:
+                answers += self._run_or_split([row for row, *_ in found], tensors)
             else:
-                answers += self._run_or_split(
-                    [row for row, *_ in found], [tensors for _, tensors, _ in found]
-                )
+                answers += [Answer(row.line, reason=reason) for row, _, reason in found]
         return answers
 
     def _check(self, row: Row) -> tuple[dict[str, Any] | None, str]:

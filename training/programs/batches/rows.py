@@ -122,7 +122,8 @@ def _choose(name: str, tensor: TensorType, arrays: Mapping[str, Any], types: Sig
     """Return the array of an input: the array of its name, or the only one whose rows have as many values."""
     if name in arrays and arrays[name].ndim:
         return arrays[name]
-    size = prod(tensor.shape[1:]) if tensor.shape and None not in tensor.shape[1:] else None
+    sizes = (tensor.shape or (None,))[1:]
+    size = None if tensor.shape is None or None in sizes else prod(each for each in sizes if each is not None)
     fitting = [each for each in arrays.values() if each.ndim and prod(each.shape[1:]) == size]
     if len(types.inputs) == 1 and len(fitting) == 1:
         return fitting[0]

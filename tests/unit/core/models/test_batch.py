@@ -18,7 +18,13 @@ SIGNATURES = {"serving_default": SignatureTypes(inputs={}, outputs={})}
 
 
 def version(number: int, state: VersionState = VersionState.READY, **given: Any) -> VersionRow:
-    known = {"label": f"v{number}", "by": "ada", "at": AT, "request": "r", "origin": "s3://yard/data/x/"}
+    known: dict[str, Any] = {
+        "label": f"v{number}",
+        "by": "ada",
+        "at": AT,
+        "request": "r",
+        "origin": "s3://yard/data/x/",
+    }
     return VersionRow(number=number, state=state, signatures=SIGNATURES, **known, **given)
 
 
