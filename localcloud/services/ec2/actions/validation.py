@@ -26,6 +26,8 @@ IDS = {
     "LaunchTemplate": ("lt", "InvalidLaunchTemplateId"),
 }
 """Prefix of the ids in each "...Id" or "...Ids" parameter, and the first half of the error code."""
+LISTS, STRUCTURES = ("VpcEndpointIds",), ("LaunchTemplateData",)
+"""Required parameters that are no texts. Others have messages of their own."""
 AT_LEAST_ONE = ("StartInstances", "StopInstances", "RebootInstances")
 """Actions that need an instance id. moto's TerminateInstances checks this itself."""
 FILTER = re.compile(r"<li> <p> <code>([^<]+)</code>")
@@ -48,6 +50,7 @@ NETWORK = {
 
 def check(action: str, parameters: Mapping[str, Any], *, for_a_service: bool) -> None:
     """Raise EC2ClientError with EC2's error. Only AWS services may write tags with the prefix `aws:`."""
+    _check_required(action, parameters)
     _check_ids(action, parameters)
     _check_filters(action, parameters)
     for tag in _tags(parameters):
@@ -63,6 +66,28 @@ def check(action: str, parameters: Mapping[str, Any], *, for_a_service: bool) ->
         _check_resources([*_list_of(parameters, "SnapshotIds"), *([one] if one else [])])
     if action == "DescribeLaunchTemplates":
         _check_templates(parameters)
+
+
+def _check_required(action: str, parameters: Mapping[str, Any]) -> None:
+    for name in _required(action):
+        if parameters.get(name) in (None, "", [], {}):
+            raise EC2ClientError("MissingParameter", f"The request must contain the parameter {wire_name(name)}")
+
+
+def wire_name(name: str) -> str:
+    """Return the name of a list as a request has it: each item is a parameter of its own."""
+    return name.removesuffix("s") if name in LISTS else name
+
+
+@cache
+def _required(action: str) -> tuple[str, ...]:
+    """Return the parameters that an action requires, by its model. moto looks up a missing id as `None`."""
+    model = get_service_model("ec2")
+    shape = model.operation_model(action).input_shape if action in model.operation_names else None
+    if shape is None:
+        return ()
+    known = {name: shape.members[name].type_name for name in shape.required_members}
+    return tuple(name for name, kind in known.items() if kind == "string" or name in (*LISTS, *STRUCTURES))
 
 
 def _check_ids(action: str, parameters: Mapping[str, Any]) -> None:
