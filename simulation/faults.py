@@ -35,6 +35,7 @@ class RequestFault(StrEnum):
     LOST_AFTER = "connection lost after the effect"
     DENIED = "access denied"
     DENIED_BRIEFLY = "access denied for 10 s, because IAM has not spread a new policy yet"
+    REMOVED = "its permission was removed, and works for 10 s more"
     THROTTLED_IN_BURSTS = "all requests to its service are throttled for a minute"
     SLOW = "slow by 45 s"
     CONFLICT = "transaction conflict once"
@@ -136,6 +137,7 @@ PERSON = "alice"
 """The user who asks runs to stop."""
 READS = ("get_", "describe_", "list_", "query", "batch_get", "head_")
 DENIALS = (RequestFault.DENIED, RequestFault.DENIED_BRIEFLY)
+MISSING = (*DENIALS, RequestFault.REMOVED)
 KILLS = (RequestFault.KILLED_BEFORE, RequestFault.KILLED_AFTER)
 RETRIED = (RequestFault.THROTTLED, RequestFault.SERVER_ERROR, RequestFault.LOST_BEFORE)
 """Faults after which botocore retries once, after the same wait, and succeeds. All three give the same world."""
@@ -278,6 +280,10 @@ def is_distinct(fault: Fault) -> bool:
         if fault.what in DENIALS and "conclude#" in fault.point:
             return (
                 False  # the rule calls Conclude again, and a real role would still lack the permission then
+            )
+        if fault.what == RequestFault.REMOVED:
+            return (
+                fault.point.startswith("train-") and "#1/" in fault.point and "conclude#" not in fault.point
             )
         if fault.what == RequestFault.THROTTLED_IN_BURSTS:
             return service == "ssm"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lambdas.aws.dynamodb.serialization import unpack
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item
-from simulation.faults import DENIALS, Kind, PersonFault, RequestFault
+from simulation.faults import MISSING, Kind, PersonFault, RequestFault
 from training.host.checkpoints.catalogue import Version
 from trainyard.protocol import keys
 from trainyard.protocol.trial import study_of
@@ -153,7 +153,7 @@ def check_notifications(yard: Yard) -> Iterator[str]:
     A function that dies while it sends, or whose answer is lost, may send again.
     """
     faults = yard.plan.injected
-    if any(fault.what in (*DELETES, *DENIALS) for fault in faults):
+    if any(fault.what in (*DELETES, *MISSING) for fault in faults):
         return
     again = sum(
         fault.kind in (Kind.REQUEST, Kind.INVOCATION) and "conclude" in fault.point for fault in faults

@@ -12,6 +12,7 @@ from simulation.aws.ec2 import Instance
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.faults import (
     DENIALS,
+    MISSING,
     PERSON,
     STOP_REQUESTS,
     BootFault,
@@ -58,7 +59,7 @@ SURVIVABLE: frozenset[str] = frozenset(
     }
     | {str(PersonFault.TERMINATES_HOST), str(PersonFault.UPLOADS_AGAIN)}
 ) - {
-    *map(str, DENIALS),
+    *map(str, MISSING),
     str(RequestFault.ROWS_DELETED),
     str(HostFault.PROGRAM_ERROR),
     str(HostFault.DISK_FULL),
@@ -249,7 +250,7 @@ class Ending:
             self.breaks(
                 Invariant.ONE_END, f"{execution.name} ended as {summary['error']} without a cause: {reason!r}"
             )
-        denied = [fault for fault in self.faults if fault.what in DENIALS]
+        denied = [fault for fault in self.faults if fault.what in MISSING]
         if (
             denied
             and len(self.faults) == len(self.yard.runs()) == 1

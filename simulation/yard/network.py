@@ -50,6 +50,8 @@ class Network:
         """The environments of the templates with the variables that Lambda adds."""
         self._denied_until: dict[tuple[str, str], datetime] = {}
         """The time at which a new policy takes effect, by function and operation."""
+        self._denied_from: dict[tuple[str, str], datetime] = {}
+        """The time until which a removed policy keeps working, by function and operation."""
         self._alike: dict[tuple[str, str], dict[int, int]] = {}
         """The numbers of invocations that sent the same request, in order."""
         self._refused: ServiceError | None = None
@@ -140,9 +142,10 @@ class Network:
         return invocation
 
     def _check_policy(self, invocation: Invocation, operation: str) -> None:
-        """Deny a request whose policy is not in force yet."""
-        until = self._denied_until.get((invocation.function.name, operation))
-        if until is not None and self.world.now < until:
+        """Deny a request whose policy is not in force yet, or no longer."""
+        key = invocation.function.name, operation
+        until, begin = self._denied_until.get(key), self._denied_from.get(key)
+        if (until and self.world.now < until) or (begin and self.world.now >= begin):
             raise _denial(invocation, operation)
 
     def _inject_before(
@@ -167,6 +170,8 @@ class Network:
                 raise _denial(invocation, operation)
             case RequestFault.DENIED_BRIEFLY if tries == 0:
                 self._denied_until[invocation.function.name, operation] = self.world.now + POLICY_DELAY
+            case RequestFault.REMOVED if tries == 0:
+                self._denied_from[invocation.function.name, operation] = self.world.now + POLICY_DELAY
             case RequestFault.THROTTLED_IN_BURSTS if tries == 0:
                 self.gateway.throttled_until[service] = self.world.now + BURST
             case RequestFault.CONFLICT if tries == 0:
