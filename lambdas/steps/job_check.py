@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import Ledger
@@ -24,9 +24,11 @@ from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.program import Data
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.protocol import conversions, keys
-from trainyard.protocol.ledger.models import VersionRow, VersionState
 from trainyard.protocol.requests import model_of
 from trainyard.values.validation import Fault, InputFaults
+
+if TYPE_CHECKING:
+    from trainyard.protocol.ledger.models import VersionRow
 
 
 class JobSettings(LimitSettings):
@@ -77,12 +79,13 @@ def limits_of(yard: JobSettings) -> YardLimits:
 
 def find_version(
     source: JobSource | InputFaults, run: str, table_name: str
-) -> VersionRow | InputFaults | None:
+) -> "VersionRow | InputFaults | None":
     """Return the version of a model that the run prepares, None for another run, or the fault of the input."""
     named = None if isinstance(source, InputFaults) else source.for_version
     if named is None:
         return None
     from lambdas.aws.dynamodb.models import Models  # most jobs name no model, so that Admit starts faster
+    from trainyard.protocol.ledger.models import VersionState
 
     rows = Models(table_name).read(model_of(named.request) or "")
     made = rows.made_by(named.request) if rows else None
@@ -96,7 +99,7 @@ def find_version(
 
 
 def find_submitter(
-    source: JobSource | InputFaults, job: Job | InputFaults, run: str, made: VersionRow | None = None
+    source: JobSource | InputFaults, job: Job | InputFaults, run: str, made: "VersionRow | None" = None
 ) -> RunUpdate:
     """Return the submitter, as far as IAM authenticates them, and the job file.
 
@@ -126,7 +129,7 @@ def check_job(
     yard: JobSettings,
     limits: YardLimits,
     asked: datetime,
-    made: VersionRow | None = None,
+    made: "VersionRow | None" = None,
 ) -> tuple[Job | InputFaults, tuple[str, ...]]:
     """Return the job, or its faults, including those that only the bucket, Parameter Store or the limits of the yard
     reveal; and warnings about parts that will probably fail. `made` is the version that the run prepares."""

@@ -1,6 +1,7 @@
 """A foreign SavedModel becomes a version, which answers the rows of many files although a host is killed."""
 
 import json
+import secrets
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,6 @@ from trainyard.client import Run
 from trainyard.protocol import keys
 from trainyard.protocol.export import GOLDEN, LITE_MODEL, RECORD
 
-NAME = "foreign-sum"
 FILES, ROWS = 20, 50
 BAD = {
     ("part-03.jsonl", 7): "not json",
@@ -55,19 +55,20 @@ def test_a_foreign_model_answers_a_batch_whose_host_is_killed(runs: Runs, tmp_pa
         return done.stdout
 
     (tmp_path / "script.py").write_text(SCRIPT)
+    name = f"foreign-{secrets.token_hex(3)}"
     subprocess.run([HOST_PYTHON, "script.py", "export"], cwd=tmp_path, check=True, capture_output=True)
-    command("models", "create", NAME)
-    command("versions", "create", "v1", "--model", NAME, "--origin", "./export")
-    version = keys.version(NAME, 1)
+    command("models", "create", name)
+    command("versions", "create", "v1", "--model", name, "--origin", "./export")
+    version = keys.version(name, 1)
     assert {f"{version}{path}" for path in (RECORD, GOLDEN, LITE_MODEL)} <= runs.yard.bucket.keys(
         version
     ).keys()
-    command("versions", "set-default", "v1", "--model", NAME)
+    command("versions", "set-default", "v1", "--model", name)
 
-    folder = f"data/{NAME}/"
+    folder = f"data/{name}/"
     rows = upload_rows(runs, folder)
     source = f"s3://{runs.yard.bucket.name}/{folder}"
-    batch = ("predict-batch", NAME, source, "--workers", "2", "--type", "c6i.large", "-d", "-o", "json")
+    batch = ("predict-batch", name, source, "--workers", "2", "--type", "c6i.large", "-d", "-o", "json")
     run = runs.yard.run(json.loads(command(*batch))["run"])
     runs.until("the answers to a file", lambda: done_files(runs, run))
     runs.cloud.fault("kill", runs.host_of(run, "worker"))

@@ -71,7 +71,9 @@ def check(action: str, parameters: Mapping[str, Any], *, for_a_service: bool) ->
 def _check_required(action: str, parameters: Mapping[str, Any]) -> None:
     for name in _required(action):
         if parameters.get(name) in (None, "", [], {}):
-            raise EC2ClientError("MissingParameter", f"The request must contain the parameter {wire_name(name)}")
+            raise EC2ClientError(
+                "MissingParameter", f"The request must contain the parameter {wire_name(name)}"
+            )
 
 
 def wire_name(name: str) -> str:
