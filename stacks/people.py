@@ -4,6 +4,7 @@ where the client finds the yard."""
 from collections.abc import Mapping
 
 import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
@@ -15,6 +16,7 @@ from stacks.constructs.permissions.hosts import (
     end_hosts,
     enter_hosts,
     mark_hosts,
+    reach_served_hosts,
     sit_at_own_hosts,
     start_hosts,
     use_sessions,
@@ -57,6 +59,7 @@ class PeopleStack(cdk.Stack):
         )
         for policy in (viewer, user):
             look(policy, settings, storage.bucket, storage.table)
+        self._serve_role = self._make_serve_role()
         self._run(user)
         self._command = Document(self, "command", yard=settings.yard).document_arn
         self._shell = Document(self, "shell", yard=settings.yard).document_arn
@@ -88,6 +91,7 @@ class PeopleStack(cdk.Stack):
             "most_hold_hours": settings.most_hold_hours,
             "model_url": self._make_model_url(),
             "topic": storage.topic_arn,
+            "serve_role": self._serve_role.role_arn,
             "policies": policies,
         }
         ssm.StringParameter(
@@ -107,6 +111,21 @@ class PeopleStack(cdk.Stack):
         cdk.CfnOutput(self, "ModelUrlAddress", value=url.attr_function_url)
         return url.attr_function_url
 
+    def _make_serve_role(self) -> iam.Role:
+        """Make the role that opens the ports of hosts that serve models. A user with sessions on own dev hosts would
+        otherwise get a shell on these hosts."""
+        role = iam.Role(
+            self,
+            "ServeRole",
+            assumed_by=iam.AccountRootPrincipal(),
+            description="Ports of hosts that serve models, for users",
+        )
+        permissions.anywhere(role, "ec2:DescribeInstances")
+        reach_served_hosts(
+            role, self._settings.yard, Document(self, "serve-port", yard=self._settings.yard).document_arn
+        )
+        return role
+
     def _policy(self, word: str, description: str) -> PeoplesPolicy:
         """Return a policy. IAM is global, so a yard of the same name in another region has its own policies."""
         name = f"{self._settings.yard}-{word}-{self.region}"
@@ -121,6 +140,7 @@ class PeopleStack(cdk.Stack):
         predict = by_name(self, "lambda", "function", function_of(yard))
         url = ["lambda:InvokeFunctionUrl"] if self._settings.model_url else []
         permissions.allow(policy, ["lambda:InvokeFunction", *url], [predict])
+        permissions.allow(policy, ["sts:AssumeRole"], [self._serve_role.role_arn])
         self._start(policy, "snapshot")
         stop_at_once(policy, yard, "train", "study", "dev-host", "snapshot")
         put_events(policy, yard, *(sources.PEOPLE + name for name in CALLER))

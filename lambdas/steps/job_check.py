@@ -25,6 +25,7 @@ from trainyard.core.model.program import Data
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.protocol import conversions, keys
 from trainyard.protocol.requests import model_of
+from trainyard.protocol.serving import DATA as MODEL_DATA
 from trainyard.values.validation import Fault, InputFaults
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ def find_submitter(
         return {"submitter": source.trial.submitter, "trial": source.trial}
     if made:
         return {"submitter": made.by}
+    if source.serves:
+        return {"submitter": source.serves.submitter, "serves": source.serves}
     version = source.version_id or source.etag or ""
     uploaded = tokens.run_id(
         job.name if isinstance(job, Job) else run.rpartition("-")[0],
@@ -145,6 +148,9 @@ def check_job(
         if isinstance(found, Fault):
             return InputFaults(source.name, (found,)), ()
         parsed = found
+    if source.serves:
+        folder = keys.version(source.serves.model, source.serves.number)
+        parsed = replace(parsed, data={MODEL_DATA: Data(source=f"s3://{yard.bucket_name}/{folder}")})
     if faults := _faults_elsewhere(parsed, yard):
         return InputFaults(source.name, faults), ()
     findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))

@@ -67,9 +67,10 @@ class Serving:
     """A running server with its ports and lines."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self.process, self.lines = process, []
-        assert process.stdout
+        self.process = process
+        self.lines: list[str] = []
         self.ports: dict[str, int] = {}
+        assert process.stdout
         for line in process.stdout:
             self.lines.append(line.strip())
             kind, _, address = line.partition(": ")

@@ -11,8 +11,8 @@ from trainyard.cli.command import Command, group, root
 
 COMMANDS = (
     "init", "check", "submit", "import", "plan", "ls", "cost", "show", "why", "logs", "get", "stop", "resume", "rerun",
-    "diff", "tb", "request", "predict", "predict-batch", "hosts", "hold", "unhold", "shell", "forward", "sessions",
-    "ui", "doctor", "demo",
+    "diff", "tb", "request", "predict", "predict-batch", "serve", "hosts", "hold", "unhold", "shell", "forward",
+    "sessions", "ui", "doctor", "demo",
 )  # fmt: skip
 """Commands in the order of the help: each is the function of its name in the file of its name in commands/."""
 GROUPS = {

@@ -55,6 +55,8 @@ class Deployment:
     """The ARN of the SNS topic for notifications."""
     policies: Mapping[str, str]
     """The ARNs of the policies for users, by `viewer`, `user`, `dev` and `operator`."""
+    serve_role: str = ""
+    """The ARN of the role that opens the ports of served hosts."""
     most_hold_hours: float = 0.0
     """The longest time that a launched host may run or be held; 0 for no limit."""
     model_url: str = ""
@@ -74,6 +76,7 @@ class Deployment:
                 name=known["yard"],
                 bucket=Bucket(session, known["bucket"]),
                 **{word: known[word] for word in UNCHANGED_FIELDS},
+                serve_role=str(known.get("serve_role", "")),
                 most_hold_hours=float(known.get("most_hold_hours", 0.0)),
                 model_url=str(known.get("model_url", "")),
             )

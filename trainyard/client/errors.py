@@ -334,6 +334,18 @@ class NotPredicted(YardError):
     """The yard has refused a request for predictions."""
 
 
+class HostNeeded(NotPredicted):
+    """Only a host with TensorFlow runs the version."""
+
+    def __init__(self, what: str, means: str, next_step: str, version: int) -> None:
+        super().__init__(what, means, next_step)
+        self.version = version
+
+
+class NotServed(YardError):
+    """No host serves the version of a model."""
+
+
 class CommandBroken(YardError):
     """A fault of the command itself."""
 

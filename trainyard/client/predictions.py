@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from trainyard.client import arrays
 from trainyard.client.arrays import Array
 from trainyard.client.bucket import Bucket
-from trainyard.client.errors import FileUnreadable, ModelNotFound, NotPredicted
+from trainyard.client.errors import FileUnreadable, HostNeeded, ModelNotFound, NotPredicted
 from trainyard.command_line import command_line
 from trainyard.protocol.export import DEFAULT_SIGNATURE, SignatureTypes, TensorType
 from trainyard.protocol.ledger.models import DEFAULT, VersionRow
@@ -31,6 +31,7 @@ from trainyard.protocol.predictions import (
     function_of,
     path_of,
 )
+from trainyard.protocol.serving import HOST_HEADER
 from trainyard.values.quantities import format_bytes
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Prediction:
     `total_milliseconds`."""
 
 
-def predict(
+def send(
     yard: Deployment,
     model: str,
     document: Mapping[str, Any],
@@ -62,8 +63,9 @@ def predict(
     key: str | None = None,
     explain: bool = False,
 ) -> Prediction:
-    """Send a request in the format of TensorFlow Serving. The `key` decides between the default version and a canary.
-    Raise NotPredicted with the function's reason."""
+    """Send a request in the format of TensorFlow Serving to the function. The `key` decides between the default version
+    and a canary. Raise HostNeeded for a version that only TensorFlow runs, or NotPredicted with the function's
+    reason."""
     body = json.dumps(document)
     headers = {} if key is None else {KEY_HEADER: key}
     headers |= {EXPLAIN_HEADER: "true"} if explain else {}
@@ -78,9 +80,11 @@ def predict(
     answer = _invoke(yard, event)
     milliseconds = round(1000 * (time.perf_counter() - began), 1)
     found = json.loads(answer["body"])
+    if number := answer["headers"].get(HOST_HEADER):
+        raise HostNeeded(found["error"], NO_ANSWER, command_line("serve", model), int(number))
     if "error" in found:
-        raise NotPredicted(found["error"], NO_ANSWER, _next_step(model, answer["statusCode"]))
-    rows = found["predictions"] if "predictions" in found else found["outputs"]
+        raise NotPredicted(found["error"], NO_ANSWER, next_step(model, answer["statusCode"]))
+    rows = read_answer(found)
     headers, explained = answer["headers"], None
     if explain:
         explained = {
@@ -91,6 +95,11 @@ def predict(
             "total_milliseconds": milliseconds,
         }
     return Prediction(model, int(headers[VERSION_HEADER]), rows, explained)
+
+
+def read_answer(found: Mapping[str, Any]) -> Any:
+    """Return the predictions, or the output tensors of a request with `inputs`."""
+    return found["predictions"] if "predictions" in found else found["outputs"]
 
 
 def read_instances(name: str, text: str) -> dict[str, Any]:
@@ -208,7 +217,7 @@ def _invoke(yard: Deployment, event: str) -> Any:
     return found
 
 
-def _next_step(model: str, status: int) -> str:
+def next_step(model: str, status: int) -> str:
     match status:
         case 400:
             return command_line("request", model, "--from", "FILE.npz")

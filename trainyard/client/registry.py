@@ -21,7 +21,7 @@ from trainyard.client.errors import (
     RunNotStarted,
 )
 from trainyard.client.identity import caller_name
-from trainyard.client.predictions import Prediction, predict
+from trainyard.client.predictions import Prediction
 from trainyard.client.run import Run
 from trainyard.command_line import command_line
 from trainyard.core.model import model_names, saved_model
@@ -31,9 +31,11 @@ from trainyard.protocol import keys, sources
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.models import DEFAULT, MODELS, ListedModel, ModelRows, VersionRow, partition
 from trainyard.protocol.requests import Act, ModelRequest, name_request
+from trainyard.protocol.serving import ServeHow
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
+    from trainyard.client.serving import ServedHost
 
 LOOK_SECONDS = 0.3
 
@@ -84,7 +86,20 @@ class Model:
         document = dict(rows) if isinstance(rows, Mapping) else {"instances": rows}
         if signature:
             document["signature_name"] = signature
-        return predict(self.yard, self.name, document, None if version is None else str(version), key=key)
+        from trainyard.client import serving  # it needs asyncio and the sessions, which other requests do not
+
+        return serving.predict(self, document, None if version is None else str(version), key=key)
+
+    def serve(self, *, version: str | int | None = None, how: ServeHow | None = None) -> ServedHost:
+        """Start a host for a version, by default for the one that `default` names, and wait until it answers. `how` is
+        None for a host as at its last start. Raise ModelNotChanged or NotServed."""
+        from trainyard.client import serving
+
+        return serving.start(self, None if version is None else str(version), how)
+
+    def request_host(self, version: str | None, how: ServeHow | None) -> dict[str, Any]:
+        """Request a host for a version, and return the run that serves it. Raise ModelNotChanged."""
+        return self._request(Act.SERVE, version=version or "", serve=how)
 
     def create(self, *, approval: int = 0) -> dict[str, Any]:
         """Create the model. With `approval=1`, another user must approve each move of its aliases. Raise
@@ -158,7 +173,8 @@ class Model:
     def _send(self, request: ModelRequest) -> None:
         """Send the request in the caller's name. On the model of another user, only operators may act."""
         caller = caller_name(self.yard.session)
-        if request.act in (Act.CREATE, Act.VERSION, Act.APPROVE) or (owner := self.rows.row.owner) == caller:
+        everyone = (Act.CREATE, Act.VERSION, Act.APPROVE, Act.SERVE)
+        if request.act in everyone or (owner := self.rows.row.owner) == caller:
             people.send_request(self.yard, request)
             return
         try:

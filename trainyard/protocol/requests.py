@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, get_args
 
+from trainyard.protocol.serving import ServeHow
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
@@ -60,6 +61,8 @@ class Act(StrEnum):
     """The canary or the shadow ends, and `default` stays."""
     APPROVE = "approve"
     """The move of `alias` that waits for approval is carried out."""
+    SERVE = "serve"
+    """A host serves `version`, or the version that `default` names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +87,8 @@ class ModelRequest:
     """How long a canary lasts."""
     shadow: bool = False
     """True for a shadow, whose answers are only counted."""
+    serve: ServeHow | None = None
+    """How the host serves; null: as at its last start."""
 
 
 PREFIX = "model-"

@@ -17,6 +17,24 @@ HOST_HEADER = "X-Trainyard-Host"
 WAKE_SECONDS = 60
 """The pause that the function for predictions advises while a host starts."""
 JOB_NAME = "serve"
+MOST_NAME = 40
+"""The most characters of a job's name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeHow:
+    """How a host serves a version."""
+
+    instance_types: tuple[str, ...] = ()
+    """Empty: the default of job files."""
+    market: str | None = None
+    """None: the default of job files."""
+    idle_minutes: float = 15.0
+    """The host ends after this time without an answered prediction."""
+    hours: float = 12.0
+    """The longest duration of the run."""
+    dollars: float = 20.0
+    """The most that the run may cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +43,9 @@ class Serves:
 
     model: str = field(metadata=required(Text(r"[a-z][a-z0-9-]{0,39}", "the name of a model"), "The model."))
     number: int = field(metadata=required(Count(least=1, most=99_999), "The number of the version."))
+    submitter: str = field(
+        metadata=required(Text(r"\S{1,128}", "the name of a user"), "The user who requested the host.")
+    )
 
 
 def document_of(yard: str) -> str:
@@ -35,6 +56,11 @@ def document_of(yard: str) -> str:
 def name_run(model: str, number: int, start: int) -> str:
     """Return the id of the run of the nth start of a host for a version."""
     return f"{JOB_NAME}-{model}-{number}-{start:04}"
+
+
+def name_job(model: str) -> str:
+    """Return the name of the job that serves a model."""
+    return f"{JOB_NAME}-{model}"[:MOST_NAME].rstrip("-")
 
 
 def metadata_path(model: str) -> str:

@@ -46,6 +46,8 @@ class Tag:
     """The policy that a dev host is judged by."""
     DEV = f"{PREFIX}dev"
     """The name of a dev host; on an image, the name of the dev host that it was made from."""
+    SERVES = f"{PREFIX}serves"
+    """The model that a host serves; empty on a warm host that another run has claimed. Permissions depend on it."""
     POOL = f"{PREFIX}pool"
     """The time until which a warm host waits, and the run that kept it."""
     BUCKET = f"{PREFIX}bucket"

@@ -37,7 +37,7 @@ def bake(yard: Yard, *, force: bool) -> str:
 def predict(yard: Yard, model: str, text: str, version: str) -> Prediction:
     """Send a request for predictions, in the forms that `predict --json-instances` takes. Raises YardError."""
     document = predictions.read_instances("the request", text)
-    return predictions.predict(yard, model, document, version.strip() or None, explain=True)
+    return predictions.send(yard, model, document, version.strip() or None, explain=True)
 
 
 def changes_in(text: str) -> dict[str, Any]:

@@ -18,9 +18,11 @@ from trainyard.protocol.ledger.models import (
     ModelRow,
     ModelRows,
     MoveRow,
+    ServedRow,
     VersionRow,
     VersionState,
     partition,
+    served_key,
     version_key,
 )
 from trainyard.values import serialization
@@ -67,6 +69,13 @@ def version_row(
     return Write(partition(model), version_key(number), values, only="state", same=same)
 
 
+def served_row(model: str, row: ServedRow) -> Write:
+    """Write the next start of a host. Raises AlreadyWrittenError if another request was first."""
+    if row.start == 1:
+        return Write(partition(model), served_key(row.number), _known(row), put=True, unless="pk")
+    return Write(partition(model), served_key(row.number), _known(row), same=("start", row.start - 1))
+
+
 def move_rows(made: Move) -> list[Write]:
     """Move an alias and record the move. Raises AlreadyWrittenError if another request has written the model."""
     at = serialization.timestamp(made.move.at)
@@ -89,6 +98,6 @@ def no_canary_row(model: str) -> Write:
     return Write(*CANARIES, {"kind": "canaries"}, without=(f"{MODEL_PREFIX}{model}",))
 
 
-def _known(row: ModelRow | VersionRow | MoveRow | ListedModel) -> dict[str, Any]:
+def _known(row: ModelRow | VersionRow | MoveRow | ServedRow | ListedModel) -> dict[str, Any]:
     """Return the attributes of a row that have a value."""
     return {name: value for name, value in serialization.to_json(row).items() if value is not None}

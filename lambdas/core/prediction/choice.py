@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from trainyard.command_line import command_line
-from trainyard.core.prediction.http import RefusedError, Status
+from trainyard.core.prediction.http import HostNeededError, RefusedError, Status
 from trainyard.protocol.export import Conversion
 from trainyard.protocol.ledger.models import DEFAULT, ModelRow, VersionRow, VersionState
 from trainyard.values.validation import did_you_mean
@@ -61,10 +61,10 @@ def check_ready(model: str, row: VersionRow, *, for_golden: bool = False) -> Non
 def check_runs_here(model: str, number: int, how: Conversion, reason: str | None) -> None:
     """Raise RefusedError if LiteRT cannot run the version."""
     if how is Conversion.NONE:
-        raise RefusedError(
-            Status.UNAVAILABLE,
-            f"version {number} of {model} needs a host with TensorFlow ({reason or 'it was not converted'}), and "
-            "predict runs only what LiteRT can. Its folder in the bucket is a SavedModel for tensorflow_model_server",
+        raise HostNeededError(
+            number,
+            f"version {number} of {model} needs a host with TensorFlow ({reason or 'it was not converted'}), and the "
+            f"function runs only what LiteRT can. {command_line('serve', model)} starts such a host",
         )
 
 
@@ -73,8 +73,8 @@ def check_memory(model: str, number: int, size: int) -> None:
     if size > MOST_BYTES:
         raise RefusedError(
             Status.NO_MEMORY,
-            f"version {number} of {model} has {size >> 20} MiB, and predict keeps at most {MOST_BYTES >> 20}. Its "
-            "folder in the bucket is a SavedModel for tensorflow_model_server",
+            f"version {number} of {model} has {size >> 20} MiB, and predict keeps at most {MOST_BYTES >> 20}. "
+            f"{command_line('serve', model)} starts a host for it",
         )
 
 

@@ -28,7 +28,7 @@ LONGEST_WIPE = timedelta(minutes=5)
 """How long a host may take from its release until it signals that it is wiped."""
 RETAGGED = (
     Tag.RUN, Tag.ATTEMPT, Tag.GANG, Tag.GPUS, Tag.LEASE, Tag.AFTER,
-    Tag.PRICE, Tag.DISK, Tag.SUBMITTER, "Name", *policy.tag_keys(),
+    Tag.PRICE, Tag.DISK, Tag.SUBMITTER, Tag.SERVES, "Name", *policy.tag_keys(),
 )  # fmt: skip
 """Tags that show a host of the pool which run it belongs to. A job with a pool has no policy, so neither has its next
 run."""

@@ -67,7 +67,12 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     source = check.read_input(given.input)
     found = job_check.find_version(source, run, yard.table_name)
     fault, made = (found, None) if isinstance(found, InputFaults) else (None, found)
-    misnamed = admitting.refuse_misnamed() or fault or _find_fault_of_trial(source, run, admitting.ledger)
+    misnamed = (
+        admitting.refuse_misnamed()
+        or fault
+        or _find_fault_of_trial(source, run, admitting.ledger)
+        or _find_fault_of_host(source, run, yard.table_name)
+    )
     limits = job_check.limits_of(yard)
     job, warnings = (
         (misnamed, ()) if misnamed else job_check.check_job(source, yard, limits, given.started, made)
@@ -156,6 +161,23 @@ def _find_fault_of_trial(source: JobSource | InputFaults, run: str, ledger: Ledg
         problem = f"the study {trial.study} is over, so that its trial {trial.number} does not start"
         return InputFaults("The execution's input", (Fault("trial", problem),))
     return None
+
+
+def _find_fault_of_host(source: JobSource | InputFaults, run: str, table_name: str) -> InputFaults | None:
+    """Return the fault of a run that is to serve a model and that no request has started."""
+    serves = None if isinstance(source, InputFaults) else source.serves
+    if serves is None:
+        return None
+    from lambdas.aws.dynamodb.models import Models  # most runs serve no model, so that Admit starts faster
+
+    rows = Models(table_name).read(serves.model)
+    row = rows.served_as(serves.number) if rows else None
+    if row and row.run == run and row.by == serves.submitter:
+        return None
+    problem = (
+        f"no request of {serves.submitter} has started {run} for version {serves.number} of {serves.model}"
+    )
+    return InputFaults("The execution's input", (Fault("serves", problem),))
 
 
 def _copy_checkpoint(earlier: str, run: str, yard_bucket: str) -> None:

@@ -35,11 +35,20 @@ from trainyard.protocol.ledger.models import (
 from trainyard.protocol.requests import Act, ModelRequest
 from trainyard.values.lazy import dataclass
 
+
+class AdmitSettings(YardSettings):
+    train_state_machine_arn: str
+
+
 MOST_TRIES = 4
 """The most decisions about one request. If another request writes the model first, the next decision follows."""
 NEEDS = Needs(
-    YardSettings,
-    (*model_origins.GRANTS, may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem")),
+    AdmitSettings,
+    (
+        *model_origins.GRANTS,
+        may("start executions", "train"),
+        may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem"),
+    ),
 )
 
 
@@ -82,11 +91,13 @@ class Changed(Answer):
     new: str | None = None
     waits: bool = False
     """True if the move waits for the approval of another user."""
+    run: str | None = None
+    """The run that serves the model."""
 
 
 @entry_point
 def handler(given: AdmitInput) -> VersionAdmitted | Unprepared | Changed | Refused:
-    yard, asked = environment.read(YardSettings), parse(UsersRequest, given.input, of="version.admit")
+    yard, asked = environment.read(AdmitSettings), parse(UsersRequest, given.input, of="version.admit")
     try:
         if asked.request.act is Act.VERSION:
             return _number(yard, asked)
@@ -152,8 +163,8 @@ def _version_of(
     return replace(row, **origin.lineage(found.run)) if found.run else row
 
 
-def _change(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
-    """Create a model, move an alias or retire a version."""
+def _change(yard: AdmitSettings, asked: UsersRequest, now: datetime) -> Changed:
+    """Create a model, move an alias, retire a version, or serve it."""
     for _ in range(MOST_TRIES):
         try:
             if asked.request.act is Act.CREATE:
@@ -162,6 +173,8 @@ def _change(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
                 return _retire(yard, asked)
             if asked.request.act in (Act.CANARY, Act.END_CANARY):
                 return _try(yard, asked, now)
+            if asked.request.act is Act.SERVE:
+                return _serve(yard, asked, now)
             return _move(yard, asked, now)
         except AlreadyWrittenError:
             logger.info("another request has written %s", asked.request.model)
@@ -187,6 +200,21 @@ def _retire(yard: YardSettings, asked: UsersRequest) -> Changed:
         rows_of.next_model_row(registry.touch(rows)), rows_of.version_row(model, retired.number, values)
     )
     return Changed(reason=f"version {retired.shown} of {model} is retired", model=model, old=retired.shown)
+
+
+def _serve(yard: AdmitSettings, asked: UsersRequest, now: datetime) -> Changed:
+    from lambdas.steps import served_hosts  # few requests start a host, and these imports cost time
+
+    model, rows = asked.request.model, _read(yard, asked)
+    row = served_hosts.start(yard, yard.train_state_machine_arn, asked.request, rows, asked.by, now)
+    version = rows.find(str(row.number))
+    assert version, "a served version has a row"
+    return Changed(
+        reason=f"{row.run} serves version {version.shown} of {model}",
+        model=model,
+        new=version.shown,
+        run=row.run,
+    )
 
 
 def _move(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:

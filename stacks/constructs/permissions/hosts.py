@@ -80,6 +80,20 @@ def _own_dev_hosts(yard: str, of: str) -> Condition:
     return {"StringEquals": owner, "StringLike": {f"{of}/{Tag.DEV}": "?*"}}
 
 
+def reach_served_hosts(role: Holder, yard: str, document: str) -> None:
+    """Allow the caller's own sessions on the ports of hosts that serve a model, by the yard's `document`.
+
+    IAM checks the host and the document of a session separately. Therefore a role with these permissions must not have
+    another document, which would be a shell on these hosts."""
+    served = {
+        "StringEquals": {f"ssm:resourceTag/{Tag.YARD}": yard},
+        "StringLike": {f"ssm:resourceTag/{Tag.SERVES}": "?*"},
+    }
+    allow(role, ["ssm:StartSession"], [ec2("instance/*")], served, because=BY_TAG)
+    allow(role, ["ssm:StartSession"], [document])
+    continue_sessions(role)
+
+
 def use_sessions(role: Holder, *documents: str) -> None:
     """Allow the caller's own sessions: a shell that may become root, the yard's `documents`, a port.
 
@@ -97,6 +111,12 @@ def use_sessions(role: Holder, *documents: str) -> None:
         *documents,
     ]
     allow(role, ["ssm:StartSession"], known)
+    continue_sessions(role)
+
+
+def continue_sessions(role: Holder) -> None:
+    """Allow opening, resuming and ending the caller's own sessions."""
+    ssm = f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}"
     sessions = [f"{ssm}:{cdk.Aws.ACCOUNT_ID}:session/*"]
     own = {"StringEquals": {"ssm:resourceTag/aws:ssmmessages:session-id": "${aws:userid}"}}
     allow(role, ["ssm:ResumeSession", "ssm:TerminateSession"], sessions, own, because=OWN_SESSIONS)

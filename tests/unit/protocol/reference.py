@@ -115,7 +115,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
         "ledger/study", "StudyRow", "Search", "TrialRow", "TrialState", "DrawnBy", "RungRow"
     ),
     ("ledger.md", "models"): lambda: lists(
-        "ledger/models", "ModelRow", "VersionRow", "VersionState", "MoveRow", "ListedModel"
+        "ledger/models", "ModelRow", "VersionRow", "VersionState", "MoveRow", "ServedRow", "ListedModel"
     ),
     ("ledger.md", "trial"): lambda: lists("trial", "Trial", "Pruned"),
     ("ledger.md", "timeline"): lambda: lists("timeline", "Entry", "Source"),

@@ -148,8 +148,6 @@ def test_the_function_refuses_the_path_with_a_sentence(path: str, status: int, w
 @pytest.mark.parametrize(("text", "wanted"), REQUESTS.values(), ids=list(REQUESTS))
 def test_the_command_refuses_the_file_with_a_sentence_and_a_next_step(text: str, wanted: str) -> None:
     with pytest.raises((FileUnreadable, NotPredicted)) as refused:
-        predictions.predict(
-            cast(Deployment, Yard()), "digits", predictions.read_instances("request.json", text)
-        )
+        predictions.send(cast(Deployment, Yard()), "digits", predictions.read_instances("request.json", text))
     check(str(refused.value), wanted)
     assert refused.value.next_step

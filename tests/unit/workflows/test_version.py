@@ -71,10 +71,15 @@ class Yard:
         self.count = 0
         self.answer: dict[str, Any] = {"outputs": {"p": [[0.25, 0.75]]}}
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.started: list[tuple[str, str, dict[str, Any]]] = []
 
     def predict(self, function: str, payload: bytes) -> dict[str, Any]:
         self.asked.append((function, json.loads(payload)))
         return self.answer
+
+    def start(self, machine: str, name: str, given: dict[str, Any]) -> bool:
+        self.started.append((machine, name, given))
+        return True
 
     def write_run(self, files: dict[str, str], run: str = RUN, **values: Any) -> None:
         known: dict[str, Any] = {
@@ -133,7 +138,8 @@ class Yard:
 def yard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
     made = Yard()
     given = {"yard": "trainyard", "table_name": "ledger", "bucket_name": "bucket"}
-    more = {convert.ConvertSettings: {"train_state_machine_arn": MACHINE}}
+    train = {"train_state_machine_arn": MACHINE}
+    more = {convert.ConvertSettings: train, admit.AdmitSettings: train}
     monkeypatch.setattr(environment, "read", lambda kind: kind(**given, **more.get(kind, {})))
     monkeypatch.setattr(messages, "call", made.predict)
     with mock_aws():
@@ -467,3 +473,25 @@ def test_a_request_starts_an_execution_with_the_sender_that_iam_has_verified(
     ((machine, started, given),) = begun
     assert (machine, started) == (SIGNAL.version_state_machine_arn, name)
     assert given == {"request": serialization.to_json(request), **begins}
+
+
+def test_two_requests_start_one_host(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "start", yard.start)
+    yard.make()
+    yard.request("move", version="v1")
+    how = {"instance_types": ["m7i.large"], "idle_minutes": 5.0}
+    _, first = yard.request("serve", serve=how)
+    _, second = yard.request("serve", by="bob")
+    assert [first["run"], second["run"]] == ["serve-digits-1-0001"] * 2
+    (row,) = yard.rows.served
+    assert (row.by, row.start, row.how.instance_types) == ("ada", 1, ("m7i.large",))
+    started = [each for each in yard.started if each[0] == MACHINE]
+    assert {name for _, name, _ in started} == {"serve-digits-1-0001"}
+    assert started[0][2]["serves"] == {"model": "digits", "number": 1, "submitter": "ada"}
+
+
+def test_a_host_with_an_unknown_type_is_refused_before_its_start(yard: Yard) -> None:
+    yard.make()
+    _, refused = yard.request("serve", version="v1", serve={"instance_types": ["x9.large"]})
+    assert (refused["kind"], "x9.large" in refused["reason"]) == ("refused", True)
+    assert yard.rows.served == ()

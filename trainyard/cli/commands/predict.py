@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from trainyard.cli.command import command
+from trainyard.cli.dev_hosts import step_printer
 from trainyard.cli.models import Of, OfVersion, Signature
 from trainyard.cli.options import Options
 
@@ -50,10 +51,11 @@ def predict(
     """Ask a version of a model for predictions.
 
     The function for predictions answers, and costs nothing without requests. The first request after a pause takes
-    some seconds.
+    some seconds. A version that only TensorFlow runs is answered by its host, which starts again if it was served
+    before.
     """
     from trainyard.cli.output import terminal
-    from trainyard.client import predictions
+    from trainyard.client import predictions, serving
     from trainyard.client.errors import FileUnreadable
 
     try:
@@ -67,7 +69,8 @@ def predict(
     document = predictions.read_instances(instances, text)
     if signature:
         document["signature_name"] = signature
-    answer = predictions.predict(options.find(), model, document, version, key=key, explain=explain)
+    known, on_step = options.find().model(model), step_printer(options)
+    answer = serving.predict(known, document, version, on_step, key=key, explain=explain)
     if options.is_json:
         found = {"model": model, "version": answer.version, "predictions": answer.predictions}
         terminal.answer({**found, **({"explained": answer.explained} if explain else {})})

@@ -37,10 +37,12 @@ def run(
         asyncio.run(carry(link, listening, port, ready, on_step))
 
 
-def begin(yard: Deployment, host: str, port: int, local: int) -> opening.Opened:
-    """Start a session for a port of the host."""
+def begin(
+    yard: Deployment, host: str, port: int, local: int, document: str = opening.PORT_FORWARDING
+) -> opening.Opened:
+    """Start a session for a port of the host, by an SSM document for ports."""
     parameters = {"portNumber": [str(port)], "localPortNumber": [str(local)]}
-    return opening.start(yard, host, opening.PORT_FORWARDING, parameters, "trainyard forward")
+    return opening.start(yard, host, document, parameters, "trainyard forward")
 
 
 def listen(port: int) -> socket.socket:

@@ -13,6 +13,7 @@ from trainyard.core.model.job_fields import NAME
 from trainyard.core.model.study import Study
 from trainyard.protocol import keys
 from trainyard.protocol.conversions import ForVersion
+from trainyard.protocol.serving import Serves
 from trainyard.protocol.trial import Trial
 from trainyard.values.fields import Flag, Text, key
 from trainyard.values.lazy import dataclass
@@ -50,6 +51,11 @@ class JobSource:
         Optional(ForVersion),
         "The version of a model that the job prepares. The workflow version starts such executions.",
     )
+    serves: Serves | None = key(
+        None,
+        Optional(Serves),
+        "The version of a model that the job serves. The workflow version starts such executions.",
+    )
 
     @property
     def name(self) -> str:
@@ -71,6 +77,8 @@ def read_input(execution_input: object) -> JobSource | InputFaults:
         section.fault("trial", "is allowed only with job: the turn of a study fills the values of a trial in")
     if source.for_version and source.job is None:
         section.fault("for_version", "is allowed only with job: the workflow version makes it")
+    if source.serves and source.job is None:
+        section.fault("serves", "is allowed only with job: the workflow version makes it")
     return InputFaults("The execution's input", tuple(section.faults)) if section.faults else source
 
 

@@ -17,6 +17,7 @@ from trainyard.protocol.predictions import (
     RETRY_HEADER,
     VERSION_HEADER,
 )
+from trainyard.protocol.serving import HOST_HEADER, WAKE_SECONDS
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import format_bytes
 from trainyard.values.text import printable
@@ -41,6 +42,14 @@ class RefusedError(Exception):
     def __init__(self, status: Status, message: str, *, retry_seconds: int | None = None) -> None:
         super().__init__(message)
         self.status, self.retry_seconds = status, retry_seconds
+
+
+class HostNeededError(RefusedError):
+    """Only a host with TensorFlow runs the version."""
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(Status.UNAVAILABLE, message, retry_seconds=WAKE_SECONDS)
+        self.number = number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +107,8 @@ def answer(
 
 def refusal(error: RefusedError) -> dict[str, Any]:
     headers = {} if error.retry_seconds is None else {RETRY_HEADER: str(error.retry_seconds)}
+    if isinstance(error, HostNeededError):
+        headers[HOST_HEADER] = str(error.number)
     return _answer(error.status, json.dumps({"error": printable(str(error), MOST_CHARACTERS)}), headers)
 
 

@@ -1,5 +1,5 @@
-"""The rows of a model: `pk = model#<name>`; `sk = model`, `version#<number>` and `moved#<time>`. `pk = models`, `sk =
-<name>` lists the models of the yard.
+"""The rows of a model: `pk = model#<name>`; `sk = model`, `version#<number>`, `served#<number>` and `moved#<time>`.
+`pk = models`, `sk = <name>` lists the models of the yard.
 
 Numbers of versions have five digits and begin with 1. They are the folders that TensorFlow Serving reads.
 """
@@ -13,6 +13,7 @@ from typing import Any
 from trainyard.protocol.export import Conversion, SignatureTypes
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.canaries import MODEL_PREFIX
+from trainyard.protocol.serving import ServeHow
 from trainyard.values.lazy import dataclass
 
 DEFAULT = "default"
@@ -165,6 +166,22 @@ class MoveRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServedRow:
+    """The run that serves a version, or served it last, and how to start the next one: `sk = served#<number>`."""
+
+    number: int
+    start: int
+    """The number of starts. A start succeeds only if it read the newest one."""
+    run: str
+    by: str
+    """The user who requested the run."""
+    at: datetime
+    request: str
+    """The name of the execution that started the run."""
+    how: ServeHow
+
+
+@dataclass(frozen=True, kw_only=True)
 class ListedModel:
     """A model in the list of the yard: `pk = models`, `sk = <name>`."""
 
@@ -180,6 +197,7 @@ class ModelRows:
     row: ModelRow
     versions: tuple[VersionRow, ...] = ()
     moves: tuple[MoveRow, ...] = ()
+    served: tuple[ServedRow, ...] = ()
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> "ModelRows | None":
@@ -188,12 +206,14 @@ class ModelRows:
         own = next((row for row in found if row["sk"] == MODEL), None)
         versions = (row for row in found if str(row["sk"]).startswith(VERSION_PREFIX))
         moves = (row for row in found if str(row["sk"]).startswith(MOVED_PREFIX))
+        served = (row for row in found if str(row["sk"]).startswith(SERVED_PREFIX))
         if own is None:
             return None
         return cls(
             row=reading.read(ModelRow, own),
             versions=tuple(reading.read(VersionRow, row) for row in versions),
             moves=tuple(reading.read(MoveRow, row) for row in moves),
+            served=tuple(reading.read(ServedRow, row) for row in served),
         )
 
     def find(self, word: str) -> VersionRow | None:
@@ -203,6 +223,10 @@ class ModelRows:
         named = [each for each in self.versions if each.label == word]
         usable = [each for each in named if each.state is not VersionState.REFUSED]
         return next(reversed(usable or named), None)
+
+    def served_as(self, number: int) -> ServedRow | None:
+        """Return the row of the version's host; None if no host has served it."""
+        return next((each for each in self.served if each.number == number), None)
 
     def made_by(self, request: str) -> VersionRow | None:
         return next((each for each in self.versions if each.request == request), None)
@@ -222,7 +246,7 @@ class ModelRows:
         return [*self.aliases_of(number), *others]
 
 
-VERSION_PREFIX, MOVED_PREFIX = "version#", "moved#"
+VERSION_PREFIX, MOVED_PREFIX, SERVED_PREFIX = "version#", "moved#", "served#"
 MODEL, MODELS = "model", "models"
 """The sort key of a model's own row; the partition key of the list of models."""
 
@@ -235,3 +259,8 @@ def partition(model: str) -> str:
 def version_key(number: int) -> str:
     """Return the sort key of a version."""
     return f"{VERSION_PREFIX}{number:05d}"
+
+
+def served_key(number: int) -> str:
+    """Return the sort key of the host of a version."""
+    return f"{SERVED_PREFIX}{number:05d}"

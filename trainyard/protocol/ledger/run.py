@@ -11,6 +11,7 @@ from trainyard.protocol.imaging import Imaging
 from trainyard.protocol.ledger.study import STUDY, Search
 from trainyard.protocol.objective import Point
 from trainyard.protocol.plan import Market
+from trainyard.protocol.serving import Serves
 from trainyard.protocol.trial import Pruned, Trial
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
@@ -107,6 +108,8 @@ class RunRow:
     """The labels of the job."""
     trial: Trial | None = None
     """The place of the run in its study; None for a run that belongs to no study."""
+    serves: Serves | None = None
+    """The version that the run serves; None for a run that serves none."""
     warnings: tuple[str, ...] = ()
     """Probable failures of the program, and failures beside the run, a sentence each."""
     search: Search | None = None

@@ -26,6 +26,8 @@ def tags_of(request: LaunchRequest, part: Part, now: datetime) -> dict[str, str]
     own = {} if row.kind == "train" else {Tag.KIND: row.kind}
     if row.submitter:
         own[Tag.SUBMITTER] = submitter.tag(row.submitter)
+    if row.serves:
+        own[Tag.SERVES] = row.serves.model
     if row.dev:
         own[Tag.DEV] = row.dev
     return own | {

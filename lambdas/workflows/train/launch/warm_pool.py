@@ -121,6 +121,6 @@ def _hand_over(request: LaunchRequest) -> LaunchAnswer:
     launched = _to_launched(request)
     ((part, _),) = launched
     tags = {key: value for key, value in tags_of(request, part, clock()).items() if key != Tag.YARD}
-    instances.retag(sorted(request.warm), tags)
+    instances.retag(sorted(request.warm), {Tag.SERVES: "", **tags})
     record_hosts(request, launched)
     return gang_launched(describe(request, launched))
