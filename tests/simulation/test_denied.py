@@ -45,3 +45,22 @@ def test_a_permission_that_stays_missing_ends_the_run_and_is_named(yard: YardTem
     assert not result.broken
     assert "AccessDenied" in result.outcome
     assert "AccessDenied: The role may not dynamodb:" in reason
+
+
+def test_a_removed_permission_works_for_a_while_and_is_named_once_it_is_needed_again(
+    yard: YardTemplate,
+) -> None:
+    point = f"request train-train#1/1 {FIRST['train-train']}"
+    removed = f"{point}: its permission was removed, and works for 10 s more"
+    reasons: list[str] = []
+
+    def look(world: Yard) -> None:
+        reasons.extend((world.summary(each.name) or {})["reason"] for each in world.runs())
+
+    once = simulate(yard, SCENARIOS["train"], faults=parse(f"train: {removed}").faults)
+    assert "SUCCEEDED" in once.outcome
+    case = parse(f"train: {removed} + host host-1 after progress #2: dies")
+    again = simulate(yard, SCENARIOS["train"], faults=case.faults, at_end=look)
+    assert not (*once.broken, *again.broken)
+    assert "AccessDenied" in again.outcome
+    assert "AccessDenied: The role may not dynamodb:" in reasons[0]
