@@ -22,7 +22,7 @@ LEAST_PREDICTIONS = 5
 LEAST_TIMED = 20
 """A canary is judged by its duration from this number of requests on."""
 LEAST_SLOWER = 5.0
-"""Milliseconds by which a doubled median must differ, because small durations vary."""
+"""The least difference of medians in milliseconds. Small durations vary."""
 MORE_ERRORS = 0.01
 """The difference of the shares of errors above which a canary is rolled back."""
 SLOWER = 2.0
@@ -60,7 +60,7 @@ Judgement = Continue | Warn | RollBack | Promote
 
 
 def judge(canary: Canary, champion: int, own: Figures, others: Figures, now: datetime) -> Judgement:
-    """Judge a canary by its figures and those of the default version, `champion`."""
+    """Judge a canary by its figures and by the figures of the default version, `champion`."""
     if not own.predictions or not others.predictions:
         missing = canary.version if not own.predictions else champion
         if now - canary.started < MISSING:

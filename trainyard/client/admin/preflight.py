@@ -194,7 +194,7 @@ def _concurrency(session: Session, needs: Needs) -> Iterator[Row]:
         found = {}
     own = int(found.get("ReservedConcurrentExecutions", 0))
     free = int(limit["UnreservedConcurrentExecutions"]) + own - LEAST_UNRESERVED
-    shown = f"{limit['ConcurrentExecutions']}, of which {max(free, 0)} can be reserved"
+    shown = f"{limit['ConcurrentExecutions']} in all, and {max(free, 0)} can be reserved"
     needed = f"{most} reserved for predictions"
     if free >= most:
         yield Row(CONCURRENCY, shown, needed, Verdict.READY)
