@@ -176,7 +176,7 @@ def owner_of_work(
         return with_outputs
     no_checkpoint = f"there is no checkpoint of {run} in the bucket ({keys.latest_checkpoint(run)})"
     if study_of(run):
-        no_checkpoint += ", where an ended study keeps only those of its best trials (study.keep)"
+        no_checkpoint += ", because an ended study keeps only the checkpoints of its best trials (study.keep)"
     if with_outputs:
         return Fault(
             "checkpoints.resume",
