@@ -275,7 +275,7 @@ def test_only_submit_starts_runs_and_the_clock_what_retires_images_and_a_deploym
     yard: Assembly,
 ) -> None:
     starting = {"SubmitRole", "RetireEventsRole", "PatrolRole", "PrepareRole", "SignalRole", "StudyTurnRole"}
-    of_models = {"TrainConcludeRole", "StudyConcludeRole"}  # after.model
+    of_models = {"TrainConcludeRole", "StudyConcludeRole", "VersionConvertRole"}  # after.model, and a preparation
     assert yard.may("states:StartExecution") == starting | of_models
     for function in ("train_conclude", "study_conclude"):
         (permission,) = of(yard, function, "states:StartExecution")
@@ -330,11 +330,12 @@ def test_what_runs_on_a_host_lists_no_bucket_without_a_prefix(yard: Assembly, ro
     assert all(set(each.when) == {"StringLike"} for each in listed)
 
 
-def test_runs_read_programs_data_and_runs_and_write_runs(yard: Assembly) -> None:
+def test_runs_read_programs_data_models_and_runs_and_write_runs(yard: Assembly) -> None:
     assert touched(yard, "SignalRunRole") == [
         ("s3:DeleteObject", "runs/*/checkpoints/*"),
         ("s3:DeleteObject", "runs/*/outputs/*"),
         ("s3:GetObject", "data/*"),
+        ("s3:GetObject", "models/*"),
         ("s3:GetObject", "programs/*"),
         ("s3:GetObject", "runs/*"),
         ("s3:GetObjectVersion", "runs/*/outputs/*"),
@@ -346,6 +347,8 @@ def test_runs_read_programs_data_and_runs_and_write_runs(yard: Assembly) -> None
         ("s3:PutObject", "runs/*/notebook/*"),
         ("s3:PutObject", "runs/*/outputs-of/*"),
         ("s3:PutObject", "runs/*/outputs/*"),
+        ("s3:PutObject", "runs/*/predictions-of/*"),
+        ("s3:PutObject", "runs/*/predictions/*"),
         ("s3:PutObject", "runs/*/tensorboard/*"),
         ("ssm:GetParameters", "trainyard/secrets/*"),
     ]
