@@ -79,8 +79,8 @@ def test_a_foreign_model_answers_a_batch_whose_host_is_killed(runs: Runs, tmp_pa
     assert errors.keys() == BAD.keys()
     assert answers == {place: sum(row["x"]) + row["y"] for place, row in rows.items() if place not in BAD}
     assert "column 1: Expecting value" in errors["part-03.jsonl", 7]
-    assert "missing y; wanted x, y" in errors["part-11.jsonl", 1]
-    assert "found a list of 2 numbers; wanted an object with x, y" in errors["part-19.jsonl", 50]
+    assert "missing y; wanted" in errors["part-11.jsonl", 1]
+    assert "found a list of 2 numbers; wanted an object with" in errors["part-19.jsonl", 50]
     command("get", run.id, "predictions", "found")
     assert len(list((tmp_path / "found").rglob("*.jsonl"))) == FILES + 1
 
