@@ -275,7 +275,12 @@ def test_only_submit_starts_runs_and_the_clock_what_retires_images_and_a_deploym
     yard: Assembly,
 ) -> None:
     starting = {"SubmitRole", "RetireEventsRole", "PatrolRole", "PrepareRole", "SignalRole", "StudyTurnRole"}
-    of_models = {"TrainConcludeRole", "StudyConcludeRole", "VersionConvertRole"}  # and Convert
+    of_models = {
+        "TrainConcludeRole",
+        "StudyConcludeRole",
+        "VersionConvertRole",
+        "VersionAdmitRole",
+    }  # and hosts
     assert yard.may("states:StartExecution") == starting | of_models
     for function in ("train_conclude", "study_conclude"):
         (permission,) = of(yard, function, "states:StartExecution")
