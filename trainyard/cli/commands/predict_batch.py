@@ -29,9 +29,10 @@ def predict_batch(
         str, typer.Argument(metavar="FOLDER", help="Folder with the files, s3://.../ or ./folder/.")
     ],
     format: Annotated[  # noqa: A002 - the name of the option
-        Format, typer.Option("--format", help="Format of the files.")
+        Format,
+        typer.Option("--format", metavar="FORMAT", help="Format of the files: jsonl, tfrecord or npz."),
     ] = Format.JSONL,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Number of hosts.")] = 1,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Number of hosts.")] = 1,
     type: Types = None,  # noqa: A002 - the name of the option
     signature: Signature = None,
     name: Name = None,
