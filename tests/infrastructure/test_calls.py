@@ -62,21 +62,30 @@ def module(name: str) -> tuple[dict[str, ast.AST], dict[str, Node]]:
                 defined[node.name] = node
             case ast.Assign(targets=[ast.Name(id=target)]):
                 defined[target] = node
-            case ast.ImportFrom(module=str(source)) if source.startswith("lambdas"):
-                for each in node.names:
-                    folder = ROOT / Path(*source.split("."), each.name)
-                    is_module = folder.with_suffix(".py").exists() or folder.is_dir()
-                    where = (f"{source}.{each.name}", "") if is_module else (source, each.name)
-                    imported[each.asname or each.name] = where
+            case ast.ImportFrom():
+                imported |= imports_of(node)
             case _:
                 pass
     return defined, imported
+
+
+def imports_of(node: ast.ImportFrom) -> dict[str, Node]:
+    source = node.module or ""
+    found: dict[str, Node] = {}
+    for each in node.names if source.startswith("lambdas") else ():
+        folder = ROOT / Path(*source.split("."), each.name)
+        is_module = folder.with_suffix(".py").exists() or folder.is_dir()
+        found[each.asname or each.name] = (f"{source}.{each.name}", "") if is_module else (source, each.name)
+    return found
 
 
 def names_in(node: Node) -> Iterator[Node]:
     """Yield what a function or class refers to in its module and in imported ones."""
     defined, imported = module(node[0])
     parts = list(ast.walk(defined[node[1]]))
+    for part in parts:
+        if isinstance(part, ast.ImportFrom):  # made late, because it costs time
+            imported = imported | imports_of(part)
     own = {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
     own |= {part.arg for part in parts if isinstance(part, ast.arg)}
     for part in parts:

@@ -44,7 +44,7 @@ class Predict:
     source: str = field(
         metadata=required(
             Uri(folder="data", ends=("/",)),
-            "A folder of the bucket with the rows, as for [data](#data). The files are distributed over the workers.",
+            "A folder of the bucket with the rows, as for `data`. The files are distributed over the workers.",
         )
     )
     format: Format = key(
