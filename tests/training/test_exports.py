@@ -97,7 +97,7 @@ CASES: Mapping[str, tuple[Callable[[Path], None], Conversion, str]] = {
     "no rows": (of_one_request, Conversion.WHOLE, ""),
     "an LSTM": (with_memory, Conversion.ROWS, "TensorListReserve"),
     "parse_example": (of_examples, Conversion.NONE, "ParseExampleV2"),
-    "golden rows that TensorFlow refuses": (of_pictures, Conversion.NONE, "no golden row"),
+    "golden rows that TensorFlow refuses": (of_pictures, Conversion.NONE, "lacks the operation DecodePng"),
     "an answer of infinity": (without_a_finite_answer, Conversion.NONE, "no golden row"),
 }
 
