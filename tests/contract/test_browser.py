@@ -351,6 +351,7 @@ def test_each_metric_has_a_chart_that_log_and_smooth_change(
         "scalars": {"val/loss": [[1, 0.5], [2, -1.0], [3, "NaN"]], "lr": [[1, 0.1]]},
     }
     made.stories[canned.TRAINING].files["metrics.json"] = json.dumps(written).encode()
+    severe_messages(browser)  # of other tests
     browser.get(address)
 
     def wait_for(element: str, charts: int) -> None:
@@ -365,4 +366,10 @@ def test_each_metric_has_a_chart_that_log_and_smooth_change(
     assert len(browser.find_elements("css selector", "#measures .uplot, #curve .uplot")) == 3
     browser.get(f"{root}/compare?runs={canned.TRAINING},{canned.FAILED}")
     wait_for("#compared", 3)
-    assert [each["message"] for each in browser.get_log("browser") if each["level"] == "SEVERE"] == []  # type: ignore[no-untyped-call]
+    assert severe_messages(browser) == []
+
+
+def severe_messages(browser: webdriver.Chrome) -> list[str]:
+    """Return the errors in the browser's console since the last call."""
+    log = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    return [each["message"] for each in log if each["level"] == "SEVERE"]
