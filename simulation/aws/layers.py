@@ -10,9 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any, Self, TypeVar
 
-from lambdas.steps import predictions
-from lambdas.workflows import predict
-from lambdas.workflows.version import copy
 from simulation.exports import StandIn
 
 Task = TypeVar("Task")
@@ -42,6 +39,10 @@ class Layers:
         self._before: list[tuple[ModuleType, str, Any]] = []
 
     def install(self) -> None:
+        """Put the stand-ins into the functions. Their import reads the log level from the environment."""
+        from lambdas.steps import predictions
+        from lambdas.workflows.version import copy
+
         self._put(copy, "ThreadPoolExecutor", Pool)
         self._put(predictions, "start_interpreter", StandIn)
         self._put(predictions, "time", SimpleNamespace(monotonic=lambda: time.time()))
@@ -58,6 +59,8 @@ class Layers:
 
     def forget_models(self) -> None:
         """Forget the models that predict has loaded, for a world that begins or a process that was killed."""
+        from lambdas.workflows import predict
+
         predict.predictions_of.cache_clear()
 
 

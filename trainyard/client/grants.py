@@ -54,6 +54,7 @@ LOWEST: Mapping[str, tuple[str, ...]] = {
         "ssmmessages:OpenDataChannel",
         "states:StartExecution",
         "states:StopExecution",
+        "sts:AssumeRole",
     ),
     "operator": (
         "ec2:ModifyInstanceAttribute",

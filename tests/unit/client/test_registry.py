@@ -51,7 +51,6 @@ def test_a_local_folder_is_uploaded_without_the_record_that_get_has_left(
     [
         ("digits", "v1", (), None, FileUnreadable, "model is not a folder"),
         ("digits", "v1", ("ckpt-1.index",), None, ModelNotChanged, "ckpt-1.index is a checkpoint"),
-        ("digits", "v1", ("saved_model.pb",), None, ModelNotChanged, "has no trainyard.json"),
         ("digits", "v1", FILES, "assets", ModelNotChanged, "model/assets is a link"),
         ("digits", "V1", FILES, None, ModelNotChanged, 'label: "V1" is not'),
         ("Digits", "v1", FILES, None, ModelNotChanged, 'model: "Digits" is not'),

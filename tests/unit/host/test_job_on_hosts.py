@@ -25,7 +25,7 @@ SECTIONS = {
     "pool": Pool,
     "objective": Objective,
 }
-"""The sections of job.json that hosts read. Only the control plane reads `hardware`, `after`, and `policy`."""
+"""The sections of job.json that hosts read. Only the control plane reads `hardware`, `after` and others."""
 CONTROL_PLANES = {
     *(("cluster", key) for key in ("strategy", "parameter_servers", "chief", "evaluator")),
     ("pool", "minutes"),
@@ -86,5 +86,5 @@ def test_the_control_plane_reads_every_other_key(section: str, key: str) -> None
 
 
 def test_every_section_of_a_job_is_for_hosts_or_for_the_control_plane() -> None:
-    known = {*SECTIONS, "name", "hardware", "after", "labels", "policy", "origin", "study"}
+    known = {*SECTIONS, "name", "hardware", "after", "labels", "policy", "origin", "predict", "study"}
     assert {each.name for each in dataclasses.fields(Job)} == known

@@ -25,6 +25,7 @@ WORDS = {
     "Pause": "Recovering",
     "Retire": "Recovering",
     "Stop": "Stopping",
+    "Convert": "Converting",
     "Golden": "Testing",
     "Generalize": "Imaging",
     "Capture": "Imaging",
