@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from lambdas.steps.interpreter import LiteModel
 
 PLATFORM = "litert"
-ROW_SECONDS = 5.0
-"""How long a process uses the row of a model or a version before it reads the row again."""
 
 RETRY_SECONDS = 1
 """When a client may repeat a request that AWS did not let the function answer."""
@@ -182,7 +180,7 @@ class Predictions:
 
     def _model(self, name: str) -> ModelRow:
         row, read = self._models.get(name, (None, 0.0))
-        if row is None or time.monotonic() - read > ROW_SECONDS:
+        if row is None or time.monotonic() - read > choice.ROW_SECONDS:
             return self._read_model(name)
         return row
 
@@ -198,7 +196,7 @@ class Predictions:
     def _version(self, model: str, version: str, *, for_golden: bool = False) -> VersionRow:
         """Return a version by its number or label. Raises RefusedError."""
         loaded = self._loaded.get((model, int(version))) if version.isdecimal() else None
-        if loaded and time.monotonic() - loaded.read <= ROW_SECONDS:
+        if loaded and time.monotonic() - loaded.read <= choice.ROW_SECONDS:
             return loaded.row
         row = self._ledger.version(model, int(version)) if version.isdecimal() else None
         if loaded and row:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lambdas.steps.predictions import ROW_SECONDS
+from lambdas.core.prediction.choice import ROW_SECONDS
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item
 from simulation.aws.stepfunctions import Execution, Status

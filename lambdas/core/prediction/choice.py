@@ -10,6 +10,8 @@ from trainyard.values.validation import did_you_mean
 
 MOST_BYTES = 600 * 2**20
 """The most bytes of models that a process of the function keeps."""
+ROW_SECONDS = 5.0
+"""How long a process uses the row of a model or a version before it reads the row again."""
 
 
 def unknown_model(model: str, known: Iterable[str]) -> RefusedError:
