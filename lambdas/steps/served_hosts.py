@@ -5,7 +5,7 @@ from datetime import datetime
 from lambdas.aws import states
 from lambdas.aws.dynamodb import models as rows_of
 from lambdas.aws.dynamodb.ledger import Ledger
-from lambdas.core.models import serving
+from lambdas.core.models import registry, serving
 from lambdas.environment import YardSettings
 from trainyard.core.jobfile import check
 from trainyard.core.model.errors import ModelRefused
@@ -20,7 +20,7 @@ def start(
     """Return the row of the host that serves the version. A new start is written before its execution begins, so two
     requests start one run. Raises ModelRefused, or AlreadyWrittenError if another request was first."""
     model, ledger = rows.row.name, Ledger(yard.table_name)
-    version = serving.find_version(request, rows)
+    version = registry.find_named(request.version, rows)
     before = rows.served_as(version.number)
     run = ledger.run(before.run) if before else None
     row = serving.choose(request, rows, version, run, by, now)

@@ -2,34 +2,19 @@
 
 from dataclasses import replace
 
-from trainyard.command_line import command_line
+from lambdas.core.models import registry
 from trainyard.core.model.batch import MODEL, Predict
 from trainyard.core.model.errors import ModelRefused
 from trainyard.core.model.job import Job
 from trainyard.core.model.program import Data
 from trainyard.protocol import keys
-from trainyard.protocol.ledger.models import DEFAULT, ModelRows, VersionRow, VersionState
+from trainyard.protocol.ledger.models import ModelRows, VersionRow
 from trainyard.values.validation import any_of, did_you_mean
 
 
 def find_version(wanted: Predict, rows: ModelRows) -> VersionRow:
     """Return the version with this alias, label or number. Raises ModelRefused if it cannot answer."""
-    word = wanted.version or DEFAULT
-    found = rows.find(str(rows.row.aliases.get(word, word)))
-    if found is None and not wanted.version:
-        line = command_line("versions", "set-default", "VERSION", "--model", wanted.name)
-        raise ModelRefused(f"{wanted.name} has no default version; choose one: {line}")
-    if found is None:
-        known = [*rows.row.aliases, *(each.label for each in rows.versions)]
-        there = f"it has {any_of(known)}" if known else "it has no version"
-        raise ModelRefused(
-            f"{wanted.name} has no alias or version {word}; {there}{did_you_mean(word, known)}"
-        )
-    if found.state is not VersionState.READY:
-        reason = f": {found.reason}" if found.reason else ""
-        raise ModelRefused(
-            f"version {found.shown} of {wanted.name} is {found.state}{reason}; name a ready one"
-        )
+    found = registry.find_named(wanted.version, rows)
     if wanted.signature and wanted.signature not in found.signatures:
         names = [*found.signatures]
         raise ModelRefused(

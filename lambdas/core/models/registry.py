@@ -157,11 +157,29 @@ def find_ready(request: ModelRequest, rows: ModelRows) -> VersionRow:
     found = rows.find(request.version)
     if found is None:
         raise _unknown_version(request.version, rows)
+    return _check_ready(found, rows)
+
+
+def find_named(word: str | None, rows: ModelRows) -> VersionRow:
+    """Return the version with this alias, label or number, which must be ready. Without a word, it is the default."""
+    model, word = rows.row.name, word or DEFAULT
+    found = rows.find(str(rows.row.aliases.get(word, word)))
+    if found:
+        return _check_ready(found, rows)
+    if word == DEFAULT:
+        line = command_line("versions", "set-default", "VERSION", "--model", model)
+        raise ModelRefused(f"{model} has no default version; choose one: {line}")
+    known = [*rows.row.aliases, *(each.label for each in rows.versions)]
+    there = f"it has {_name_some(known)}" if known else "it has no version"
+    raise ModelRefused(f"{model} has no alias or version {word}; {there}{did_you_mean(word, known)}")
+
+
+def _check_ready(found: VersionRow, rows: ModelRows) -> VersionRow:
     if found.state is VersionState.READY:
         return found
     reason = f": {found.reason}" if found.reason else ""
     raise ModelRefused(
-        f"version {found.shown} of {request.model} is {found.state}{reason}; name a version that is ready"
+        f"version {found.shown} of {rows.row.name} is {found.state}{reason}; name a version that is ready"
     )
 
 

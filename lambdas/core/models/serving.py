@@ -6,31 +6,13 @@ from typing import Any
 from trainyard.command_line import command_line
 from trainyard.core.model.errors import ModelRefused
 from trainyard.protocol.export import RECORD
-from trainyard.protocol.ledger.models import DEFAULT, ModelRows, ServedRow, VersionRow, VersionState
+from trainyard.protocol.ledger.models import ModelRows, ServedRow, VersionRow
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.requests import ModelRequest
 from trainyard.protocol.serving import PROGRAM, ServeHow, Serves, arguments_of, name_job, name_run
 from trainyard.values import serialization
 
 MOST_IDLE_MINUTES = 1440
-
-
-def find_version(request: ModelRequest, rows: ModelRows) -> VersionRow:
-    """Return the version to serve: the requested one, or the one that `default` names. Raises ModelRefused."""
-    model, word = rows.row.name, request.version or str(rows.row.aliases.get(DEFAULT, ""))
-    known = ", ".join(each.shown for each in rows.versions) or "none"
-    if not word:
-        line = command_line("serve", model, "--version", "VERSION")
-        raise ModelRefused(f"{model} has no default version; name one of its versions ({known}): {line}")
-    found = rows.find(word)
-    if found is None:
-        raise ModelRefused(f"{model} has no version {word}; its versions: {known}")
-    if found.state is not VersionState.READY:
-        why = f": {found.reason}" if found.reason else ""
-        raise ModelRefused(
-            f"version {found.shown} of {model} is {found.state}{why}; serve a version that is ready"
-        )
-    return found
 
 
 def choose(

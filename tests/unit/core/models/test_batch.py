@@ -49,7 +49,11 @@ def test_a_batch_names_an_alias_a_label_or_a_number(model: str, number: int) -> 
     ("model", "signature", "words"),
     [
         ("digits@champoin", None, "digits has no alias or version champoin; it has default, champion, v1"),
-        ("digits@v3", None, "version 3 (v3) of digits is refused: other answers; name a ready one"),
+        (
+            "digits@v3",
+            None,
+            "version 3 (v3) of digits is refused: other answers; name a version that is ready",
+        ),
         ("digits", "scores", "has no signature scores; it has serving_default"),
     ],
 )

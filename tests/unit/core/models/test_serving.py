@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.models import serving
+from lambdas.core.models import registry, serving
 from trainyard.core.jobfile import check
 from trainyard.core.model.errors import ModelRefused
 from trainyard.core.model.job import Job
@@ -55,7 +55,7 @@ def asked(how: ServeHow | None = None, word: str = "") -> ModelRequest:
 
 
 def choose(request: ModelRequest, known: ModelRows, found: RunRow | None) -> ServedRow:
-    version = serving.find_version(request, known)
+    version = registry.find_named(request.version, known)
     return serving.choose(request, known, version, found, "bob", NOW)
 
 
@@ -93,8 +93,8 @@ def test_a_repeated_request_starts_nothing_else() -> None:
     [
         (asked(), rows(), None, "no host has served version 2 (v2) of text"),
         (asked(HOW), rows(served()), run(stopping=NOW), "a user has stopped it; try again once it has ended"),
-        (asked(HOW, "9"), rows(), None, "text has no version 9; its versions: 1 (v1), 2 (v2), 3 (v3)"),
-        (asked(HOW, "v3"), rows(), None, "version 3 (v3) of text is retired; serve a version that is ready"),
+        (asked(HOW, "9"), rows(), None, "text has no alias or version 9; it has default, v1, v2, v3"),
+        (asked(HOW, "v3"), rows(), None, "version 3 (v3) of text is retired; name a version that is ready"),
         (asked(replace(HOW, idle_minutes=0.0)), rows(), None, "idle: found 0 minutes"),
         (asked(replace(HOW, idle_minutes=float("nan"))), rows(), None, "idle: found nan minutes"),
     ],
@@ -110,8 +110,10 @@ def test_a_host_is_refused_with_the_reason(
 def test_a_model_without_a_default_needs_a_version() -> None:
     known = rows()
     known = replace(known, row=replace(known.row, aliases={}))
-    with pytest.raises(ModelRefused, match="name one of its versions"):
-        serving.find_version(asked(HOW), known)
+    with pytest.raises(
+        ModelRefused, match="has no default version; choose one: trainyard versions set-default"
+    ):
+        registry.find_named(asked(HOW).version, known)
 
 
 def test_the_job_names_the_version_and_has_no_fault() -> None:
