@@ -127,6 +127,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("bucket.md", "cluster"): lambda: lists(
         "cluster", "Cluster", "Assignment", "Checkpoint", "Role", "Strategy"
     ),
+    ("bucket.md", "container"): lambda: lists("containers", "Container", "Manifest"),
     ("bucket.md", "export"): lambda: lists("export", *reversed(classes("export"))),
     ("bucket.md", "summary"): lambda: lists("summary", *reversed(classes("summary"))),
 }

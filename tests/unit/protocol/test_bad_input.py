@@ -16,7 +16,17 @@ from typing import Any, cast, get_args, get_origin, is_typeddict
 import pytest
 
 from trainyard import protocol
-from trainyard.protocol import cluster, orders, requests, signals, summary, tags, verdicts
+from trainyard.protocol import (
+    cluster,
+    containers,
+    image_reference,
+    orders,
+    requests,
+    signals,
+    summary,
+    tags,
+    verdicts,
+)
 from trainyard.protocol.cluster import Cluster
 from trainyard.protocol.ledger import reading as ledger
 from trainyard.protocol.ledger.host import HostRow
@@ -108,8 +118,16 @@ def reader(model: type) -> Callable[[Mapping[str, Any]], object]:
     return lambda document: read(model, document)
 
 
-NO_DOCUMENTS = {tags.Tag, verdicts.Word, ledger.UnreadableRowError, summary.UnreadableSummaryError}
-"""Classes of the protocol that no document has: names of tags, a text, errors."""
+NO_DOCUMENTS = {
+    containers.ImageReference,
+    image_reference.NotAReferenceError,
+    image_reference.Reference,
+    ledger.UnreadableRowError,
+    summary.UnreadableSummaryError,
+    tags.Tag,
+    verdicts.Word,
+}
+"""Classes of the protocol that no document has: names of tags, texts, a kind of values, errors."""
 CLASSES = {
     each
     for module in FOUND

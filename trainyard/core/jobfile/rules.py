@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from trainyard.core.jobfile import container_rules
 from trainyard.core.jobfile.program_command import find_start, key_of_start, launched_by
 from trainyard.core.model.gpus import Wanted, all_names, choose
 from trainyard.core.model.hardware import CPU_TYPES_BY_DEFAULT, MOST_HOSTS, Chief, Cluster, Hardware
@@ -53,6 +54,7 @@ def settle(job: Job, written: Written) -> Job:
     cluster = _cluster(job.cluster, written)
     job = replace(job, cluster=cluster, hardware=_hardware(job.hardware, cluster, written))
     _check_program(job, written)
+    container_rules.check(job, written.value("hardware", "image"), written.fault)
     _check_data(job, written)
     _check_hosts(job, written)
     _check_pool(job, written)
@@ -242,7 +244,7 @@ def _check_start(program: Program, written: Written) -> None:
     for key in more:
         problem = f"cannot be combined with program.{first}; a job has one start"
         written.fault(f"program.{key}", problem)
-    if not first:
+    if not first and not written.gives("program", "container"):
         problem = (
             "is missing; a module (train for `python -m train`), program.command ([torchrun, train.py]) or "
             "program.shell (lines for bash) is required"
@@ -252,6 +254,8 @@ def _check_start(program: Program, written: Written) -> None:
         return
     if program.requirements is not None:
         written.fault("program.requirements", "needs program.source: it names a file inside it")
+    if written.gives("program", "container"):
+        return  # the module or file may be the image's
     if program.module and not is_shipped(program.module):
         written.fault("program.module", _not_shipped(program.module))
     if file := find_start(program).file:

@@ -5,6 +5,9 @@ from typing import Any
 
 from trainyard.core.model.batch import PROGRAM
 from trainyard.protocol.cluster import Strategy
+from trainyard.protocol.containers import Container
+from trainyard.values import serialization
+from trainyard.values.fields import keys
 
 NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))
 """Lists that are never empty in a job file, but may be empty in an admitted job."""
@@ -14,7 +17,7 @@ SECOND_GANG_KEYS = (("hardware", "cpu_instance_types"), ("hardware", "cpu_roles"
 
 def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
     """Return job.json as a user may write it: without empty lists that a file cannot have, and without `chief` unless
-    the job has parameter servers."""
+    the job has parameter servers. A container image is named by the digest that the run used."""
     written = _without_none(admitted)
     serves = Strategy(written["cluster"]["strategy"]).is_asynchronous
     for section, key in NEVER_EMPTY if serves else (*NEVER_EMPTY, *SECOND_GANG_KEYS):
@@ -22,6 +25,11 @@ def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
             written[section].pop(key, None)
     if not serves:
         written["cluster"].pop("chief", None)
+    if container := admitted["program"].get("container"):
+        pinned = serialization.to_json(serialization.from_json(Container, container).pinned)
+        written["program"]["container"] = {
+            name: pinned[name] for name in keys(Container) if pinned[name] != ""
+        }
     if written.get("predict"):
         written |= {"program": PROGRAM, "data": {}}
     return written

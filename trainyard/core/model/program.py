@@ -17,8 +17,10 @@ from trainyard.core.model.program_fields import (
 from trainyard.core.model.progress import EXAMPLE
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import SEVERAL_HOSTS
+from trainyard.protocol.containers import Container
 from trainyard.values.fields import Choice, Flag, Text, choices, key, required
 from trainyard.values.lazy import dataclass
+from trainyard.values.mappings import Short
 
 MOST_ARGS = 100
 ADDRESS = r"[^\s\u0000-\u001f]{1,500}"
@@ -142,6 +144,13 @@ class Program:
         ),
         "A list of Python packages to install on every host before the program starts.",
     )
+    container: Container | None = key(
+        None,
+        Short(Container, "image"),
+        "The container image in which the program runs: its name, or a mapping ([containers](tasks/containers.md)). "
+        "Without `module`, `command` and `shell`, the program is the image's ENTRYPOINT and CMD.",
+        usual="none: the program runs with the Python of the hosts",
+    )
     progress: str | None = key(
         None,
         ProgressPattern(),
@@ -166,7 +175,8 @@ class Program:
     def called(self) -> str:
         """Return the program's module or command in one line."""
         words = self.shell if self.shell is not None else " ".join(str(word) for word in self.command)
-        first, *more = (self.module or words).strip().splitlines() or [""]
+        of_image = str(self.container.reference) if self.container else ""
+        first, *more = (self.module or words or of_image).strip().splitlines() or [""]
         return f"{first} ..." if more else first
 
 
