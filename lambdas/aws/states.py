@@ -13,17 +13,31 @@ from botocore.exceptions import ClientError
 from lambdas.aws.calls import call_or_none, list_items
 from lambdas.aws.clients import client
 from lambdas.core.run.recovery import Trouble
+from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.protocol.trial import part_of
 
 OVER = ("TaskTimedOut", "TaskDoesNotExist")
 GOES_ON = ("RUNNING", "PENDING_REDRIVE")
+RETRIES = "Lambda tries twice more, after one minute and after two more; if it does not start then"
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
-    """Start an execution of that name; return False if it exists, because the same event arrived twice."""
+def start(machine: str, name: str, execution_input: Mapping[str, Any], *, by_hand: str = "") -> bool:
+    """Start an execution of that name; return False if it exists, because the same event arrived twice.
+
+    Raises ServiceUnavailable if Step Functions does not answer now. Lambda tries the event again, and keeps it as a
+    dead letter after the third try. Its reason then names `by_hand`, the command that starts the execution."""
     ask, given = client("stepfunctions").start_execution, json.dumps(execution_input)
-    started = call_or_none(["ExecutionAlreadyExists"], ask, stateMachineArn=machine, name=name, input=given)
+    try:
+        started = call_or_none(
+            ["ExecutionAlreadyExists"], ask, stateMachineArn=machine, name=name, input=given
+        )
+    except ServiceUnavailable as late:
+        if not by_hand:
+            raise
+        raise ServiceUnavailable(
+            f"{late.reason}, so {name} has not started. {RETRIES}: {by_hand}", late.code
+        ) from late
     return started is not None
 
 

@@ -1,8 +1,12 @@
 """The start of an execution for an uploaded object. Each version of an object starts one execution, from any number of
 events."""
 
+import shlex
+from pathlib import Path
+
 from lambdas.aws import s3, states
 from lambdas.steps.observability import logger, set_log_context
+from trainyard.command_line import command_line
 from trainyard.core.jobfile import check, document
 from trainyard.core.model import tokens
 from trainyard.core.model.errors import AccessDenied
@@ -36,6 +40,13 @@ def start(
     where = "recipe_key" if key.startswith(keys.IMAGES) else "job_key"
     execution_input = {where: key, "version_id": version, "etag": etag, "denied": denied}
     given = {name: value for name, value in (execution_input | {"requester": requester}).items() if value}
-    started = states.start(machine, run, given)
+    started = states.start(machine, run, given, by_hand=_by_hand(bucket, key))
     logger.info("%s %s", run, "started" if started else "was started before", extra={"key": key})
     return run, started
+
+
+def _by_hand(bucket: str, key: str) -> str:
+    """Return the line that uploads the object again, from any computer."""
+    file = key.rpartition("/")[2]
+    words = ("image", "bake") if key.startswith(keys.IMAGES) else ("submit",)
+    return f"{shlex.join(['aws', 's3', 'cp', f's3://{bucket}/{key}', '.'])} && {command_line(*words, Path(file))}"

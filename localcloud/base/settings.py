@@ -45,7 +45,9 @@ class Spread:
 class Latencies:
     """Durations of AWS's operations, in seconds.
 
-    `agent` is None if the agent never registers. `transaction` is the time for which a transaction locks its items.
+    `agent` is None if the agent never registers. `function_retry` is the time until an event is tried again on
+    which a function failed; the third try follows after twice this time. `transaction` is the time for which a
+    transaction locks its items.
     """
 
     boot: float
@@ -54,6 +56,7 @@ class Latencies:
     terminate: float
     image: float
     terminated_visible: float
+    function_retry: float
     transaction: float
 
 

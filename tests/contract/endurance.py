@@ -20,7 +20,7 @@ from botocore.config import Config
 from localcloud.base.root_key import RootKey
 
 SETTINGS = """\
-latencies: {boot: 0.1, agent: 0.1, stop: 0.1, terminate: 0.1, terminated_visible: 10}
+latencies: {boot: 0.1, agent: 0.1, stop: 0.1, terminate: 0.1, terminated_visible: 10, function_retry: 1}
 """
 AT_ONCE = 8
 CONNECTED = 50

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from localcloud.base.settings import Settings
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow, eventually
 
 EVENT = {
@@ -109,10 +110,10 @@ def test_a_function_that_did_not_permit_a_rule_is_not_invoked_by_it(cloud: Cloud
 
 def test_a_failing_function_is_tried_twice_more(cloud: Cloud) -> None:
     code = """
-    import boto3, os
+    import boto3, json, os, time
 
     def handler(event, context):
-        boto3.client("sqs").send_message(QueueUrl=os.environ["QUEUE"], MessageBody="{}")
+        boto3.client("sqs").send_message(QueueUrl=os.environ["QUEUE"], MessageBody=json.dumps(time.time()))
         raise RuntimeError("always")
     """
     remembered = Remembered(cloud)
@@ -122,9 +123,12 @@ def test_a_failing_function_is_tried_twice_more(cloud: Cloud) -> None:
     source = f"test.{uuid.uuid4().hex[:8]}"
     rule(cloud, {"source": [source]}, {"Arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{function}"})
     put(cloud, source)
-    for _ in range(3):
-        remembered.next()
+    first, second, third = (remembered.next() for _ in range(3))
+    retry_seconds = Settings.load(cloud.settings).latencies.function_retry
+    assert second - first >= retry_seconds
+    assert third - second >= 2 * retry_seconds
     assert remembered.none_within(5)
+    assert Settings.load().latencies.function_retry == 60, "as on AWS, unless a test shortens it"
 
 
 def test_a_rule_starts_a_machine_only_under_a_role_that_may(cloud: Cloud) -> None:

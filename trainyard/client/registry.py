@@ -18,7 +18,6 @@ from trainyard.client.errors import (
     FileUnreadable,
     ModelNotChanged,
     ModelNotFound,
-    RunNotStarted,
 )
 from trainyard.client.identity import caller_name
 from trainyard.client.predictions import Prediction
@@ -153,14 +152,7 @@ class Model:
         name = name_request(self.name, datetime.now(UTC), secrets.token_hex(3))
         request = ModelRequest(request=name, act=act, model=self.name, **given)
         self._send(request)
-        try:
-            run = self._run(name).wait_for_start()
-        except RunNotStarted as late:
-            raise RunNotStarted(
-                late.what,
-                "the function signal has not received the event, or has failed",
-                f"aws logs tail /{self.yard.name.lower()}/functions/signal",
-            ) from late
+        run = self._run(name).wait_for_start(function="signal")
         execution = run.wait(every=LOOK_SECONDS).execution
         if execution.succeeded:
             return dict(json.loads(execution.output))

@@ -83,8 +83,9 @@ class Run(RunFiles):
         """Return True if the run has succeeded, False also while it runs."""
         return self.execution.succeeded
 
-    def wait_for_start(self, seconds: float = 60) -> Self:
-        """Wait until the execution exists and return the run. Raise RunNotStarted after `seconds`."""
+    def wait_for_start(self, seconds: float = 60, *, function: str = "submit") -> Self:
+        """Wait until the execution exists and return the run. Raise RunNotStarted after `seconds`. `function` starts
+        the execution."""
         ends, client = time.monotonic() + seconds, self._states
         while True:
             try:
@@ -95,8 +96,10 @@ class Run(RunFiles):
                     continue
                 raise RunNotStarted(
                     f"{self.id} has not begun within {seconds:.0f} s",
-                    "the function submit did not receive the upload, or failed",
-                    f"aws logs tail /{self.yard.name.lower()}/functions/submit",
+                    f"the function {function} did not receive the request, or failed; Lambda calls it again one minute "
+                    "after a failure and two minutes after another one, so it may still begin",
+                    f"{command_line('doctor')} lists given-up requests and how to repeat them; the reason is in: aws "
+                    f"logs tail /{self.yard.name.lower()}/functions/{function}",
                 ) from error
             return self
 

@@ -11,6 +11,7 @@ from lambdas.aws.ec2.instances import Instance
 from lambdas.core.images import dev as names
 from lambdas.core.images.dev import NameUse, Refuse, Take
 from lambdas.steps.signals.context import SignalSettings
+from trainyard.command_line import command_line
 from trainyard.core.model import dev
 from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.protocol.ledger.yard import DevRow
@@ -49,11 +50,12 @@ def handle(yard: SignalSettings, ledger: Ledger, asked: DevHost, by: str, now: d
 def _bring_up(request: UserRequest) -> str:
     asked, by, machine = request.asked, request.by, request.yard.dev_host_state_machine_arn
     row, wanted = request.ledger.dev(asked.name), names.as_text(asked.request)
+    again = command_line("dev", "up", asked.name)
     if wanted is None:
         return "the request is too long"
     match names.take(asked.name, asked.run, by, _use(request, row), request.now):
         case Refuse(reason=reason):
-            states.start(machine, asked.run, {"refused": reason})
+            states.start(machine, asked.run, {"refused": reason}, by_hand=again)
             return reason
         case Take():
             mine = DevRow(name=asked.name, owner=by, run=asked.run, request=wanted, at=request.now)
@@ -61,7 +63,7 @@ def _bring_up(request: UserRequest) -> str:
                 raise ServiceUnavailable(
                     f"another request claimed the dev host {asked.name} in the meantime; this one is retried"
                 )
-            states.start(machine, asked.run, {"dev": asked.name})
+            states.start(machine, asked.run, {"dev": asked.name}, by_hand=again)
             return f"{asked.run} brings up {asked.name}"
 
 
@@ -80,13 +82,15 @@ def _use(request: UserRequest, row: DevRow | None) -> NameUse:
 def _image(request: UserRequest) -> str:
     """Start a snapshot of the newest host of that name. The host ends after it."""
     asked, by, machine = request.asked, request.by, request.yard.snapshot_state_machine_arn
+    again = command_line("dev", "down", asked.name, "--keep", "image")
     mine = [host for host in request.hosts if dev.is_of(host.tags, asked.name, by)]
     if not mine:
         reason = f"you have no dev host {asked.name} to make an image of"
-        states.start(machine, asked.run, {"refused": reason})
+        states.start(machine, asked.run, {"refused": reason}, by_hand=again)
         return f"{by}: {reason}"
     host = max(mine, key=lambda each: each.launched)
     request.ledger.write(dev_imaging_row(asked.run, host.id, request.now))
     quiesce = "stop" if host.market.can_stop else "pause"
-    states.start(machine, asked.run, {"instance": host.id, "quiesce": quiesce, "then": "terminate"})
+    given = {"instance": host.id, "quiesce": quiesce, "then": "terminate"}
+    states.start(machine, asked.run, given, by_hand=again)
     return f"{asked.run} makes an image of {host.id}"

@@ -44,6 +44,9 @@ def stop(context: SignalContext, by: str, now: datetime) -> str:
 def change_model(yard: SignalSettings, request: ModelRequest, source: str) -> str:
     """Start the execution that changes the model for the sender that IAM has verified; return the result for the
     log."""
+    # Few requests change a model, and each cold start would pay for this import.
+    from lambdas.core.models import commands
+
     if model_of(request.request) is None:
         return f"invalid name of a request: {request.request!r:.90}"
     given = {
@@ -51,7 +54,8 @@ def change_model(yard: SignalSettings, request: ModelRequest, source: str) -> st
         "by": sources.sending_user(source),
         "operator": sources.is_operator(source),
     }
-    started = states.start(yard.version_state_machine_arn, request.request, given)
+    again = commands.repeat(request)
+    started = states.start(yard.version_state_machine_arn, request.request, given, by_hand=again)
     return f"{request.request} begins" if started else "this request was handled before"
 
 

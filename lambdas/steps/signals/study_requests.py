@@ -13,6 +13,7 @@ from lambdas.aws.dynamodb.rows import event_row
 from lambdas.aws.dynamodb.studies import Studies, StudyRows, point_row
 from lambdas.steps.observability import note
 from lambdas.steps.signals.context import SignalSettings
+from trainyard.command_line import command_line
 from trainyard.core.jobfile import study_requests
 from trainyard.core.model import submitter
 from trainyard.core.model.job import Job
@@ -52,7 +53,10 @@ def _continue(yard: SignalSettings, request: More, row: RunRow, found: StudyRows
         return "; ".join(faults)
     given = {"more": serialization.to_json(request), "by": by}
     name = trial.part_name(request.run, request.part)
-    started = states.start(yard.study_state_machine_arn, name, given)
+    hours = ("--hours", f"{request.hours:g}") if request.hours else ()
+    limits = ("--trials", str(request.trials), "--dollars", f"{request.dollars:g}", *hours)
+    again = command_line("study", "more", request.run, *limits)
+    started = states.start(yard.study_state_machine_arn, name, given, by_hand=again)
     return f"{name} {'started' if started else 'was started before'}"
 
 

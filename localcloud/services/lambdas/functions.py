@@ -94,6 +94,9 @@ def install(context: Context) -> None:
     MINISTACK.replace("services.lambda_svc:reap_idle_workers", lambda: tidy_up(unpacked))
     MINISTACK.replace("services.lambda_svc:_emit_lambda_metrics", count_throttle)
     MINISTACK.replace("services.lambda_svc:_probe_peak_memory_mb", lambda function: _peak.get())
+    retry_seconds = float(context.settings.latencies.function_retry)
+    MINISTACK.replace("services.lambda_svc:_LAMBDA_ASYNC_RETRY_BASE_SECONDS", retry_seconds)
+    MINISTACK.replace("services.lambda_svc:_LAMBDA_ASYNC_RETRY_MAX_SECONDS", 2 * retry_seconds)
 
 
 def tidy_up(unpacked: Unpacked) -> None:

@@ -1,11 +1,19 @@
 """Test `doctor` of a deployed yard: it reports faults only, each with a command."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from trainyard.client.admin.checkup import judge_alarms, judge_budget, judge_image, judge_no_image
+from trainyard.client.admin.checkup import (
+    judge_alarms,
+    judge_budget,
+    judge_dead_letters,
+    judge_image,
+    judge_no_image,
+)
+from trainyard.client.admin.dead_letters import DeadLetter
 from trainyard.client.admin.requirements import Verdict
 from trainyard.client.inventory import overview
 from trainyard.client.inventory.images import Image
@@ -55,6 +63,57 @@ def test_alarms_that_are_no_fault_of_the_yard_leave_it_ready(
     row = judge_alarms(alarms, NOW)
     assert row.verdict is verdict
     assert says in row.next_step
+
+
+def given_up(function: str, event: dict[str, Any], error: str) -> DeadLetter:
+    """Return an event on which a function failed three times, as Lambda reports it."""
+    report = {
+        "requestContext": {"functionArn": f"arn:aws:lambda:us-east-1:1:function:{function}:$LATEST"},
+        "requestPayload": event,
+        "responsePayload": {"errorType": "ServiceUnavailable", "errorMessage": error},
+    }
+    return DeadLetter.of(json.dumps(report))
+
+
+@pytest.mark.parametrize(
+    ("letter", "subject", "reason"),
+    [
+        (
+            given_up(
+                "trainyard-submit", {"detail": {"object": {"key": "jobs/by/ada/d.json"}}}, "Rate exceeded"
+            ),
+            "upload of jobs/by/ada/d.json",
+            "trainyard-submit failed on it three times: Rate exceeded",
+        ),
+        (
+            given_up("trainyard-signal", {"detail-type": "stop", "detail": {"run": "digits-1"}}, "no"),
+            "stop about digits-1",
+            "trainyard-signal failed on it three times: no",
+        ),
+        (
+            DeadLetter.of('{"detail-type": "model", "detail": {"model": "digits"}}'),
+            "model about digits",
+            "EventBridge could not deliver it",
+        ),
+        (DeadLetter.of("\x1b[31mno JSON"), "event", "EventBridge could not deliver it"),
+    ],
+)
+def test_a_dead_letter_names_its_subject_and_the_reason(
+    letter: DeadLetter, subject: str, reason: str
+) -> None:
+    assert (letter.subject, letter.reason) == (subject, reason)
+
+
+def test_dead_letters_are_reported_with_the_command_that_repeats_each() -> None:
+    assert judge_dead_letters([], "Q").verdict is Verdict.READY
+    letter = given_up(
+        "trainyard-submit", {"detail": {"object": {"key": "jobs/d.json"}}}, "trainyard submit d.json"
+    )
+    row = judge_dead_letters([letter] * 5, "https://Q")
+    assert (row.verdict, row.found) == (Verdict.SHORT, "5 events given up")
+    assert "three times: trainyard submit d.json" in row.next_step
+    assert "and 2 more events" in row.next_step
+    assert row.next_step.endswith("aws sqs purge-queue --queue-url https://Q")
 
 
 @pytest.mark.parametrize(

@@ -464,7 +464,7 @@ def test_a_request_starts_an_execution_with_the_sender_that_iam_has_verified(
     monkeypatch: pytest.MonkeyPatch, source: str, name: str, begins: dict[str, Any] | None
 ) -> None:
     begun: list[tuple[str, str, dict[str, Any]]] = []
-    monkeypatch.setattr(states, "start", lambda *given: not begun.append(given))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(states, "start", lambda *given, **_: not begun.append(given))  # type: ignore[func-returns-value]
     request = ModelRequest(request=name, act=Act.MOVE, model="digits", version="v1")
     from_people.change_model(SIGNAL, request, source)
     if begins is None:

@@ -1,4 +1,4 @@
-"""The health of a deployed yard: its image, its alarms, its budget, and the clock of this computer."""
+"""The health of a deployed yard: image, alarms, dead letters, budget, and the clock of this computer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
+from trainyard.client.admin import dead_letters
+from trainyard.client.admin.dead_letters import DeadLetter
 from trainyard.client.admin.preflight import BUDGET
 from trainyard.client.admin.requirements import Row, Verdict
 from trainyard.client.errors import Denied
@@ -14,11 +16,15 @@ from trainyard.client.inventory import images, overview
 from trainyard.client.inventory.images import Image
 from trainyard.client.inventory.overview import Budget
 from trainyard.command_line import command_line
+from trainyard.values.quantities import format_count
 
 if TYPE_CHECKING:
     from trainyard.client.run import Run
     from trainyard.client.yard import Yard
 
+DEAD_LETTERS = "dead letters"
+MOST_NAMED = 3
+"""The number of given-up events that a row shows with their reasons."""
 OLD_DAYS = 60
 """The image lacks two months of system updates at this age."""
 NEW_YARD = timedelta(minutes=15)
@@ -33,6 +39,7 @@ def look(yard: Yard) -> list[Row]:
         ("yard", _yard),
         ("image", _image),
         ("alarms", _alarms),
+        (DEAD_LETTERS, _dead_letters),
         (BUDGET, _budget),
         ("clock", _clock),
     )
@@ -109,6 +116,22 @@ def _is_awaited(alarm: dict[str, Any], now: datetime) -> bool:
     """Return True for an alarm that missing data sets off in a new yard."""
     made: datetime = alarm["AlarmConfigurationUpdatedTimestamp"]
     return alarm.get("TreatMissingData") == "breaching" and now - made < NEW_YARD
+
+
+def _dead_letters(yard: Yard) -> Row:
+    return judge_dead_letters(list(dead_letters.read(yard)), dead_letters.queue_url(yard))
+
+
+def judge_dead_letters(letters: list[DeadLetter], queue: str) -> Row:
+    """Judge the events that were given up. The reason of each names the command that repeats it, if there is one."""
+    if not letters:
+        return Row(DEAD_LETTERS, "none", "none", Verdict.READY)
+    steps = [f"{each.subject}: {each.reason}" for each in letters[:MOST_NAMED]]
+    more = len(letters) - len(steps)
+    steps += [f"and {format_count(more, 'more event')}"] if more else []
+    remove = f"an administrator removes them, or SQS after 14 days: aws sqs purge-queue --queue-url {queue}"
+    found = format_count(len(letters), "event") + " given up"
+    return Row(DEAD_LETTERS, found, "none", Verdict.SHORT, "\n         ".join([*steps, remove]))
 
 
 def _budget(yard: Yard) -> Row:

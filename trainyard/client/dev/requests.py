@@ -13,7 +13,6 @@ from botocore.exceptions import ClientError
 
 from trainyard.client import people
 from trainyard.client.deployment import Deployment
-from trainyard.client.errors import RunNotStarted
 from trainyard.client.identity import caller_name
 from trainyard.client.run import Run
 from trainyard.core.model import dev
@@ -33,14 +32,7 @@ def begin(yard: Deployment, name: str, want: str, asked: Mapping[str, Any] | Non
     """Request the dev host `up`, or an `image` of it, and return the run. Raise NotTaken or RunNotStarted."""
     run = f"{dev.family(name)}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     people.send_request(yard, DevHost(run=run, name=name, want=want, request=dict(asked or {})))
-    try:
-        return _run(yard, want, run).wait_for_start()
-    except RunNotStarted as late:
-        raise RunNotStarted(
-            late.what,
-            "the function signal has not received the event, or has failed",
-            f"aws logs tail /{yard.name.lower()}/functions/signal",
-        ) from late
+    return _run(yard, want, run).wait_for_start(function="signal")
 
 
 def find_launch(yard: Deployment, name: str) -> Run | None:
