@@ -63,7 +63,7 @@ def read_record(bucket: str, prefix: str) -> ExportRecord:
 
 
 def _check_run(ledger: Ledger, name: str) -> RunRow:
-    """Return the run, or the run of the best trial of a study."""
+    """Return the run, or the run whose model the study leaves."""
     run = origin.check_run(ledger.run(name), name)
     winner = origin.find_winner(run)
     return origin.check_run(ledger.run(winner), winner) if winner else run

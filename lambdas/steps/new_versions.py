@@ -21,19 +21,20 @@ def wanted_by(end: RunEnd) -> NewVersion | None:
     return end.job.after.model
 
 
-def add_unmet(end: RunEnd, metrics: Mapping[str, Any] | None) -> RunEnd:
-    """Return the end with a warning if the metrics do not meet the condition of the version."""
+def decide(end: RunEnd, metrics: Mapping[str, Any] | None) -> tuple[RunEnd, NewVersion | None]:
+    """Return the end, and the version that it creates. If the metrics do not meet the condition of the version, there
+    is none, and the end has a warning."""
     wanted = wanted_by(end)
     unmet = condition.find_unmet(wanted.when, metrics or {}) if wanted and wanted.when else None
     if wanted is None or unmet is None:
-        return end
-    return replace(end, warnings=(*end.warnings, f"{wanted.name} gets no version of this run: {unmet}"))
+        return end, wanted
+    warning = f"{wanted.name} gets no version of this run: {unmet}"
+    return replace(end, warnings=(*end.warnings, warning)), None
 
 
-def start(end: RunEnd, metrics: Mapping[str, Any] | None, machine: str) -> None:
-    """Start the execution that makes the version. A repeated call starts nothing."""
-    wanted = wanted_by(end)
-    if wanted is None or (wanted.when and condition.find_unmet(wanted.when, metrics or {})):
+def start(end: RunEnd, wanted: NewVersion | None, machine: str) -> None:
+    """Start the execution that makes the version, unless the end has failed since. A repeated call starts nothing."""
+    if wanted is None or wanted_by(end) is None:
         return
     row = end.row
     assert row, "a successful run has a row"

@@ -59,9 +59,10 @@ def parse(text: str, bucket: str) -> Origin:
 
 
 def find_winner(row: RunRow) -> str | None:
-    """Return the run of the best trial of a study; None for a study without one."""
-    best = row.search.best if row.search else None
-    return Trial(study=row.run, number=best, submitter="").run if best else None
+    """Return the run whose model a study leaves: the one that retrained the best trial, or the best trial; None for a
+    study without one."""
+    number = (row.search.retrained or row.search.best) if row.search else None
+    return Trial(study=row.run, number=number, submitter="").run if number else None
 
 
 def check_run(row: RunRow | None, run: str) -> RunRow:

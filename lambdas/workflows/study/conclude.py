@@ -57,16 +57,16 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     if rows:
         s3.put_json(yard.bucket_name, keys.trials(end.run), {"trials": summary.trials_of(rows.trials)})
     metrics = _read_best_metrics(end)
-    end = new_versions.add_unmet(end, metrics)
+    end, version = new_versions.decide(end, metrics)
     end, agreed = end.write_summary(summary.summarise(end, rows.row if rows else None))
     if end.write(notifies=True):
         end_notification.send(end, yard.topic_arn, study_texts.notify_end(agreed))
-    new_versions.start(end, metrics, yard.version_state_machine_arn)
+    new_versions.start(end, version, yard.version_state_machine_arn)
     return end.answer
 
 
 def _read_best_metrics(end: RunEnd) -> Mapping[str, Any]:
-    """Return the metrics of the best trial, if a version depends on them."""
+    """Return the metrics of the run whose model the study leaves, if a version depends on them."""
     best = origin.find_winner(end.row) if end.row and new_versions.wanted_by(end) else None
     return (s3.get_json(end.bucket, keys.metrics(best)) or {}) if best else {}
 

@@ -234,6 +234,7 @@ def _search_of(section: Study, decided: Turn) -> Search:
         most_dollars=row.dollars,
         best=row.best,
         value=row.value,
+        retrained=row.retrained,
     )
 
 

@@ -81,12 +81,12 @@ def handler(given: ConcludeInput) -> TrainConcluded | NotConcluded:
     objects = s3.list_keys(end.bucket, keys.run(end.run))
     end = _add_resume_hint(_add_caveats(_choose_failure(end)), objects)
     metrics, kept = _metrics(end, objects), _outputs(end, objects)
-    end = new_versions.add_unmet(end, metrics)
+    end, version = new_versions.decide(end, metrics)
     end, agreed = end.write_summary(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
     is_trial = end.trial is not None  # a study sends one notification for all of its trials
     if end.write(notifies=not is_trial) and not is_trial:
         end_notification.send(end, yard.topic_arn, run_texts.notify_end(agreed))
-    new_versions.start(end, metrics, yard.version_state_machine_arn)
+    new_versions.start(end, version, yard.version_state_machine_arn)
     return TrainConcluded.of(end.answer, is_trial=is_trial)
 
 

@@ -7,7 +7,7 @@ has routes in front of its check (health, reset, messages, CORS). All of these a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from ministack import app
 from ministack.core import iam_evaluator
@@ -24,7 +24,20 @@ Answer = tuple[int, dict[str, str], bytes]
 
 CUSTOM_RESOURCES = "/_ministack/cfn-response/"
 """Prefix of callback URLs for custom resources; a random token follows. AWS uses a presigned URL."""
-UNSIGNED = "Request is missing Authentication Token"
+UNSIGNED = "MissingAuthenticationToken"
+"""The code of the failure of a request without a signature."""
+
+
+class SignatureRefused(tuple[int, dict[str, str], bytes]):
+    """The answer to a request whose signature is missing or wrong."""
+
+    code: str
+    """The kind of the failure, whatever the answer calls it."""
+
+    def __new__(cls, answer: Answer, code: str) -> Self:
+        made = super().__new__(cls, answer)
+        made.code = code
+        return made
 
 
 def install(root: RootKey) -> None:
@@ -51,10 +64,12 @@ def install(root: RootKey) -> None:
             return None
         parameters = app._routing_params(method, path, headers, body, query)
         service = detect_service(method, path, headers, parameters)
-        if service == "s3" and failure.message == UNSIGNED:
-            failure = AuthError("AccessDenied", "Access Denied")
-        refusal: Answer = app._credential_failure(service, "", request_id, failure, headers)
-        return refusal
+        shown = failure
+        if service == "s3" and failure.code == UNSIGNED:
+            shown = AuthError("AccessDenied", "Access Denied")
+        return SignatureRefused(
+            app._credential_failure(service, "", request_id, shown, headers), failure.code
+        )
 
     async def no_route(*_: Any) -> None:
         """Disable a route in front of the check."""
@@ -78,7 +93,7 @@ def _is_presigned_for_s3() -> bool:
 
 def _failure(headers: Mapping[str, str], query: Mapping[str, Any]) -> AuthError | None:
     if iam_evaluator._signed_request.get() is None:  # not a signature
-        return AuthError("MissingAuthenticationToken", UNSIGNED)
+        return AuthError(UNSIGNED, "Request is missing Authentication Token")
     key = extract_access_key_id(dict(headers), query)
     checked = iam_evaluator.authenticate(key, get_account_id())
     if checked is None:  # signed with one key, on behalf of another

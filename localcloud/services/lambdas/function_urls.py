@@ -16,6 +16,7 @@ from ministack.services import lambda_svc
 
 from localcloud.base.context import Context
 from localcloud.patches import MINISTACK
+from localcloud.services.iam.signatures import UNSIGNED, SignatureRefused
 from localcloud.services.lambdas.refusals import MOST_REQUEST_BYTES
 
 PATH = "/_aws/lambda-url/"
@@ -23,8 +24,6 @@ FORBIDDEN = (
     "Forbidden. For troubleshooting Function URL authorization issues, see: "
     "https://docs.aws.amazon.com/lambda/latest/dg/urls-auth.html"
 )
-UNSIGNED = b"Missing Authentication Token"
-"""A part of ministack's refusal of a request without a signature."""
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -63,9 +62,8 @@ def install(context: Context) -> None:
         refused: Answer | None = await verify(method, path, headers, body, query, request_id)
         if refused is None or app._parse_lambda_url(headers.get("host", ""), path) is None:
             return refused
-        return (
-            _refuse(403, FORBIDDEN) if UNSIGNED in refused[2] or b"Access Denied" in refused[2] else refused
-        )
+        is_unsigned = isinstance(refused, SignatureRefused) and refused.code == UNSIGNED
+        return _refuse(403, FORBIDDEN) if is_unsigned else refused
 
     MINISTACK.replace("services.lambda_svc:_create_function_url_config", create)
     MINISTACK.replace("services.lambda_svc:_function_url_id", id_of)

@@ -167,6 +167,8 @@ class Search:
     """The number of the best complete trial."""
     value: float | None = None
     """The metric of the best complete trial."""
+    retrained: int | None = None
+    """The number of the complete trial that retrained the best one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,9 +94,16 @@ def run(**values: Any) -> RunRow:
     return RunRow(**known | values)
 
 
-def search(best: int | None) -> Search:
+def search(best: int | None, retrained: int | None = None) -> Search:
     return Search(
-        metric="accuracy", trials=2, reported=2, running=0, dollars=0.0, most_dollars=1.0, best=best
+        metric="accuracy",
+        trials=2,
+        reported=2,
+        running=0,
+        dollars=0.0,
+        most_dollars=1.0,
+        best=best,
+        retrained=retrained,
     )
 
 
@@ -121,6 +128,11 @@ def test_the_model_of_a_study_is_the_one_of_its_best_trial() -> None:
     study = run(run="digits-1", kind="study", search=search(2))
     assert origin.find_winner(origin.check_run(study, "digits-1")) == "digits-1-0002-trial"
     assert origin.find_winner(run()) is None
+
+
+def test_the_model_of_a_study_that_retrains_its_best_trial_is_the_one_of_the_retraining() -> None:
+    study = run(run="digits-1", kind="study", search=search(2, retrained=3))
+    assert origin.find_winner(study) == "digits-1-0003-trial"
 
 
 @pytest.mark.parametrize(
