@@ -28,7 +28,9 @@ HOST = (
 """A registry, with or without a port."""
 ECR = r"(?P<account>\d{12})\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?"
 """A private registry of Amazon ECR."""
-WRITTEN = rf"(?=.{{1,{MOST_CHARACTERS}}}$)(?:(?=[^/]*[.:]){HOST}/)?{PART}(?:/{PART})*(?::{TAG})?(?:@{DIGEST})?"
+WRITTEN = (
+    rf"(?=.{{1,{MOST_CHARACTERS}}}$)(?:(?=[^/]*[.:]){HOST}/)?{PART}(?:/{PART})*(?::{TAG})?(?:@{DIGEST})?"
+)
 """A reference as a whole, for editors."""
 WORDS = f"an image, as in {EXAMPLE}: [REGISTRY/]REPOSITORY[:TAG][@DIGEST]"
 
