@@ -19,7 +19,7 @@ from lambdas.core.capacity.retained_hosts import RetainedHosts
 from lambdas.core.run import release, warm_pool
 from lambdas.core.run.records import Records
 from lambdas.core.run.release import Act, Disposal
-from lambdas.core.run.warm_pool import WarmHost
+from lambdas.core.run.warm_host import WarmHost
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point

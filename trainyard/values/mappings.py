@@ -1,5 +1,6 @@
 """Kinds of values that are mappings: a section with known keys, and a mapping whose names the user chooses."""
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +10,7 @@ from trainyard.values.lazy import dataclass
 from trainyard.values.validation import NO_LOCATIONS, Section, any_of, show_value
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class Record(Kind[Value]):
     """A mapping with the keys of a section."""
 
@@ -51,7 +52,12 @@ class Record(Kind[Value]):
         return {name: each.kind.read(section, name, each.default) for name, each in keys(self.of).items()}
 
 
-@dataclass(frozen=True)
+def section_key(of: type[Value], meaning: str) -> Value:
+    """Declare a field that is a section of its own, with every default if the file does not have it."""
+    return dataclasses.field(default_factory=of, metadata={"key": Key(Record(of), meaning)})
+
+
+@dataclass(repr=False, eq=False)
 class Optional(Record[Value]):
     """A mapping with the keys of a section, which may be missing as a whole."""
 
@@ -59,7 +65,7 @@ class Optional(Record[Value]):
         return Kind.read(self, section, key, default)
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class Part(Record[Any]):
     """A mapping with some keys of a section. Another file or the yard has the other keys."""
 
@@ -74,7 +80,7 @@ class Part(Record[Any]):
         return {name: value for name, value in self.values(section).items() if section.has(name)}
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class Short(Record[Value]):
     """A mapping with the keys of a section, or only the value of its key `by`."""
 
@@ -99,7 +105,7 @@ class Short(Record[Value]):
         return self.of(**{self.by: kind.read(section, key, "")})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class Entries(Kind[Mapping[str, Value]]):
     """A mapping of names that the user chooses to values of one kind."""
 
@@ -146,7 +152,6 @@ class Entries(Kind[Mapping[str, Value]]):
         return {name: value for name, value in found.items() if value is not None}
 
 
-@dataclass(frozen=True)
 class Anything(Kind[Mapping[str, Any]]):
     """A mapping whose keys another reader checks."""
 

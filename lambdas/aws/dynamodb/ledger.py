@@ -27,7 +27,7 @@ from lambdas.aws.dynamodb.serialization import Packed, key_of, pack, pack_row, u
 from lambdas.aws.dynamodb.write import Write, request_of
 from lambdas.core.run import records
 from lambdas.core.run.records import Records
-from lambdas.core.run.warm_pool import WarmHost
+from lambdas.core.run.warm_host import WarmHost
 from trainyard.core.model.errors import Misconfigured
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.attempt import TokenRow

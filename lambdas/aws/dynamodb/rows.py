@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from lambdas.aws.dynamodb.write import Write
 from lambdas.core.run.updates import AttemptUpdate, HostUpdate, LaunchRequestUpdate, RunUpdate
-from lambdas.core.run.warm_pool import WarmHost
+from lambdas.core.run.warm_host import WarmHost
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.attempt import TokenRow, WaitRow
 from trainyard.protocol.ledger.claim import Claim

@@ -12,15 +12,16 @@ from datetime import datetime, timedelta
 from lambdas.core.capacity.plan import fit_job
 from lambdas.core.patrol import hold
 from lambdas.core.run.records import Records
+from lambdas.core.run.warm_host import WarmHost
 from trainyard.core.model.gang import missing
 from trainyard.core.model.job import Job
-from trainyard.core.model.yard import policy, warm
+from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.billing import disk_hour
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.run import RunRow
-from trainyard.protocol.plan import Candidate, Market, Plan
+from trainyard.protocol.plan import Candidate, Plan
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
 
@@ -36,48 +37,6 @@ WIPE_TIME = timedelta(seconds=15)
 """How long a trial waits for hosts of its study that are being wiped, which takes about 5 s."""
 SHORTEST_REMAINING_TIME = timedelta(minutes=2)
 """A host with less time left is not claimed, because patrol runs once a minute."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarmHost:
-    """A host in the warm pool."""
-
-    instance: str
-    run: str
-    """The run that retains the host and pays for it."""
-    type: str
-    zone: str
-    market: Market
-    image: str
-    price: float
-    disk_gib: int
-    gib_month: float
-    since: datetime
-    """When the run retained it."""
-    until: datetime
-    """When the host leaves the pool."""
-    minutes: float
-    """How long it stays after it is wiped."""
-    on_demand_price: float | None = None
-    ready: datetime | None = None
-    """When it was wiped."""
-    study: str | None = None
-    """The study whose trial retains the host. Only trials of this study can claim it, and it does not count against the
-    most hosts of the pool."""
-
-    @property
-    def tag(self) -> str:
-        return warm.tag_of(self.run, self.until)
-
-    def wipe_times(self, now: datetime) -> tuple[datetime, datetime]:
-        """Return when the host was wiped, and when it leaves. The first signal counts."""
-        ready = self.ready or now
-        return ready, self.until if self.ready else now + timedelta(minutes=self.minutes)
-
-    def dollars(self, at: datetime) -> float:
-        """Return the dollars that the host has cost in the pool."""
-        hours = max(0.0, (at - self.since).total_seconds()) / 3600
-        return round(hours * (self.price + disk_hour(self.disk_gib, self.gib_month)), 5)
 
 
 @dataclass(frozen=True)

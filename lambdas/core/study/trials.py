@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.core.run.warm_pool import WarmHost
+from lambdas.core.run.warm_host import WarmHost
 from trainyard.core.jobfile.study_rules import with_values
 from trainyard.core.jobfile.written import as_file
 from trainyard.core.model.job import MOST_KEPT, Job

@@ -5,7 +5,7 @@ from datetime import datetime
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.rows import delete_warm_row, event_row, pool_exit_rows, wiped_row
 from lambdas.aws.ec2 import instances
-from lambdas.core.run.warm_pool import WarmHost
+from lambdas.core.run.warm_host import WarmHost
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.yard import warm

@@ -7,7 +7,7 @@ import pytest
 from lambdas import environment
 from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2 import fleet
-from lambdas.core.run.warm_pool import WarmHost
+from lambdas.core.run.warm_host import WarmHost
 from lambdas.workflows.train import launch
 from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT

@@ -1,7 +1,4 @@
-"""The check of a job file, which results in a Job or in all of its faults.
-
-Separate from model/job.py, which declares the keys, because importing yaml takes a tenth of the time of boto3's import.
-"""
+"""The check of a job file, which results in a Job or in all of its faults (model/job.py declares the keys)."""
 
 import re
 from collections.abc import Iterator, Mapping

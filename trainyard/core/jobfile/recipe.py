@@ -21,7 +21,7 @@ from trainyard.protocol import keys
 from trainyard.values import serialization
 from trainyard.values.fields import Choice, Count, Flag, Number, Text, key, required, texts
 from trainyard.values.lazy import dataclass
-from trainyard.values.mappings import Anything, Record
+from trainyard.values.mappings import Anything, Record, section_key
 from trainyard.values.validation import Fault, InputFaults, any_of
 
 NAME = r"[a-z][a-z0-9-]{0,29}"
@@ -140,7 +140,7 @@ class Recipe:
         Count(least=30, most=16_384, because="the size of the root disk in GiB"),
         "The size of the root disk.",
     )
-    builder: Builder = key(Builder(), Record(Builder), "The instance that the image is made of.")
+    builder: Builder = section_key(Builder, "The instance that the image is made of.")
 
 
 @dataclass(frozen=True, kw_only=True)

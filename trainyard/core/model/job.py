@@ -22,7 +22,7 @@ from trainyard.protocol.objective import Objective
 from trainyard.protocol.tags import PREFIX
 from trainyard.values.fields import Choice, Count, Flag, Number, Text, key, required
 from trainyard.values.lazy import dataclass
-from trainyard.values.mappings import Entries, Optional, Part, Record, Short
+from trainyard.values.mappings import Entries, Optional, Part, Record, Short, section_key
 
 MOST_DATA = 16
 MOST_LABELS = 20
@@ -213,17 +213,17 @@ class Job:
         ),
         "The data of the program. Each entry is a folder of the bucket, or a mapping with more settings.",
     )
-    cluster: Cluster = key(Cluster(), Record(Cluster), "The hosts that train together.")
-    hardware: Hardware = key(Hardware(), Record(Hardware), "The type of the hosts.")
-    checkpoints: Checkpoints = key(
-        Checkpoints(), Record(Checkpoints), "How often to save, and how many checkpoints to keep."
+    cluster: Cluster = section_key(Cluster, "The hosts that train together.")
+    hardware: Hardware = section_key(Hardware, "The type of the hosts.")
+    checkpoints: Checkpoints = section_key(
+        Checkpoints, "How often to save, and how many checkpoints to keep."
     )
-    outputs: Outputs = key(Outputs(), Record(Outputs), "The files in the program's working folder to keep.")
-    limits: Limits = key(Limits(), Record(Limits), "The limits of the run.")
-    after: After = key(
-        After(), Record(After), "Their state after the run: ended or stopped, and with or without an image."
+    outputs: Outputs = section_key(Outputs, "The files in the program's working folder to keep.")
+    limits: Limits = section_key(Limits, "The limits of the run.")
+    after: After = section_key(
+        After, "Their state after the run: ended or stopped, and with or without an image."
     )
-    pool: Pool = key(Pool(), Record(Pool), "The warm hosts to keep for the next run.")
+    pool: Pool = section_key(Pool, "The warm hosts to keep for the next run.")
     labels: Mapping[str, str] = key(
         {},
         Entries(
@@ -257,7 +257,7 @@ class Job:
     study: Study | None = key(
         None, Optional(Study), "The search for the best parameters: several trials of this job."
     )
-    origin: Origin = key(Origin(), Record(Origin), "The commit of the program.")
+    origin: Origin = section_key(Origin, "The commit of the program.")
 
     @property
     def roles(self) -> tuple[Role, ...]:

@@ -26,7 +26,7 @@ FROM_GIT = r"git\+(?:https?|ssh|file)://(?!.*@-)\S+"
 CONTROL = r"\u0000-\u001f\u007f-\u009f"
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class TypeName(Kind[str]):
     """The name of an EC2 instance type."""
 
@@ -83,7 +83,7 @@ ZONES = Several(
 RANGE = ("min", "max")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class CountOrRange(Kind[int | Mapping[str, int]]):
     """A whole number, or a mapping with the least and the most: `{min: 2, max: 8}`."""
 
@@ -118,7 +118,7 @@ class CountOrRange(Kind[int | Mapping[str, int]]):
         return least if least == most else {"min": least, "max": most}
 
 
-@dataclass(frozen=True)
+@dataclass(repr=False, eq=False)
 class ImageName(Kind[str | Mapping[str, str]]):
     """The image of a job: its name, or the version of its TensorFlow."""
 
@@ -149,7 +149,7 @@ class ImageName(Kind[str | Mapping[str, str]]):
         return Text(tensorflow_releases.VERSION, allowed).problem(version)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class Uri(Kind[str]):
     """An S3 URI of the yard's bucket, without the placeholder, or of another bucket. references.py checks whether the
     yard may read another bucket."""

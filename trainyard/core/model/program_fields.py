@@ -37,7 +37,6 @@ WORDS = (
 """The words that a host replaces as `${word}` in arguments and environment values, besides `${data.NAME}`."""
 
 
-@dataclass(frozen=True)
 class ProgressPattern(Kind[str]):
     """A regular expression that finds the progress in the output of a program."""
 
@@ -60,7 +59,6 @@ class ProgressPattern(Kind[str]):
         return f"{show_value(value)} {problem}" if problem else None
 
 
-@dataclass(frozen=True)
 class Argument(Kind[str | int | float | bool]):
     """One argument of a program."""
 
@@ -86,7 +84,6 @@ class Argument(Kind[str | int | float | bool]):
         return None
 
 
-@dataclass(frozen=True)
 class Word(Argument):
     """One word of a command line: an argument that is not a boolean, which each program spells differently."""
 
@@ -101,7 +98,7 @@ class Word(Argument):
         return super().problem(value)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class CommandLine(Several[str | int | float]):
     """The words of a command line, in order."""
 
@@ -136,7 +133,6 @@ def _as_yaml(word: str) -> str:
     return word if is_plain and not is_word else json.dumps(word, ensure_ascii=False)
 
 
-@dataclass(frozen=True)
 class ShellText(Kind[str]):
     """Lines for a shell. Braces may contain any text, because `${word}` may be the shell's own."""
 
@@ -168,7 +164,7 @@ class ShellText(Kind[str]):
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class Arguments(Entries[str | int | float | bool]):
     """The arguments of a program: options by name, or a list of words."""
 
@@ -197,7 +193,6 @@ class Arguments(Entries[str | int | float | bool]):
         return super().read_present(section, key, default)
 
 
-@dataclass(frozen=True)
 class Variable(Kind[str]):
     """The value of an environment variable."""
 
@@ -214,7 +209,7 @@ class Variable(Kind[str]):
         return bare_word(value) if isinstance(value, BareWord) else _text_problem(value)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class Variables(Entries[str]):
     """Environment variables."""
 

@@ -14,7 +14,7 @@ from trainyard.protocol.objective import METRIC, Goal, Objective
 from trainyard.protocol.trial import MOST_TRIALS
 from trainyard.values.fields import Choice, Count, Number, Several, Text, key, required
 from trainyard.values.lazy import dataclass
-from trainyard.values.mappings import Record, Short
+from trainyard.values.mappings import Record, Short, section_key
 
 MOST_PARALLEL = 50
 MOST_STUDY_DOLLARS = 1_000_000.0
@@ -250,7 +250,7 @@ class Study:
         "The number of best trials whose model and checkpoints are kept after the end of the study. Stopped trials "
         "are worse than all complete ones. Metrics, logs and outputs of all trials are kept.",
     )
-    then: Then = key(Then(), Record(Then), "The steps after the search.")
+    then: Then = section_key(Then, "The steps after the search.")
     seed: int = key(
         1,
         Count(least=0, most=MOST_SEED),

@@ -22,7 +22,7 @@ Point = Mapping[str, Scalar]
 """The value of each parameter, by its path. A point of the job file may leave parameters out."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class Interval(Kind[Any]):
     """A list of the lowest and the highest value: `[0.1, 0.9]`."""
 
@@ -78,7 +78,7 @@ def choices(least: int) -> Several[str | int | float | bool]:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, repr=False, eq=False)
 class ByPath(Entries[Any]):
     """A mapping of parameter paths to values."""
 
@@ -101,7 +101,6 @@ class ByPath(Entries[Any]):
         return f"{problem}{hint}"
 
 
-@dataclass(frozen=True)
 class Points(Kind[tuple[Point, ...]]):
     """A list of points."""
 

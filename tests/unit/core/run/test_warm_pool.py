@@ -8,7 +8,7 @@ import pytest
 from lambdas.core.run import warm_pool
 from lambdas.core.run.records import Records
 from lambdas.core.run.release import Act, Disposal, dispose, find_missed
-from lambdas.core.run.warm_pool import WarmHost
+from lambdas.core.run.warm_host import WarmHost
 from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.builders import NOON, after, candidate, job, served_job
 from trainyard.core.model.job import Hosts, Job
