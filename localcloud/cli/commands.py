@@ -1,4 +1,4 @@
-"""`python -m localcloud`: up, down, status, env, fault."""
+"""`python -m localcloud`: up, down, status, env, fault, push."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from localcloud.base.context import REGION
 from localcloud.base.root_key import RootKey
 from localcloud.base.settings import Settings, SettingsError
 from localcloud.cli.faults import fault
+from localcloud.cli.images import push
 from localcloud.cli.requests import ask, request
 from localcloud.cli.state import DEFAULT_STATE, State, existing_state, fail, port_of, prepared_state
 from localcloud.machine.python import functions_platform
@@ -35,6 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(fault, name="fault")
+app.command()(push)
 
 
 def main() -> None:

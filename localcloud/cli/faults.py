@@ -199,6 +199,29 @@ def iam_delay(
     _fault(state, "iam-delay", {"seconds": seconds})
 
 
+@fault.command()
+def registry(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="unauthorized, missing, busy, or of layers: truncated, corrupt, slow.", metavar="KIND"
+        ),
+    ],
+    image: Annotated[
+        str, typer.Argument(help="REGISTRY/REPOSITORY; wildcards allowed.", metavar="IMAGE")
+    ] = "*",
+    times: Annotated[
+        int | None, typer.Option(help="Number of requests that fail. Default: 1.", min=1)
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Fail every request for this many seconds.", min=0)
+    ] = None,
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Fail requests to a registry of container images (401, 404, 429), or send layers broken or slowly."""
+    _fault(state, "registry", {"kind": kind, "image": image, "times": times, "seconds": seconds})
+
+
 @fault.command("list")
 def active_faults(
     state: State = DEFAULT_STATE,
@@ -238,6 +261,8 @@ def active_faults(
         print(f"{who}: hidden from Systems Manager " + (f"until {until}" if until else "until cleared"))
     if faults["iam_delay"]:
         print(f"changes in IAM take effect {faults['iam_delay']:g} s later")
+    for failing, times in faults["registries"].items():
+        print(f"{failing}: " + ("all requests" if times is None else format_count(times, "request")))
     if not any(faults.values()):
         print("No active faults.")
 

@@ -106,6 +106,10 @@ class Specification(TypedDict):
     wheels: str | None
     """Folder of this machine that is mounted at /opt/wheels."""
     shared_memory_mib: int
+    names: str
+    """Lines for /etc/hosts besides the host's own."""
+    trusted: str
+    """File of the authorities that hosts trust."""
     host: HostFile
 
 
@@ -268,6 +272,9 @@ def install_init(root: Path, spec: Specification) -> None:
                 bind(shim, original)
     for name in ("python3", "python"):
         write_command(home / "bin" / name, python)
+    trusted = home / "trusted.pem"
+    trusted.write_bytes(Path(spec["trusted"]).read_bytes())
+    spec["host"]["environment"]["SSL_CERT_FILE"] = "/run/localcloud/trusted.pem"
     (home / "host.json").touch(mode=0o600)
     (home / "host.json").write_text(json.dumps(spec["host"]))
 
@@ -277,9 +284,10 @@ def write_command(path: Path, command: str) -> None:
     path.chmod(0o755)
 
 
-def name_host(root: Path, hostname: str, private_ip: str) -> None:
+def name_host(root: Path, hostname: str, private_ip: str, names: str) -> None:
     (root / "etc/hostname").write_text(hostname + "\n")
-    (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{private_ip} {hostname}.ec2.internal {hostname}\n")
+    own = f"127.0.0.1 localhost\n{private_ip} {hostname}.ec2.internal {hostname}\n"
+    (root / "etc/hosts").write_text(own + names)
 
 
 # --- boot sequence ---
@@ -298,7 +306,7 @@ def become_init(control: socket.socket, spec: Specification) -> None:
     """Become process 1 of the host. Return only on failure."""
     libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     root = mount_disk(spec)
-    name_host(root, spec["hostname"], spec["private_ip"])
+    name_host(root, spec["hostname"], spec["private_ip"], spec["names"])
     mount_system(root, spec)
     mount_own(root, spec)
     install_init(root, spec)

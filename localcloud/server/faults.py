@@ -30,6 +30,7 @@ from localcloud.services.ec2.store.records import (
     here,
     now,
 )
+from localcloud.services.ecr import faults as registries
 from localcloud.services.eventbridge import service_events
 from localcloud.services.iam.delay import delay
 from localcloud.services.ssm.agent import unknown
@@ -55,6 +56,7 @@ def install(ec2: Ec2) -> None:
         "metrics": faults.metrics,
         "unregister": faults.unregister,
         "iam-delay": faults.iam_delay,
+        "registry": faults.registry,
         "clear": faults.clear,
     }.items():
         admin.route("POST", f"/faults/{path}", action)
@@ -232,6 +234,20 @@ class Faults:
         delay.set(_number(request, "seconds", 10))
         return {"iam_delay": delay.seconds}
 
+    def registry(self, request: Json) -> Json:
+        """Fail the next `times` (1) requests for images, or all of them for `seconds`.
+
+        {"kind", "image" (REGISTRY/REPOSITORY with wildcards; default: every image), "times", "seconds"}
+        """
+        kind, image = str(request.get("kind") or ""), str(request.get("image") or registries.EVERY_IMAGE)
+        if kind not in list(registries.Kind):
+            raise admin.Refused(f"{kind!r} is no fault of a registry; there are {', '.join(registries.Kind)}")
+        seconds = _number_if_given(request, "seconds")
+        is_lasting = seconds is not None and request.get("times") is None
+        times = None if is_lasting else int(_number(request, "times", 1))
+        registries.inject(registries.Kind(kind), image, times, seconds)
+        return {"kind": kind, "image": image, "times": times, "seconds": seconds}
+
     def clear(self, request: Json) -> Json:
         """End all faults, or the changes to one capacity pool if the request names one."""
         if request.get("instance_type"):
@@ -248,6 +264,7 @@ class Faults:
             *(f"{who} metrics" for who in gpu_metrics.muted_hosts.active()),
             *(f"{who} unregistered" for who in unknown.active()),
             *(["iam-delay"] if delay.seconds else []),
+            *registries.active(),
             *self._ec2.impairments.end_all(),
         ]
         self._ec2.capacity.changed.clear()
@@ -256,6 +273,7 @@ class Faults:
         service_events.lost_events.clear()
         gpu_metrics.muted_hosts.clear()
         unknown.clear()
+        registries.clear()
         delay.set(0.0)
         return {"cleared": cleared}
 
@@ -275,6 +293,7 @@ class Faults:
             "silent": gpu_metrics.muted_hosts.active(),
             "unregistered": unknown.active(),
             "iam_delay": delay.seconds,
+            "registries": registries.active(),
         }
 
     def _pool(self, request: Json) -> Pool:

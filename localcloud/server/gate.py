@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from localcloud.base import registries
 from localcloud.machine.hypervisor import ENDPOINT_ADDRESS
 from localcloud.server.admin import Application, Receive, Scope, Send
 
@@ -29,7 +30,11 @@ def with_gate(application: Application) -> Application:
             await application(scope, receive, send)
         elif scope["type"] != "http":  # WebSockets of sessions bypass the gate: `connections` hands them over
             await send({"type": "websocket.close", "code": 1008})
-        elif why := refusal(scope["headers"], preflight=scope["method"] == "OPTIONS"):
+        elif why := refusal(
+            scope["headers"],
+            preflight=scope["method"] == "OPTIONS",
+            names=registries.ALL if scope.get("scheme") == "https" else frozenset(),
+        ):
             await _refuse(why, send)
         else:
             await application(scope, receive, _without_cors(send))
@@ -37,11 +42,12 @@ def with_gate(application: Application) -> Application:
     return guarded
 
 
-def refusal(headers: Headers, *, preflight: bool = False) -> str | None:
-    """Return why a request with these headers is refused, or None."""
+def refusal(headers: Headers, *, preflight: bool = False, names: Collection[str] = frozenset()) -> str | None:
+    """Return why a request with these headers is refused, or None. `names` are further names of the local cloud: those
+    of registries, on a socket that only hosts and functions reach."""
     hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
     origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
-    if len(hosts) != 1 or not is_own_host(hosts[0]):
+    if len(hosts) != 1 or not (hosts[0].lower() in names or is_own_host(hosts[0])):
         return (
             f"the host {', '.join(hosts)!r} does not belong to this local cloud. Nothing was read or done. "
             "Use the address that `trainyard local env` prints."

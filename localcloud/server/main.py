@@ -28,6 +28,7 @@ from localcloud.server import admin, gate
 log = logging.getLogger("localcloud.server.main")
 
 DRAIN_SECONDS = 1.0
+HTTPS = 443
 WORKERS = 64
 """Number of request threads. All are created at the start."""
 GC_THRESHOLDS = (50_000, 20, 100)
@@ -181,16 +182,24 @@ def _start_workers(context: Context) -> None:
 
 
 def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> None:
-    """Serve on the socket outside the namespaces, on loopback inside, and on the hosts' address."""
+    """Serve on the socket outside the namespaces, on loopback inside, and on the hosts' address; inside also the
+    registries' names by TLS."""
     from hypercorn.asyncio import serve as hypercorn_serve
     from hypercorn.config import Config
     from ministack import app as ministack_app
 
     from localcloud.server import connections
+    from localcloud.services.ecr import api, certificate
+    from localcloud.services.ecr.access import Access
+    from localcloud.services.ecr.registry import Registry
 
     connections.install()
     config = Config()
-    config.bind = [
+    registry = certificate.prepare(context.state)
+    config.certfile, config.keyfile = str(registry.certificate), str(registry.key)
+    config.alpn_protocols = ["http/1.1"]
+    config.bind = [f"{address}:{HTTPS}" for address in ("127.0.0.1", ENDPOINT_ADDRESS)]
+    config.insecure_bind = [
         f"fd://{listening_socket}",
         f"127.0.0.1:{context.port}",
         f"{ENDPOINT_ADDRESS}:{context.port}",
@@ -200,9 +209,12 @@ def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> No
     config.shutdown_timeout = DRAIN_SECONDS
     config.loglevel = "WARNING"
     threading.Thread(target=context.store.write_forever, name="state", daemon=True).start()
-    application: Any = gate.with_gate(
-        admin.with_admin_routes(_track_changes(ministack_app.app, context), root_key.load_key(context.state))
-    )
+    root = root_key.load_key(context.state)
+    inner = admin.with_admin_routes(_track_changes(ministack_app.app, context), root)
+    given = Access(root)
+    registries = Registry(inner, given, context.store.request_write)
+    api.install(given, registries)
+    application: Any = gate.with_gate(registries)
     asyncio.run(_serve_until_terminated(hypercorn_serve, application, config))
     hypervisor.close()
     context.store.write()

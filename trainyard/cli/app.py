@@ -40,7 +40,10 @@ GROUPS = {
         "Manage the yard: deploy, upgrade, grant, destroy.",
         ("status", "deploy", "upgrade", "destroy", "grant", "revoke"),
     ),
-    "local": ("Manage the local cloud: AWS on this machine.", ("up", "down", "env", "status", "fault")),
+    "local": (
+        "Manage the local cloud: AWS on this machine.",
+        ("up", "down", "env", "status", "fault", "push"),
+    ),
 }
 """Groups with their help and commands: `dev up` is commands/dev/up.py."""
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from localcloud.base import registries
 from localcloud.base.background import in_background
 from localcloud.machine.boot import START, Specification
 from localcloud.machine.hypervisor import firewall, nft
@@ -163,8 +164,8 @@ class Hypervisor:
                     self._disks.capture(instance_id, image_id)
             except (DiskError, OSError) as error:
                 done(str(error))
-                return
-            done(None)
+            else:
+                done(None)
 
         with self._lock:
             host = self._hosts.get(instance_id)
@@ -198,14 +199,13 @@ class Hypervisor:
             host = self._hosts.get(instance_id)
         if host is None:
             return frozenset()
-        found = (("frozen", host.is_frozen), ("cut", host.is_cut), ("fenced", host.is_fenced))
-        return frozenset(word for word, holds in found if holds)
+        found = {"frozen": host.is_frozen, "cut": host.is_cut, "fenced": host.is_fenced}
+        return frozenset(word for word in found if found[word])
 
     def usage(self) -> Mapping[str, Usage]:
         """Return the resource usage of every running host."""
         with self._lock:
-            hosts = list(self._hosts.values())
-        boots = {host.machine.instance_id: host.boot_process() for host in hosts}
+            boots = {host.machine.instance_id: host.boot_process() for host in self._hosts.values()}
         return measure({name: pid for name, pid in boots.items() if pid is not None})
 
     def execute(
@@ -385,6 +385,8 @@ class Hypervisor:
             "python_home": sys.base_prefix,
             "wheels": str(wheels.resolve()) if wheels and wheels.is_dir() else None,
             "shared_memory_mib": machine.memory_mib // 2,
+            "names": registries.hosts_lines(ENDPOINT_ADDRESS),
+            "trusted": str(registries.trusted_in(self._state)),
             "host": {
                 "environment": {
                     "PATH": "/run/localcloud/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

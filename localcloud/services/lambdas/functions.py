@@ -25,10 +25,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from localcloud.base import registries
 from localcloud.machine.kernel import CLONE_NEWPID, alone, check_result, libc
 from localcloud.patches import MINISTACK
 from localcloud.services.cloudwatch import metrics
-from localcloud.services.lambdas.sandbox import RUNTIME, TASK
+from localcloud.services.lambdas.sandbox import RUNTIME, TASK, TRUSTED
 from localcloud.services.lambdas.worker import END_OF_LOG
 
 if TYPE_CHECKING:
@@ -147,6 +148,8 @@ def process_class(context: Context, home: Path, unpacked: Unpacked) -> Any:
                 "code": str(code),
                 "layers": [str(layer) for layer in layers],
                 "packages": packages,
+                "names": registries.hosts_lines("127.0.0.1"),
+                "trusted": str(registries.trusted_in(context.state)),
                 "python_home": sys.base_prefix,
                 "tmp_mib": (self.config.get("EphemeralStorage") or {}).get("Size", TMP_MIB),
             }
@@ -267,6 +270,7 @@ def environment_of(config: Mapping[str, Any], context: Context) -> dict[str, str
         "HOME": "/tmp",  # noqa: S108 - the function's own
         "PYTHONPATH": RUNTIME,
         "AWS_ENDPOINT_URL": context.endpoint,
+        "SSL_CERT_FILE": TRUSTED,
         **((config.get("Environment") or {}).get("Variables") or {}),
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_EXECUTION_ENV": f"AWS_Lambda_{version}",

@@ -42,6 +42,8 @@ from localcloud.services.lambdas import worker
 PR_SET_NO_NEW_PRIVS = 38
 CAPABILITY_VERSION = 0x20080522
 TASK, LAYERS, RUNTIME = "/var/task", "/opt", "/var/runtime"
+TRUSTED = "/etc/localcloud-trusted.pem"
+"""The authorities that functions trust."""
 OWN_ETC = {
     "passwd": "root:x:0:0::/tmp:/sbin/nologin\n",
     "group": "root:x:0:\n",
@@ -88,7 +90,8 @@ def make_root(spec: dict[str, Any]) -> Path:
     for package in spec["packages"]:
         lend(root, Path(package), Path(RUNTIME, Path(package).name))
     for name, text in OWN_ETC.items():
-        (root / "etc" / name).write_text(text)
+        (root / "etc" / name).write_text(text + (spec["names"] if name == "hosts" else ""))
+    lend(root, Path(spec["trusted"]), Path(TRUSTED))
     mount("proc", below(root, "/proc"), "proc", MS_NOSUID | MS_NODEV)
     make_read_only(root / "proc")
     dev = below(root, "/dev")
