@@ -74,6 +74,8 @@ class Injections:
     def __init__(self, yard: Yard) -> None:
         self.yard, self.plan, self.world = yard, yard.plan, yard.world
         self._counts: Counter[str] = Counter()
+        self._entered: Counter[tuple[str, str]] = Counter()
+        """How often each execution has entered each state."""
         self._storms = False
         self._profile_known_at = self.world.now
 
@@ -98,13 +100,15 @@ class Injections:
         return f"{signal} #{number}" if number <= ONE_AFTER_ANOTHER else None
 
     def _current_states(self) -> str:
-        """Return the states of all executions, each with the number of times that it was entered."""
+        """Return the states of all executions in a fixed order. A state that its execution has entered before is
+        marked, so that the first attempt of a run differs from later ones, but one trial of a study not from another.
+        """
         states = (
-            _state_name(each, each.at)
+            f"{_state_name(each, each.at)}{' again' * (self._entered[each.name, each.at] > 1)}"
             for each in self.yard.runs()
             if each.status is Status.RUNNING and each.at
         )
-        return ", ".join(f"{state} #{self._counts[state]}" for state in states)
+        return ", ".join(sorted(states))
 
     # ------------------------------------------------------------------------------------------------------ functions
 
@@ -224,6 +228,7 @@ class Injections:
     def _state(self, execution: Execution, state: str, what: str) -> None:
         if what != "entered":
             return
+        self._entered[execution.name, state] += 1
         point = self._count(_state_name(execution, state))
         for what in self._point(Kind.STATE, point, "user") if point else ():
             self._do(PersonFault(what), execution)
