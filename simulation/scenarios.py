@@ -4,86 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from simulation.faults import PERSON
+from simulation.model_scenarios import MODEL_SCENARIOS
+from simulation.scenario import HARDWARE, SHORT, STEPS, Scenario, job
 from simulation.studies import LONG_STUDY, SHORT_STUDY, TWENTY_TRIALS, Search
-from simulation.yard import models
 from simulation.yard.deployment import add_baked_image
-from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
     from simulation.yard import Yard
 
-STEPS, STEP_SECONDS, CHECKPOINT_STEPS = 40, 2.0, 10
 POOL_MINUTES = 6
 PATIENCE = timedelta(minutes=5)
 """The longest wait, after the first run has ended, for its hosts to become warm before the next jobs are uploaded."""
-SHORT = {"module": "training.programs.digits", "args": {"steps": 4, "step-seconds": STEP_SECONDS}}
-"""A short program. Scenarios with warm hosts test how a run gets and leaves the hosts, so the program hardly matters.
-"""
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """Runs that are started in a yard, and what must hold at their end."""
-
-    name: str
-    what: str
-    begin: Callable[[Yard], None]
-    """Starts the runs."""
-    longest: timedelta = timedelta(hours=3)
-    """The time from the start within which every run must have ended."""
-    gang: int = 0
-    """The number of hosts that each attempt must have, or may have at most; 0 if the scenario trains nothing."""
-    least: int = 0
-    """The minimum number of hosts of each attempt; 0: `gang`."""
-    stays: int = 0
-    """The number of hosts that stay after the run has succeeded."""
-    over: Callable[[Yard], bool] = lambda yard: bool(yard.runs()) and yard.all_over()
-    """Returns True once the scenario is complete."""
-    since: str = ""
-    """The first fault point that only this scenario has. Earlier single faults are tried in another scenario."""
-    until: str = ""
-    """The first fault point after the part that only this scenario has. Later single faults are tried in another
-    scenario."""
-    pool_minutes: float | None = None
-    """The minutes for which its jobs keep hosts warm."""
-    refused: frozenset[str] = frozenset()
-    """Names of the runs that must be refused."""
-    resumed: Mapping[str, str] = field(default_factory=dict)
-    """Names of runs, with the job whose last checkpoint the run must resume from."""
-    versions: frozenset[str] = frozenset()
-    """Labels of the versions that must be ready at the end."""
-    default: int | None = None
-    """The version that `default` must name at the end."""
-    cpu_seconds: float | None = None
-    """The processor time of a world that takes longer than others. It is simulated only if it is named."""
-
-
-HARDWARE: dict[str, Any] = {
-    "instance_types": ["g6.xlarge", "g5.xlarge", "g4dn.xlarge"],
-    "market": "spot_then_on_demand",
-    "max_dollars_per_hour": 8.0,
-}
-
-
-def job(name: str, cluster: Mapping[str, Any], **more: Any) -> bytes:
-    """Return a job file. Its program takes 40 steps of 2 s and saves a checkpoint every 10 steps."""
-    args = {"steps": STEPS, "step-seconds": STEP_SECONDS}
-    document = {
-        "name": name,
-        "program": {"module": "training.programs.digits", "args": args},
-        "cluster": cluster,
-        "hardware": HARDWARE,
-        "checkpoints": {"steps": CHECKPOINT_STEPS},
-        "limits": {"hours": 2, "dollars": 20, "restarts": 3, "wait_minutes": 20},
-        "after": {"hosts": "terminate", "image": "never"},
-    }
-    return json.dumps(document | more).encode()
 
 
 def _train(yard: Yard) -> None:
@@ -175,40 +110,6 @@ def _resumes(yard: Yard) -> None:
             yard.after(1, once_it_has_saved, "a user checks whether it has saved")
 
     yard.after(20, once_it_has_saved, "a user checks whether it has saved")
-
-
-def _version(yard: Yard) -> None:
-    """Train on one host. The job requests a version, and a user creates another one of the run."""
-    users = yard.model_users
-
-    def once_it_is_over() -> None:
-        run = next((each.name for each in yard.runs() if each.machine.name.endswith("-train")), None)
-        if run and yard.all_over():
-            users.begin(models.version("again", run))
-            users.busy -= 1
-        else:
-            yard.after(20, once_it_is_over, "a user checks whether the run has ended")
-
-    def upload() -> None:
-        after = {"hosts": "terminate", "image": "never", "model": {"name": models.MODEL, "alias": "default"}}
-        document = job("one", {"strategy": "single"}, program=SHORT, after=after)
-        yard.people.upload(f"{keys.owned(keys.JOBS, PERSON)}one.json", document)
-        yard.after(20, once_it_is_over, "a user checks whether the run has ended")
-
-    users.busy += 1
-    users.begin(models.create(), then=upload)
-
-
-def _winner(yard: Yard) -> None:
-    """Search with a study whose best trial becomes a version."""
-    after = {"hosts": "terminate", "image": "never", "model": {"name": models.MODEL}}
-    document = json.loads(job("study", {"strategy": "single"}, after=after))
-    yard.model_users.begin(models.create(), then=lambda: SHORT_STUDY.begin(yard, document))
-
-
-def _is_version_made(yard: Yard) -> bool:
-    """Return True once the study has ended, and the version that it requested."""
-    return models.is_over(yard) and any(each.machine.name.endswith("-study") for each in yard.runs())
 
 
 def _study(search: Search) -> Callable[[Yard], None]:
@@ -315,43 +216,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             gang=1,
             pool_minutes=3,
         ),
-        Scenario(
-            "version",
-            "a run whose model becomes a version, twice",
-            _version,
-            gang=1,
-            over=models.is_over,
-            since="train Conclude #1",
-            versions=frozenset({"v1", "again"}),
-            default=1,
-        ),
-        Scenario(
-            "versions",
-            "two new versions of a model at once",
-            models.two_at_once,
-            over=models.is_over,
-            versions=frozenset({"v1", "second"}),
-        ),
-        Scenario(
-            "aliases",
-            "a default that moves on and back while predictions are made",
-            models.move_aliases,
-            over=models.is_over,
-            since="version Admit #3",
-            versions=frozenset({"v1"}),
-            default=1,
-        ),
-        Scenario(
-            "winner",
-            "a study whose best trial becomes a version",
-            _winner,
-            timedelta(hours=4),
-            gang=1,
-            pool_minutes=3,
-            over=_is_version_made,
-            since="study Conclude #1",
-            versions=frozenset({"v1"}),
-        ),
+        *MODEL_SCENARIOS,
         Scenario("bake", "a bake of an image from its recipe", _bake, timedelta(hours=6)),
         Scenario(
             "bakes",

@@ -12,7 +12,7 @@ from simulation.faults import Fault, FaultPoint, Plan, Visit
 from simulation.injections import Injections
 from simulation.invariants.model import Broken
 from simulation.invariants.oracle import Oracle
-from simulation.scenarios import Scenario
+from simulation.scenario import Scenario
 from simulation.template import YardTemplate
 from simulation.world.world import Entry, World
 from simulation.yard import Yard

@@ -29,7 +29,7 @@ from simulation.aws.endpoint.rates import Throttle
 from simulation.aws.functions import Invocation, LambdaFailure
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.cases import process
-from simulation.scenarios import job
+from simulation.scenario import job
 from simulation.template import YardTemplate
 from simulation.world.world import World
 from simulation.yard import GPU_METRIC, Yard

@@ -24,7 +24,8 @@ from lambdas.core.study.situation import Situation
 from simulation import assembly
 from simulation.aws.endpoint.api import Caller, ServiceError
 from simulation.cases import process
-from simulation.scenarios import NAMED, Scenario
+from simulation.scenario import Scenario
+from simulation.scenarios import NAMED
 from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

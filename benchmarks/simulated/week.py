@@ -30,7 +30,7 @@ from simulation.aws.stepfunctions import Status
 from simulation.cases import process
 from simulation.faults import Fault, Kind, Plan, Visit
 from simulation.invariants.oracle import Oracle
-from simulation.scenarios import Scenario, job
+from simulation.scenario import Scenario, job
 from simulation.template import YardTemplate
 from simulation.world.world import World
 from simulation.yard import Yard

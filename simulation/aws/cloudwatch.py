@@ -11,6 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from statistics import median
 from typing import Any
 
 from simulation.aws.endpoint.api import Answer, Caller, Check, Request, ServiceError, Structure
@@ -41,6 +42,7 @@ STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "Sum": sum,
     "Average": lambda values: sum(values) / len(values),
     "SampleCount": lambda values: float(len(values)),
+    "p50": median,
 }
 
 
@@ -78,6 +80,13 @@ class CloudWatch:
     def follow(self, namespace: str, metric: str, instance: str, value: Follow) -> None:
         """Compute the metric of the instance with this function when it is read. An idle host then costs nothing."""
         self._find_series(namespace, metric, {"InstanceId": instance}).follow = value
+
+    def record(self, namespace: str, values: Mapping[str, float], dimensions: Mapping[str, str]) -> None:
+        """Store metrics that a function has written into its log."""
+        now = self.world.now
+        seen = now + timedelta(seconds=self._chance.uniform(0, TO_SEE_SECONDS))
+        for metric, value in values.items():
+            insort(self._find_series(namespace, metric, dimensions).samples, (now, seen, value))
 
     # permissions
 

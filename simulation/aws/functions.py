@@ -94,11 +94,11 @@ class Invocation:
     @functools.cached_property
     def about(self) -> str:
         """Return a text that is equal for similar invocations: all passes of a schedule, all progress signals, all
-        retries of a state."""
+        retries of a state, all predictions by the same user agent."""
         event = self.event
         if event == "Scheduled Event" or self.payload.get("detail", {}).get("signal") == "progress":
             return f"{self.function.name} {event}"
-        return f"{self.function.name} {dict(self.payload, token=None)}"
+        return f"{self.function.name} {dict(self.payload, token=None, body=None)}"
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Stand-ins for parts of functions that worlds cannot contain: LiteRT, threads, and the monotonic clock.
+"""Stand-ins for parts of functions that worlds cannot contain: LiteRT, threads, clocks, and the metrics in the log.
 
 Tasks of a pool run one after the other, so that a world has one thread and one order of requests.
 """
@@ -6,11 +6,12 @@ Tasks of a pool run one after the other, so that a world has one thread and one 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType, SimpleNamespace
 from typing import Any, Self, TypeVar
 
 from simulation.exports import StandIn
+from trainyard.core.model.yard.metrics import Metric
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -37,6 +38,11 @@ class Layers:
 
     def __init__(self) -> None:
         self._before: list[tuple[ModuleType, str, Any]] = []
+        self.on_metrics: Callable[[Mapping[str, float], Mapping[str, str]], None] = (
+            lambda values, dimensions: None
+        )
+        """Called with the metrics of each prediction, and with their dimensions. On AWS, CloudWatch reads them from
+        the log of the function."""
 
     def install(self) -> None:
         """Put the stand-ins into the functions. Their import reads the log level from the environment."""
@@ -45,7 +51,12 @@ class Layers:
 
         self._put(copy, "ThreadPoolExecutor", Pool)
         self._put(predictions, "start_interpreter", StandIn)
-        self._put(predictions, "time", SimpleNamespace(monotonic=lambda: time.time()))
+        clock = SimpleNamespace(monotonic=lambda: time.time(), perf_counter=lambda: time.time())
+        self._put(predictions, "time", clock)
+        self._put(predictions, "measure_all", self._measure)
+
+    def _measure(self, values: Mapping[Metric, float], dimensions: Mapping[str, str]) -> None:
+        self.on_metrics({metric.value: value for metric, value in values.items()}, dimensions)
 
     def _put(self, owner: ModuleType, name: str, value: Any) -> None:
         self._before.append((owner, name, getattr(owner, name)))

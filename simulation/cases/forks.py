@@ -14,7 +14,7 @@ from typing import Generic, NoReturn, TypeVar, cast
 from simulation.cases import process
 from simulation.cases.case import CLEAN_SEED, Case
 from simulation.faults import Fault, Kind, Plan, Visit
-from simulation.scenarios import Scenario
+from simulation.scenario import Scenario
 from simulation.simulate import Result, simulate_plan
 from simulation.template import YardTemplate
 from simulation.yard import Yard

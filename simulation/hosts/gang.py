@@ -125,6 +125,7 @@ class Gang:
         self.phase = Phase.FORMING
         self.others_hang = False
         self.restored = step
+        self.lines = 0
         self._peer_gone = peer_gone
         self._programs: dict[str, Program] = {}
         self._pace = Pace(self.work, step, world.now)

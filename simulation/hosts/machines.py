@@ -22,11 +22,13 @@ from simulation.hosts.gang import Gang
 from simulation.hosts.life import Life
 from simulation.hosts.machine import Machine
 from simulation.hosts.quiet import Bare, Builder, Quiet
+from simulation.hosts.serving import Server
 from simulation.world.world import World
 from training.host.agent.deadlines.hold import entry_of
 from trainyard.core.model.job import Job
 from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol.cluster import Cluster
+from trainyard.protocol.serving import PROGRAM
 from trainyard.protocol.tags import Tag
 
 
@@ -227,7 +229,8 @@ class Machines:
         key = (cluster.run, cluster.attempt)
         if key not in self._gangs:
             self._gangs.pop((cluster.run, cluster.attempt - 2), None)
-            self._gangs[key] = Gang(self.world, cluster, job, step=step, peer_gone=self.delays.peer_gone)
+            kind = Server if job.program.module == PROGRAM else Gang
+            self._gangs[key] = kind(self.world, cluster, job, step=step, peer_gone=self.delays.peer_gone)
         return self._gangs[key]
 
     def document(

@@ -8,6 +8,19 @@ from typing import Any
 from training.host.program.environment import FORM_SECONDS, FORM_SECONDS_WITH_SHARDS
 from trainyard.core.model.job import Job
 from trainyard.core.model.program import Sharding
+from trainyard.protocol import conversions, serving
+
+OF_MODULES: Mapping[str, Mapping[str, Any]] = {
+    serving.PROGRAM: {"serves": True, "hoards": True},
+    conversions.PROGRAM: {
+        "silent": True,
+        "steps": 1,
+        "step_seconds": 20.0,
+        "hoards": True,
+        "lacks": "metrics",
+    },
+}
+"""The behavior of the yard's own programs that train nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +61,13 @@ class Work:
     """The learning rate. The metric is best at 0.01."""
     nan_at: int = 0
     """The first step at which the metric is NaN; 0: never."""
+    serves: bool = False
+    """The program serves a version, and leaves neither a model nor metrics."""
+    model: str = ""
+    version: int = 0
+    label: str = ""
+    """The version that it serves."""
+    idle_seconds: float = 900.0
 
     @staticmethod
     def of(job: Job) -> "Work":
@@ -65,10 +85,12 @@ class Work:
             form_seconds=FORM_SECONDS_WITH_SHARDS if sharded else FORM_SECONDS,
             metric=job.objective.metric if job.objective else "",
         )
-        return replace(work, **known)
+        return replace(work, **OF_MODULES.get(job.program.module or "", {}), **known)
 
     def report(self, step: int) -> dict[str, Any]:
         """Return the report of a step."""
+        if self.serves:
+            return {"step": step, "predictions": step - 1}
         return {
             "step": step,
             "steps": self.steps,

@@ -12,7 +12,7 @@ from simulation.invariants.checks import DELETES
 from simulation.invariants.model import Invariant
 
 if TYPE_CHECKING:
-    from simulation.scenarios import Scenario
+    from simulation.scenario import Scenario
     from simulation.yard import Yard
 
 BILL_SECONDS, BILL_SHARE = 90.0, 0.03

@@ -24,14 +24,14 @@ from simulation.faults import (
     PoolFault,
     RequestFault,
 )
-from simulation.invariants import bills, checks, models, studies
+from simulation.invariants import bills, checks, models, serving, studies
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.trial import study_of
 from trainyard.protocol.verdicts import Action, Cause, Word
 
 if TYPE_CHECKING:
-    from simulation.scenarios import Scenario
+    from simulation.scenario import Scenario
     from simulation.yard import Yard
 
 from simulation.invariants.model import Invariant
@@ -271,7 +271,7 @@ class Ending:
             self.breaks(
                 Invariant.ONE_MODEL, f"{execution.name} wrote its model at {late[0].at}, after its end"
             )
-        if well and not models:
+        if well and not models and not serving.is_served(execution.name):
             self.breaks(Invariant.ONE_MODEL, f"{execution.name} succeeded without a model")
 
     def _gangs(self, run: str) -> None:

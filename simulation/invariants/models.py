@@ -3,35 +3,50 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from lambdas.core.models.canary import PATROL
 from lambdas.core.prediction.choice import ROW_SECONDS
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item
 from simulation.aws.stepfunctions import Execution, Status
-from simulation.exports import StandIn, digest_of
+from simulation.exports import TYPES, StandIn, digest_of
 from simulation.faults import EventFault, PersonFault
 from simulation.invariants.model import Invariant
+from simulation.yard.models import MODEL, MOST_SUM, Predicted
 from trainyard.core.prediction.agreement import find_difference
 from trainyard.protocol import keys
 from trainyard.protocol.export import GOLDEN, LITE_MODEL, Conversion, Golden
-from trainyard.protocol.ledger.models import DEFAULT, ModelRows, VersionRow, VersionState
+from trainyard.protocol.ledger.models import (
+    CANARY,
+    DEFAULT,
+    SHADOW,
+    ModelRows,
+    MoveRow,
+    VersionRow,
+    VersionState,
+)
 from trainyard.protocol.predictions import VERSION_HEADER
 from trainyard.protocol.requests import Act
 from trainyard.values import serialization
 
 if TYPE_CHECKING:
-    from simulation.scenarios import Scenario
+    from simulation.scenario import Scenario
     from simulation.yard import Yard
 
 PARTITION = "model#"
 RESENT = (EventFault.LOST, EventFault.LATE, EventFault.VERY_LATE, EventFault.MUCH_TOO_LATE, EventFault.STORM)
 """Faults after which a user may send a request twice, so that the second one is rightly refused."""
 USABLE = (VersionState.READY, VersionState.RETIRED)
-MOVES = (Act.MOVE, Act.ROLLBACK)
+MOVES = (Act.MOVE, Act.ROLLBACK, Act.APPROVE)
+OK = 200
+EXPECTED = (404, 500)
+"""The statuses before there is a default, and of a version with a fault."""
+ROLLBACK = "rollback"
+Value = TypeVar("Value")
 Breaks = Callable[[Invariant, str], None]
 
 
@@ -46,8 +61,11 @@ class Models:
 
     yard: Yard
     breaks: Breaks
-    defaults: list[tuple[datetime, int]] = field(default_factory=list)
-    """The versions that `default` named, with the time of each move."""
+    answering: list[tuple[datetime, frozenset[int]]] = field(default_factory=list)
+    """The versions that may answer requests to the default: the default and its canary, with the time of each
+    change."""
+    states: dict[int, list[tuple[datetime, VersionState]]] = field(default_factory=dict)
+    """The states of each version, with the time of each change."""
 
     def look(self, key: Key, after: Item | None) -> None:
         """Check a write to the rows of a model."""
@@ -59,13 +77,19 @@ class Models:
             return
         for each in _contradictions(rows):
             self.breaks(Invariant.VERSIONS, f"{key[0]}: {each}")
-        default = rows.row.aliases.get(DEFAULT)
-        if default is not None and (not self.defaults or self.defaults[-1][1] != default):
-            self.defaults.append((self.yard.world.now, default))
+        canary, now = rows.row.canary, self.yard.world.now
+        named = {rows.row.aliases.get(DEFAULT), canary.version if canary else None}
+        _note(self.answering, now, frozenset(each for each in named if each is not None))
+        for version in rows.versions:
+            _note(self.states.setdefault(version.number, []), now, version.state)
         if key[1].startswith("version#"):
             row = next(each for each in rows.versions if f"{each.number:05d}" == key[1][-5:])
             if row.state is VersionState.READY and (wrong := _find_unfounded(self.yard, rows.row.name, row)):
                 self.breaks(Invariant.VERSIONS, f"{key[0]}: version {row.shown} is ready, but {wrong}")
+
+    def states_at(self, version: int, at: datetime) -> list[VersionState]:
+        """Return the state of a version at a time."""
+        return _values_between(self.states.get(version, []), at, at)
 
     def conclude(self, scenario: Scenario, *, is_survived: bool) -> None:
         """Check all requests, predictions and versions at the end."""
@@ -79,7 +103,9 @@ class Models:
                     )
         for execution in filter(is_request, self.yard.runs()):
             self._check_answer(execution, models, is_survived=is_survived)
-        self._check_predictions()
+        for made in self.yard.model_users.predicted:
+            if wrong := self._find_wrong(made):
+                self.breaks(Invariant.VERSIONS, f"a request of {made.asked}: {wrong}")
         if is_survived:
             self._check_expected(scenario, models)
 
@@ -97,9 +123,18 @@ class Models:
         given = json.loads(execution.input)["request"]
         rows, act = models.get(given["model"]), Act(given["act"])
         made = rows.made_by(execution.name) if rows else None
-        moves = [each for each in rows.moves if each.request == execution.name] if rows else []
+        # patrol records the end of a canary under the request for it
+        moves = [
+            each
+            for each in (rows.moves if rows else ())
+            if each.request == execution.name and each.by != PATROL
+        ]
         well = execution.status is Status.SUCCEEDED
         was_stopped = any(fault.what == PersonFault.STOPS_IT for fault in self.yard.plan.all_faults)
+        if self.yard.model_users.is_to_be_refused(execution.name):
+            if well:
+                self.breaks(Invariant.VERSIONS, f"{execution.name} ({act}) was not refused")
+            return
         if len(moves) > 1:
             self.breaks(Invariant.ONE_END, f"{execution.name} has moved an alias {len(moves)} times")
         if act is Act.VERSION and not was_stopped and well != (made is not None and made.state in USABLE):
@@ -122,22 +157,32 @@ class Models:
                 f"failed: {str(execution.cause)[:300]}",
             )
 
-    def _check_predictions(self) -> None:
-        """Check that each prediction came from a version that was the default a moment before."""
-        for each in self.yard.model_users.predicted:
-            if each.answer.get("statusCode") != 200:
-                continue
-            version = int(each.answer["headers"][VERSION_HEADER])
-            begin = each.asked - timedelta(seconds=ROW_SECONDS)
-            if version not in self._defaults_between(begin, each.answered):
-                self.breaks(
-                    Invariant.VERSIONS,
-                    f"version {version} answered a request of {each.asked}, when it was not the default",
-                )
+    def _find_wrong(self, made: Predicted) -> str | None:
+        """Return what is wrong with a prediction: its version, its values, or a failure without a fault."""
+        status = made.answer.get("statusCode")
+        if status != OK:
+            is_expected = status in EXPECTED and self._may_fail(made)
+            return None if self.yard.plan.all_faults or is_expected else f"it was answered by {made.answer}"
+        version, begin = (
+            int(made.answer["headers"][VERSION_HEADER]),
+            made.asked - timedelta(seconds=ROW_SECONDS),
+        )
+        if version not in frozenset().union(*_values_between(self.answering, begin, made.answered)):
+            return f"version {version} answered, and was neither the default nor its canary"
+        if VersionState.READY not in _values_between(self.states[version], begin, made.answered):
+            return f"version {version} answered, and was not ready"
+        return self._find_difference(version, made)
 
-    def _defaults_between(self, begin: datetime, end: datetime) -> set[int]:
-        before = [number for at, number in self.defaults if at <= begin]
-        return {*before[-1:], *(number for at, number in self.defaults if begin <= at <= end)}
+    def _may_fail(self, made: Predicted) -> bool:
+        """Return True before there is a default, and for rows that a version with a fault cannot compute."""
+        has_default = any(_values_between(self.answering, made.asked, made.asked))
+        return not has_default or sum(made.rows[0]) > MOST_SUM
+
+    def _find_difference(self, version: int, made: Predicted) -> str | None:
+        content = self.yard.s3.body(self.yard.bucket, f"{keys.version(MODEL, version)}{LITE_MODEL}") or b""
+        expected = StandIn(content).answer("", TYPES, {"x": made.rows})["y"]
+        found = json.loads(made.answer["body"])["predictions"]
+        return None if found == expected else f"version {version} answered {found}, and not {expected}"
 
     def _check_expected(self, scenario: Scenario, models: Mapping[str, ModelRows]) -> None:
         """Check that the versions of the scenario exist, and that each run got the version that its job requests."""
@@ -154,6 +199,32 @@ class Models:
             self.breaks(
                 Invariant.SURVIVES, f"default names version {named}, and should name {scenario.default}"
             )
+        if scenario.rolled_back and not any(
+            _is_rolled_back(each, scenario.rolled_back) for rows in models.values() for each in rows.moves
+        ):
+            self.breaks(
+                Invariant.SURVIVES,
+                f"patrol has not rolled back the canary {scenario.rolled_back} with the figures of both versions",
+            )
+
+
+def _is_rolled_back(move: MoveRow, version: int) -> bool:
+    """Return True for patrol's rollback of this canary, if its reason has the figures of both versions."""
+    both = (f"version {version} failed", f"version {move.new} failed")
+    return (move.alias, move.old, move.by) == (CANARY, version, PATROL) and all(
+        each in move.why for each in both
+    )
+
+
+def _note(values: list[tuple[datetime, Value]], now: datetime, value: Value) -> None:
+    if not values or values[-1][1] != value:
+        values.append((now, value))
+
+
+def _values_between(values: Sequence[tuple[datetime, Value]], begin: datetime, end: datetime) -> list[Value]:
+    """Return the values at any time from `begin` to `end`."""
+    before = [value for at, value in values if at <= begin]
+    return [*before[-1:], *(value for at, value in values if begin < at <= end)]
 
 
 def _contradictions(rows: ModelRows) -> Iterator[str]:
@@ -163,6 +234,9 @@ def _contradictions(rows: ModelRows) -> Iterator[str]:
         named = by_number.get(number)
         if named is None or named.state is not VersionState.READY:
             yield f"{alias} names version {number}, which is {named.state if named else 'missing'}"
+    for move in rows.moves if rows.row.approval else ():
+        if move.why != ROLLBACK and move.alias not in (CANARY, SHADOW) and move.approved in (None, move.by):
+            yield f"{move.alias} moved to version {move.new} without the approval of another user"
     usable = [each.label for each in rows.versions if each.state is not VersionState.REFUSED]
     yield from (f"two versions have the label {label}" for label in {*usable} if usable.count(label) > 1)
     if by_number and rows.row.next <= max(by_number):

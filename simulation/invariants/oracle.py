@@ -13,12 +13,13 @@ from simulation.invariants import checks, studies
 from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
-    from simulation.scenarios import Scenario
+    from simulation.scenario import Scenario
     from simulation.yard import Yard
 
 from simulation.invariants.ending import Ending
 from simulation.invariants.model import Broken, Invariant
 from simulation.invariants.models import Models
+from simulation.invariants.serving import Hosts
 
 HAS_HOSTS = ("AwaitHosts", "Train")
 """A run in these states waits neither for capacity nor for a slot."""
@@ -42,7 +43,8 @@ class Oracle:
         yard.dynamodb.on_change.append(lambda _, key, before, after: self._look_at_row(key, before, after))
         yard.on_object.append(self._look_at_object)
         self._claims = checks.Claims()
-        self._models = Models(yard, self.breaks)
+        self._models, self._hosts = Models(yard, self.breaks), Hosts(yard, self.breaks)
+        yard.ec2.on_change.append(self._hosts.look)
 
     @property
     def faults(self) -> Sequence[Fault]:
@@ -118,5 +120,7 @@ class Oracle:
         """Return all broken invariants at the end."""
         ending = Ending(self.yard, self.scenario, self.breaks)
         ending.conclude()
-        self._models.conclude(self.scenario, is_survived=ending.only_infrastructure_failed())
+        is_survived = ending.only_infrastructure_failed()
+        self._models.conclude(self.scenario, is_survived=is_survived)
+        self._hosts.conclude(self._models, is_survived=is_survived)
         return list(self.broken.values())

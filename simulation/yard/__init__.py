@@ -37,7 +37,9 @@ from simulation.yard.deployment import cached_iam, deploy
 from simulation.yard.models import ModelUsers
 from simulation.yard.network import Network
 from simulation.yard.people import People
+from simulation.yard.serving import HostUsers
 from simulation.yard.wiring import Bridge, SimulatedHost
+from trainyard.core.model.yard.metrics import NAMESPACE
 from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol import cluster, keys
 from trainyard.protocol.cluster import Cluster
@@ -91,6 +93,7 @@ class Yard:
         """The report of a dev host's agent for a minute: 0 unused, 1 kernels, 2 terminals."""
         self.people = People(self)
         self.model_users = ModelUsers(self)
+        self.host_users = HostUsers(self)
         self.network = Network(world, self.plan, self.functions, self.gateway, self.people.delete_all_rows)
         self.image = deploy(self)
         self._listen()
@@ -102,6 +105,7 @@ class Yard:
         )
         ENVIRONMENTS.current = self.network.environment
         LAYERS.forget_models()
+        LAYERS.on_metrics = self._measured
         CLOCK.follow(self.world)
         self.ec2.on_change.append(self._watch_load)
         self.machines.on_silence = lambda host, silent: (self.ssm.cut_off if silent else self.ssm.reconnect)(
@@ -160,6 +164,9 @@ class Yard:
             self.cloudwatch.follow(*CPU_METRIC, instance.id, lambda _: AGENTS_PERCENT)
             if instance.type[0] in "gp":
                 self.cloudwatch.follow(*GPU_METRIC, instance.id, load)
+
+    def _measured(self, values: Mapping[str, float], dimensions: Mapping[str, str]) -> None:
+        self.cloudwatch.record(NAMESPACE, values, {**dimensions, "service": self.name})
 
     def use_prices_of(self, region: str) -> None:
         """Use the prices of a region, as if the yard were there. Zones and ARNs keep their names."""

@@ -66,11 +66,11 @@ class People:
         self.stop_requests.add(run)
         self.send(Stop(run=run))
 
-    def send(self, request: Request) -> None:
-        """Send a request on the yard's bus, as PERSON."""
+    def send(self, request: Request, by: str = PERSON) -> None:
+        """Send a request on the yard's bus, as this user."""
         entry = {
             "EventBusName": self.yard.template.bus.name,
-            "Source": sources.user_source(PERSON),
+            "Source": sources.user_source(by),
             "DetailType": request.detail_type,
             "Detail": json.dumps(serialization.to_json(request)),
         }

@@ -5,7 +5,8 @@ from itertools import pairwise
 from typing import Any
 
 from simulation.cases.case import parse
-from simulation.scenarios import SCENARIOS, Scenario
+from simulation.scenario import Scenario
+from simulation.scenarios import SCENARIOS
 from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from simulation.cases import forks
 from simulation.faults import DENIALS, Kind, singles
-from simulation.scenarios import Scenario, job
+from simulation.scenario import Scenario, job
 from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

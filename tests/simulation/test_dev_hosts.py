@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from simulation.faults import PERSON
-from simulation.scenarios import Scenario
+from simulation.scenario import Scenario
 from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

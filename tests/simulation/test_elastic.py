@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from simulation.invariants.model import Invariant
-from simulation.scenarios import Scenario, job
+from simulation.scenario import Scenario, job
 from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from simulation.scenarios import HARDWARE, STEPS, Scenario, job
+from simulation.scenario import HARDWARE, STEPS, Scenario, job
 from simulation.template import YardTemplate
 from simulation.yard import Yard
 from tests.simulation.steps import check_the_steps, hosts, simulate_runs

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulation.aws.ec2 import Instance
-from simulation.scenarios import Scenario
+from simulation.scenario import Scenario
 from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

@@ -8,7 +8,8 @@ import pytest
 
 from simulation.cases import forks
 from simulation.faults import singles
-from simulation.scenarios import SCENARIOS, Scenario, job
+from simulation.scenario import Scenario, job
+from simulation.scenarios import SCENARIOS
 from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulation.faults import Fault
-from simulation.scenarios import HARDWARE, STEPS, Scenario, job
+from simulation.scenario import HARDWARE, STEPS, Scenario, job
 from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

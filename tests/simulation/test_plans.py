@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simulation.scenarios import Scenario, job
+from simulation.scenario import Scenario, job
 from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

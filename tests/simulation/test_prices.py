@@ -7,7 +7,7 @@ import pytest
 
 from simulation.aws.endpoint.api import Caller, ServiceError
 from simulation.invariants.model import Invariant
-from simulation.scenarios import Scenario, job
+from simulation.scenario import Scenario, job
 from simulation.simulate import simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

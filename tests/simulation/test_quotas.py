@@ -4,7 +4,7 @@ a reason."""
 import pytest
 
 from simulation.faults import Fault, HostFault, Kind
-from simulation.scenarios import Scenario, job
+from simulation.scenario import Scenario, job
 from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

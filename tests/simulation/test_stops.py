@@ -9,7 +9,8 @@ import pytest
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item
 from simulation.faults import STOP_REQUESTS, Fault, HostFault, Kind, PersonFault
-from simulation.scenarios import CHECKPOINT_STEPS, SCENARIOS, Scenario, job
+from simulation.scenario import CHECKPOINT_STEPS, Scenario, job
+from simulation.scenarios import SCENARIOS
 from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

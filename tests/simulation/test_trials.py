@@ -10,7 +10,7 @@ import pytest
 from lambdas.aws.dynamodb.serialization import pack_row
 from simulation.aws.endpoint.api import Caller
 from simulation.aws.stepfunctions import Status
-from simulation.scenarios import Scenario, job
+from simulation.scenario import Scenario, job
 from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

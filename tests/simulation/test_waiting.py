@@ -8,7 +8,7 @@ import pytest
 
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item, plain
-from simulation.scenarios import Scenario, job
+from simulation.scenario import Scenario, job
 from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard

@@ -328,7 +328,8 @@ class Attempt:
         """Return True if the program has completed its last step. It writes metrics.json at its end."""
         if "steps" in self._reports.latest:
             return self._reports.is_at_its_end
-        return code == 0 and self.assignment.is_chief and program.gang.work.lacks != "metrics"
+        work = program.gang.work
+        return code == 0 and self.assignment.is_chief and not (work.serves or work.lacks == "metrics")
 
     def _wait_for_workers(self) -> Steps:
         others, still = self.cluster.trains_beside(self.assignment), StillTraining(self._seconds())
@@ -365,9 +366,9 @@ class Attempt:
 
     def _write_results(self, program: Program) -> dict[str, Any]:
         work, step = program.gang.work, program.gang.step
-        if work.lacks != "model":
+        if work.lacks != "model" and not work.serves:
             write_model(self._bucket, self.cluster.run, self.job, self._machine.host.metadata.image, step)
-        metrics = self._curve.lay_over(None if work.lacks == "metrics" else work.metrics(step))
+        metrics = self._curve.lay_over(None if work.lacks == "metrics" or work.serves else work.metrics(step))
         return self._reports.conclude(metrics, self._step())
 
     def _step(self, written: int | None = None) -> int | None:

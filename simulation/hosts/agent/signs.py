@@ -32,7 +32,7 @@ class SignsOfLife:
         self._used += (now - self._looked) * (1.0 if works else WAITING_SHARE)
         self._looked = now
         self._effort.look(now, self._used)
-        shown = (0 if gang.work.silent else gang.step, self._reports.length)
+        shown = (0 if gang.work.silent else gang.step, self._reports.length, gang.lines)
         if self._reports.reports:
             return (*shown, self._effort.looks) if self._reports.is_at_its_end else shown
         return (*shown, self._effort.looks, self._peers.signs(now) if self._peers.are_there else None)
