@@ -160,6 +160,22 @@ class Paths:
         return self.root / "var/lib/trainyard-kept"
 
     @property
+    def containers(self) -> Path:
+        """Unpacked container images, by their digests, and what the run's program changes in its own. No container
+        sees this folder."""
+        return self.work / "containers"
+
+    @property
+    def image_notes(self) -> Path:
+        """Root's notes on the files of the container image, which show whether something has changed them."""
+        return self.work / "noted-image.json"
+
+    @property
+    def kept_images(self) -> Path:
+        """Container images that one run leaves to the next. Only root can read them."""
+        return self.root / "var/lib/trainyard-images"
+
+    @property
     def checkpoints(self) -> Path:
         return self.home / "checkpoints"
 

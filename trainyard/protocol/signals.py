@@ -104,6 +104,9 @@ class Ready:
     ssm_denied: str | None = None
     """The permission that Systems Manager lacks on this host, from the log of its agent. It becomes a note on the
     timeline; the host trains."""
+    pulled: str | None = None
+    """The pull of the program's container image: its bytes and the time, or that the host had it. It becomes a note on
+    the timeline."""
 
 
 @dataclass(frozen=True, kw_only=True)

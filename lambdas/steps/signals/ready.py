@@ -33,7 +33,8 @@ def ready(context: SignalContext, sent: Sent, signal: Ready, now: datetime) -> s
         attempt = max(attempt, records.run.attempt + 1)
     if records.hosts[instance].ready < attempt:
         update: HostUpdate = {"ready": attempt, "ready_at": now, "address": signal.address}
-        reason = _unmanaged(signal.ssm_denied) if signal.ssm_denied else None
+        notes = (_unmanaged(signal.ssm_denied) if signal.ssm_denied else None, signal.pulled)
+        reason = "; ".join(filter(None, notes)) or None
         entry = context.host_entry(sent, "ready", now, boot_seconds=signal.boot_seconds, reason=reason)
         events = [] if _has_finished(records) else [event_row(context.run, entry)]
         context.move(host_row(context.run, instance, update, rising=(("ready", attempt),)), *events)

@@ -15,8 +15,10 @@ from training.host.agent import standing_order, state, systems_manager
 from training.host.agent.attempt import Attempt
 from training.host.agent.clearing import clear_leftovers
 from training.host.agent.conclusion import Outcome
+from training.host.agent.container import Images
 from training.host.agent.context import Context
 from training.host.agent.deadlines import hold, lease
+from training.host.agent.fetching import fetch_files
 from training.host.agent.life import Peers
 from training.host.agent.membership import join, recall
 from training.host.agent.preparation import LeftUnstarted
@@ -33,9 +35,8 @@ from training.host.errors import GivenUp, HostTrouble, Unreachable
 from training.host.metadata import Identity, Metadata
 from training.host.paths import Paths
 from training.host.periodic import Repeat
-from training.host.pool import retained
 from training.host.program.ending import Failed, Stopped
-from training.host.program.fetch import fetch_all, fetch_job, recall_job
+from training.host.program.fetch import fetch_job, recall_job
 from training.host.program.process import Program
 from training.host.renewal import Renewal
 from training.host.reporting.outbox import Outbox, failed_signal
@@ -100,6 +101,7 @@ class Agent:
             paths.state, run=tags.run, instance=identity.instance, attempt=tags.attempt
         )
         self._job: Job | None = None
+        self._images = Images(paths, account, identity, self._as_run, has_to_leave=self._why_to_leave)
         self._credentials = Renewal(
             mailbox,
             tags.sender,
@@ -203,17 +205,9 @@ class Agent:
             return recall_job(self._paths)
         self._credentials.wait()
         job = self._get("fetching the job", lambda: fetch_job(self._bucket, self._tags.run, self._paths))
-        retained.give(job, self._paths, self._account)
-
-        def fetch() -> str | None:
-            with self._account.act():
-                return fetch_all(self._bucket, job, self._paths)
-
-        packages = self._get("fetching program, packages and data", fetch)
+        fetch_files(self._get, self._images, self._bucket, job)
         self._fetch_ahead()
         remove_tree(self._paths.spare)
-        if job.pool.keep:
-            retained.note(job, packages, self._paths)
         self._change(phase="waiting")
         return job
 
@@ -293,7 +287,10 @@ class Agent:
                 denied = systems_manager.denial(self._paths.ssm_errors, since=self._born)
                 self._send(
                     signals.Ready(
-                        address=self._identity.address, boot_seconds=boot_seconds, ssm_denied=denied or None
+                        address=self._identity.address,
+                        boot_seconds=boot_seconds,
+                        ssm_denied=denied or None,
+                        pulled=self._images.pulled,
                     )
                 )
                 ready_at = time.monotonic() + READY_EVERY_SECONDS
@@ -312,6 +309,7 @@ class Agent:
             cluster=cluster,
             assignment=assignment,
             job=job,
+            inside=self._images.recall(job),
             account=self._account,
             paths=self._paths,
             bucket=self._bucket,

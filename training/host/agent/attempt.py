@@ -24,6 +24,7 @@ from training.host.checkpoints import in_bucket
 from training.host.checkpoints.catalogue import Version
 from training.host.checkpoints.choice import LastCheckpoint
 from training.host.checkpoints.upload import CheckpointUpload
+from training.host.container.inside import clear_changes
 from training.host.disk import fresh, readable_files
 from training.host.errors import HostTrouble
 from training.host.program import environment, exits, folders, secrets, silence
@@ -84,9 +85,16 @@ class Attempt:
             instead = self._preparation.prepare()
             values = self._preparation.get("fetching its secrets", self._preparation.fetch_secrets)
             self._monitor.log.hide(values)
+        inside = self._context.inside
+        if inside:
+            clear_changes(self._context.paths, self._context.account)
         program = Program.start(
             environment.command_line(
-                self._context.cluster, self._context.assignment, self._context.job, self._context.paths
+                self._context.cluster,
+                self._context.assignment,
+                self._context.job,
+                self._context.paths,
+                inside,
             ),
             account=self._context.account,
             folder=self._context.paths.program,
@@ -99,10 +107,19 @@ class Attempt:
                 image=self._context.identity.image,
                 base=os.environ,
                 secrets=values,
+                inside=inside,
             ),
             log=self._monitor.log.path,
             exit_file=self._context.paths.exit_code(self._context.cluster.attempt),
             most_tasks=self._tasks.most,
+            entrance=inside.entrance(
+                self._context.paths,
+                self._context.account,
+                has_source=self._context.job.program.source is not None,
+                most_tasks=self._tasks.most,
+            )
+            if inside
+            else None,
         )
         program.remember(self._context.paths.process(self._context.cluster.attempt))
         self._context.send(

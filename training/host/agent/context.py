@@ -15,6 +15,7 @@ from training.host.agent.life import Peers
 from training.host.agent.watchdog import Watchdog
 from training.host.bucket import Bucket
 from training.host.checkpoints.choice import LastCheckpoint
+from training.host.container.inside import Inside
 from training.host.disk import Disk
 from training.host.metadata import Identity
 from training.host.paths import Paths
@@ -31,6 +32,8 @@ class Context:
     cluster: Cluster
     assignment: Assignment
     job: Job
+    inside: Inside | None
+    """The program's container; None for a program that runs with the hosts' Python."""
     account: Account
     paths: Paths
     bucket: Bucket

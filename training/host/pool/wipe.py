@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from training.host.account import ONE_ACCOUNT_ONLY, Account, remove_tree
+from training.host.container import kept
 from training.host.errors import HostTrouble
 from training.host.paths import Paths
 from training.host.pool import retained
@@ -67,6 +68,7 @@ def wipe(paths: Paths, account: Account, *, name: str) -> None:
     began = time.monotonic()
     end_processes(paths, account)
     retained.take(paths)
+    kept.take(paths)
     for leftover in (paths.work, paths.log, paths.orders):
         if leftover.exists():
             remove_tree(leftover)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from training.host import account, credentials
+from training.host.container.inside import Inside
 from training.host.errors import ProgramFault
 from training.host.metadata import NO_FILES
 from training.host.paths import Paths
@@ -49,9 +50,10 @@ def environment(
     image: str,
     base: Mapping[str, str],
     secrets: dict[str, str],
+    inside: Inside | None = None,
 ) -> dict[str, str]:
     """Return the program's environment. `base` is the agent's own environment, `secrets` are the values of
-    `program.secrets` by variable.
+    `program.secrets` by variable, `inside` is the program's container if it has one.
 
     The job's `program.environment` overrides defaults, but not the variables that Trainyard guarantees.
     """
@@ -75,8 +77,7 @@ def environment(
         "TRAINYARD_METRICS": str(paths.metrics),
         "TRAINYARD_NOTEBOOK": str(paths.notebook),
         "TRAINYARD_PROGRESS": str(paths.progress(cluster.attempt)),
-        "PATH": commands_path(paths, base.get("PATH", os.defpath)),
-        "PYTHONPATH": os.pathsep.join([str(paths.startup), *search_path(paths, source=job.program.source)]),
+        **_search_paths(job, paths, base, inside),
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
         **credentials.environment(paths),
@@ -91,19 +92,44 @@ def environment(
     known = placeholders(cluster, assignment, job, paths)
     asked = {name: fill(value, known) for name, value in job.program.environment.items()}
     given = {name: base[name] for name in base if name not in NOT_GIVEN}
+    if inside:
+        given = inside.variables(given)
     ranks = frameworks.rank_variables(cluster, assignment)
     person = {"HOME": str(paths.home), "USER": account.NAME, "LOGNAME": account.NAME}
     return DEFAULTS | given | person | ranks | asked | secrets | promised
 
 
-def command_line(cluster: Cluster, assignment: Assignment, job: Job, paths: Paths) -> list[str]:
+def _search_paths(job: Job, paths: Paths, base: Mapping[str, str], inside: Inside | None) -> dict[str, str]:
+    """Return PATH and PYTHONPATH."""
+    startup, folders = str(paths.startup), search_path(paths, source=job.program.source)
+    if inside:
+        return {
+            "PATH": inside.commands_path(paths),
+            "PYTHONPATH": inside.search_path([startup], folders),
+        }
+    return {
+        "PATH": commands_path(paths, base.get("PATH", os.defpath)),
+        "PYTHONPATH": os.pathsep.join([startup, *folders]),
+    }
+
+
+def command_line(
+    cluster: Cluster, assignment: Assignment, job: Job, paths: Paths, inside: Inside | None = None
+) -> list[str]:
+    """Return the words of the program: in a container, those that follow `docker run IMAGE`, with its ENTRYPOINT."""
     program, known = job.program, placeholders(cluster, assignment, job, paths)
     line = arguments(program.args, known)
     if program.shell is not None:
         lines = fill_shell(program.shell, known)
-        return [*SHELL, f"{LEAVE_TRAP}{lines}", SHELLS_NAME, *line]
+        words = [*SHELL, f"{LEAVE_TRAP}{lines}", SHELLS_NAME]
+        return [*(inside.words(words) if inside else words), *line]
     if program.command:
-        return [*(fill(str(word), known) for word in program.command), *line]
+        words = [fill(str(word), known) for word in program.command]
+        return [*(inside.words(words) if inside else words), *line]
+    if inside:
+        words = inside.words_of_module(program.module) if program.module else inside.words(())
+        inside.check_words(words)
+        return [*words, *line]
     return [str(python_for(paths)), "-m", str(program.module), *line]
 
 

@@ -77,6 +77,8 @@ def fetch_program(bucket: Bucket, program: Program, paths: Paths) -> str | None:
         paths.source_archive.unlink()
         logger.info("program: %d files from %s", count, source)
         refuse_our_name(paths.program, source)
+    if program.container:
+        return None  # the image has the commands, and its Python installs the packages (agent/container.py)
     if program.requirements:
         packages = install(program.requirements, paths)
         refuse_our_name(site_packages(paths.venv), program.requirements)

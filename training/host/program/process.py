@@ -18,6 +18,8 @@ from typing import IO
 
 from training.host import processes
 from training.host.account import Account
+from training.host.container import enter
+from training.host.container.enter import Entrance
 from training.host.orders import write_whole
 
 KEEPER = """
@@ -64,13 +66,18 @@ class Program:
         log: Path,
         exit_file: Path,
         most_tasks: int,
+        entrance: Entrance | None = None,
     ) -> "Program":
-        """Start a program as this account, with at most `most_tasks` processes and threads. The account may write into
-        `log`. Raises OSError if the disk is full."""
+        """Start a program as this account, with at most `most_tasks` processes and threads, in a container if it has an
+        entrance. The account may write into `log`. Raises OSError if the disk is full."""
         exit_file.parent.mkdir(parents=True, exist_ok=True)
         exit_file.unlink(missing_ok=True)
         log.parent.mkdir(parents=True, exist_ok=True)
-        launch = account.command(command, python=Path(sys.executable), most_tasks=most_tasks)
+        launch = (
+            enter_command(entrance, command)
+            if entrance
+            else account.command(command, python=Path(sys.executable), most_tasks=most_tasks)
+        )
         with log.open("ab") as output, handed_over(env) as environment:
             account.give(log)
             keeper = subprocess.Popen(
@@ -231,6 +238,11 @@ class Program:
             return None
         noted = json.loads(path.read_text())
         return Program(pid=noted["pid"], born=noted["born"], exit_file=Path(noted["exit_file"]))
+
+
+def enter_command(entrance: Entrance, command: Sequence[str]) -> list[str]:
+    """Return the command that enters a container and becomes the program."""
+    return [sys.executable, "-I", "-S", enter.__file__, entrance.to_json(), *command]
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Container images: pull, unpack, and make one the root of a program."""
