@@ -17,6 +17,7 @@ from rich.table import Table
 from benchmarks import (
     budgets,
     imports,
+    models,
     patrol,
     runs,
     saving,
@@ -70,6 +71,9 @@ PARTS: Mapping[str, Part] = {
         scaling.measure,
         budgets.measure_scaling,
         on_a_yard=True,
+    ),
+    "models": Part(
+        "A model's versions and predictions", models.measure, budgets.measure_models, on_a_yard=True
     ),
     "saving": Part("Pause of a step for a checkpoint", saving.measure, budgets.measure_saving),
     "patrol": Part(

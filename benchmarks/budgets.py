@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks import (
+    models,
     patrol,
     runs,
     saving,
@@ -74,6 +75,30 @@ def measure_scaling(scaled: scaling.Scaling) -> list[Row]:
             f"{scaled.ratio:.3f} ({scaled.under_trainyard:g} / {scaled.by_hand:g})",
             scaled.ratio >= 0.98,
         )
+    ]
+
+
+def measure_models(found: models.Models) -> list[Row]:
+    """Return the figures of a model's versions and predictions."""
+    most_calls = 12 + 2 * found.files
+    seconds: tuple[tuple[str, float, float], ...] = (
+        ("first prediction of a new process", found.cold_seconds, 1.5),
+        ("versions create from a run's model", found.create_seconds, 10),
+        ("versions create from a foreign SavedModel", found.foreign_seconds, 60),
+        ("a move of default until its version answers", found.switch_seconds, 7),
+        ("serve from nothing to the first answer", found.serve_seconds, 25),
+    )
+    warm = found.warm_milliseconds
+    return [
+        Row("a warm prediction of one row, function", "<= 10 ms", f"{warm:g} ms", warm <= 10),
+        *(Row(what, f"<= {most:g} s", f"{took:g} s", took <= most) for what, took, most in seconds),
+        Row("AWS calls of a prediction", "<= 1", f"{found.predict_calls:g}", found.predict_calls <= 1),
+        Row(
+            f"AWS calls of a version of {found.files} files",
+            f"<= {most_calls}",
+            str(found.create_calls),
+            found.create_calls <= most_calls,
+        ),
     ]
 
 

@@ -61,8 +61,8 @@ def runs(cloud: Cloud) -> Runs:
 
 
 def cloud_in(state: Path) -> Cloud:
-    reads = ("-c", f"data_buckets={READS}")
-    return Cloud(state, port_for(0), Path(__file__).with_name("settings.yaml"), reads)
+    choices = ("-c", f"data_buckets={READS}", "-c", "model_url=true")
+    return Cloud(state, port_for(0), Path(__file__).with_name("settings.yaml"), choices)
 
 
 def furnished(cloud: Cloud) -> Yard:
