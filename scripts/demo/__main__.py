@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,8 +28,11 @@ from trainyard.cli.output.terminal import Phases, console, print_error, print_li
 from trainyard.client import Run, Yard, YardError
 from trainyard.client.errors import NotHere, RunFailed
 from trainyard.client.jobs import source
+from trainyard.client.registry import list_models
+from trainyard.command_line import command_line
 from trainyard.protocol import keys
 from trainyard.protocol.export import GOLDEN
+from trainyard.protocol.ledger.models import VersionState
 from trainyard.protocol.ledger.study import STUDY
 
 BUILD = ROOT / "build" / "demo"
@@ -36,6 +40,7 @@ SHIPPED_JOB = ROOT / "examples" / "digits.yaml"
 DIGITS_MODULE = "training.programs.digits"
 LEAST_ACCURACY = 0.95
 PORT = 4566
+VERSION_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,9 @@ def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
         with phases.phase("study", f"Study {run.id}"):
             study.follow(Options(), yard, run)
             study.show(Options(), yard, run)
+        if wanted := source.read(settings.job, to=yard.destination).job.after.model:
+            with phases.phase("version", f"The version of {wanted.name}"):
+                print_line(f"  {await_version(yard, wanted.name)}")
         return
     with phases.phase("run", f"Run {run.id}"):
         status = screen.show(run.follow())
@@ -163,10 +171,29 @@ def submit(yard: Yard, job: Path) -> Run:
             f"  {data_set.what}: {len(uploads)} objects under s3://{yard.bucket.name}/{data_set.prefix}"
         )
     local = source.read(job, to=yard.destination)
+    if (wanted := local.job.after.model) and wanted.name not in (each.name for each in list_models(yard)):
+        print_line(f"  {yard.model(wanted.name).create()['reason']}")
     uploaded = yard.upload(local)
     for key in uploaded.sent:
         print_line(f"  s3://{yard.bucket.name}/{key}")
     return yard.run(uploaded.run, local.workflow).wait_for_start()
+
+
+def await_version(yard: Yard, model: str) -> str:
+    """Wait until the newest version of the model is ready or refused, and describe it in a sentence."""
+    ends = time.monotonic() + VERSION_SECONDS
+    while time.monotonic() < ends:
+        newest = yard.model(model).rows.versions[-1:]
+        if newest and newest[0].state is not VersionState.MAKING:
+            found = newest[0]
+            metrics = ", ".join(f"{name} {value:.4g}" for name, value in sorted(found.metrics.items()))
+            return f"version {found.shown} of {model} is {found.state}, from {found.run}: {found.reason or metrics}"
+        time.sleep(1)
+    raise NotHere(
+        f"{model} has no version of this study after {VERSION_SECONDS} s",
+        "its metrics do not meet the condition of the job, or the version is still being made",
+        command_line("models", "show", model),
+    )
 
 
 def evaluate(run: Run) -> float:

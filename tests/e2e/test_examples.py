@@ -70,8 +70,8 @@ def reader() -> Iterator[Reader]:
 def test_every_job_file_is_tested() -> None:
     files = (*EXAMPLES.glob("*.yaml"), *EXAMPLES.glob("programs/*.yaml"))
     names = {path.relative_to(EXAMPLES).with_suffix("").as_posix() for path in files}
-    assert names == {example.name for example in EXAMPLE_JOBS} | {"digits", "mnist-study"}, (
-        "make demo runs digits.yaml; test_study.py runs a study"
+    assert names == {example.name for example in EXAMPLE_JOBS} | {"digits", "digits-study", "mnist-study"}, (
+        "make demo runs digits.yaml; test_study.py runs studies"
     )
 
 

@@ -59,6 +59,7 @@ NOT_RUN = {
     "docs/permissions.md": 1,
     "docs/platform.md": 2,
     "docs/programs.md": 2,
+    "docs/examples/digits-study.md": 2,
     "docs/examples/downpour.md": 1,
     "docs/examples/evaluator.md": 1,
     "docs/examples/jax.md": 2,

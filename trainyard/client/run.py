@@ -50,6 +50,8 @@ MOST_COMPARED_BYTES = 2**16
 """The largest log that is compared with the reason."""
 OF_THE_AGENT = "[trainyard] "
 """The prefix of log lines that the host's agent wrote."""
+START_SECONDS = 90.0
+"""The longest wait for an execution. Lambda calls a failed function again after one minute."""
 NOTED_SECONDS = 10.0
 """The longest wait for an event to reach the run's row; usually it takes 1 s."""
 
@@ -83,7 +85,7 @@ class Run(RunFiles):
         """Return True if the run has succeeded, False also while it runs."""
         return self.execution.succeeded
 
-    def wait_for_start(self, seconds: float = 60, *, function: str = "submit") -> Self:
+    def wait_for_start(self, seconds: float = START_SECONDS, *, function: str = "submit") -> Self:
         """Wait until the execution exists and return the run. Raise RunNotStarted after `seconds`. `function` starts
         the execution."""
         ends, client = time.monotonic() + seconds, self._states
