@@ -25,6 +25,7 @@ Sentence = Literal[
     "read models",
     "read objects",
     "read parameters of base images",
+    "read registries",
     "read versions",
     "retire images",
     "run documents",

@@ -150,6 +150,12 @@ def read_parameter(name: str) -> str | None:
     return str(answer["Parameter"]["Value"]) if answer else None
 
 
+def read_secret(name: str) -> str | None:
+    """Return the decrypted value of a parameter; None if it is missing."""
+    found = client("ssm").get_parameters(Names=[name], WithDecryption=True)["Parameters"]
+    return str(found[0]["Value"]) if found else None
+
+
 def read_parameter_types(names: Collection[str]) -> dict[str, str]:
     """Return the type of each existing parameter (String, StringList, SecureString). Values are not read."""
     if not names:

@@ -23,6 +23,7 @@ from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.program import Data
 from trainyard.core.model.yard.data_buckets import DataBucket
+from trainyard.core.model.yard.registries import Registry
 from trainyard.protocol import conversions, keys
 from trainyard.protocol.requests import model_of
 from trainyard.protocol.serving import DATA as MODEL_DATA
@@ -43,6 +44,8 @@ class JobSettings(LimitSettings):
     """`wait` or `refuse`."""
     data_buckets: tuple[str, ...] = ()
     """Other buckets that runs may read, as the setting of the yard names them."""
+    registries: tuple[str, ...] = ()
+    """Registries and repositories of container images, as the setting of the yard names them."""
 
 
 OF_RUNS = (keys.latest_checkpoint(keys.ANY), keys.job(keys.ANY))
@@ -60,6 +63,7 @@ GRANTS = (
         *OF_RUNS,
     ),
     may("read data buckets"),
+    may("read registries"),
     may("write objects", keys.RUNS),
     may("call", "ssm:DescribeParameters"),
     may("use the ledger", "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem"),
@@ -161,7 +165,9 @@ def check_job(
         *_model_faults(parsed, yard.table_name),
         *container_rules.not_yet(parsed),
     )
-    resume, warnings = parsed.checkpoints.resume, findings.warnings
+    parsed, against, more = _with_container(parsed, yard)
+    faults = (*faults, *against)
+    resume, warnings = parsed.checkpoints.resume, (*findings.warnings, *more)
     earlier = Ledger(yard.table_name).run(resume) if resume else None
     if resume and earlier and resuming.is_open(earlier):
         faults = (*faults, *resuming.faults(earlier, asked))
@@ -183,6 +189,16 @@ def _faults_elsewhere(job: Job, yard: JobSettings) -> tuple[Fault, ...]:
         return unlisted
     why = {uri: s3.explain_unreadable(*references.split_uri(uri)) for uri in set(others.values())}
     return references.unreadable(others, why)
+
+
+def _with_container(job: Job, yard: JobSettings) -> tuple[Job, tuple[Fault, ...], tuple[str, ...]]:
+    """Return the job with the digests of its container image, its faults and its warnings."""
+    if job.program.container is None:
+        return job, (), ()
+    from lambdas.steps import containers  # most jobs have no container, so that Admit starts faster
+
+    found = containers.pin(job, yard.yard, [Registry.of(each) for each in yard.registries])
+    return found.job, found.faults, found.warnings
 
 
 def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:

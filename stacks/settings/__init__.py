@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.model.yard.policy import Policy
+from trainyard.core.model.yard.registries import Registry
 from trainyard.core.model.yard.settings import CALLED, NOT_REMEMBERED, READERS, as_word
 from trainyard.protocol import keys
 
@@ -77,6 +78,9 @@ class YardSettings:
     data_buckets: tuple[DataBucket, ...] = ()
     """Other buckets, or folders of them, for `data` and `program.source` of jobs. Runs may read objects that their job
     names, and write nothing."""
+    registries: tuple[Registry, ...] = ()
+    """Registries whose container images jobs may use: ARNs of repositories of Amazon ECR (`*` matches any text), and
+    hosts such as `docker.io`."""
     most_hosts: int = 64
     """How many hosts training runs and launches may have at once in total; 0: no limit."""
     most_hold_hours: float = 24.0

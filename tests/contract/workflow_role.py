@@ -28,6 +28,7 @@ NAMES: dict[str, Any] = {
     "most_pool_hosts": 8,
     "when_full": "wait",
     "data_buckets": (),
+    "registries": (),
     "subnet_ids": (),
     "topic_arn": "unused",
     "version_state_machine_arn": "unused",

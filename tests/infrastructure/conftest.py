@@ -40,6 +40,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any]] = {
         "zones": ZONES,
         "kms_key": KEY,
         "data_buckets": f"corpus,shared/images/={OTHER_KEY}",
+        "registries": "arn:aws:ecr:us-east-1:123456789012:repository/team/*,nvcr.io",
         "model_url": True,
         "most_predictions_at_once": 0,
     },

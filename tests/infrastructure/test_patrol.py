@@ -149,6 +149,12 @@ def test_a_policy_is_a_mapping_in_cdk_json_or_json_on_the_command_line() -> None
         ({"data_buckets": "corpus,corpus"}, "expected buckets or folders of them"),
         ({"data_buckets": "corpus/a*/"}, "expected buckets or folders of them"),
         ({"data_buckets": "corpus=alias/mine"}, "expected buckets or folders of them"),
+        (
+            {"registries": "docker"},
+            "expected ARNs of repositories of Amazon ECR, or hosts of other registries",
+        ),
+        ({"registries": "123456789012.dkr.ecr.us-east-1.amazonaws.com"}, "expected ARNs of repositories"),
+        ({"registries": "https://nvcr.io"}, "expected ARNs of repositories"),
     ],
 )
 def test_a_wrong_policy_or_limit_is_refused_at_synth(context: dict[str, Any], says: str) -> None:

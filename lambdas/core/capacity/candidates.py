@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.core.capacity import initialization
+from lambdas.core.capacity import container, initialization
 from lambdas.core.capacity.exclusion import (
     PlanInputs,
     Pool,
@@ -25,6 +25,7 @@ from lambdas.core.capacity.image_choice import choose_image, disk_gib
 from lambdas.core.capacity.plan import TAKES, describe_candidates, fit_job, requests
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.hardware import Hardware, Preference
+from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import instance_type, quota
 from trainyard.core.model.job import Job
 from trainyard.core.model.yard.billing import disk_hour
@@ -60,6 +61,8 @@ def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
     if not candidates:
         error = "QuotaExceeded" if all(each.code == "no_quota" for each in excluded) else "NoCapacity"
         return NoPlan(error, "\n".join(_no_pool(job, candidates, excluded)), excluded)
+    if too_large := container.find_fault(job.program.container, disk_gib(job.hardware, image)):
+        return NoPlan("JobRefused", too_large, excluded)
     image_gib = sum(snapshot.gib for snapshot in image.snapshots)
     candidates = tuple(_with_rate(job, inputs, candidate, image_gib) for candidate in candidates)
     return Plan(
@@ -70,13 +73,20 @@ def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
         least_gang=job.at_least.gang,
         hourly_cap=job.hardware.max_dollars_per_hour,
         made=now,
-        reason=_why(job, inputs, candidates, excluded, image_gib),
+        reason=_why(job, inputs, candidates, excluded, image_gib) + _container(job, candidates, image),
         cpu_gang=job.cpu_gang,
         image_gib=image_gib,
         disk_gib=disk_gib(job.hardware, image),
         gib_month=inputs.prices.gib_month(Storage.DISK),
         prices=_describe_prices(job, inputs),
     )
+
+
+def _container(job: Job, candidates: Sequence[Candidate], image: Image) -> str:
+    """Return what hosts of the first candidate pull."""
+    kind, disk = instance_type(candidates[0].type), disk_gib(job.hardware, image)
+    said = container.describe(job.program.container, kind, job.gang, disk).rstrip()
+    return f" {said}" if said else ""
 
 
 def quota_codes(job: Job) -> tuple[str, ...]:

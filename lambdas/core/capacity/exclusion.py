@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from lambdas.core.capacity import compatibility
+from lambdas.core.capacity import compatibility, container
 from lambdas.core.capacity.image_choice import ImageReference
 from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.gang import size
@@ -81,7 +81,7 @@ def hourly_dollars(job: Job, price: float, beside: Sequence[Priced]) -> float:
 
 def find_reasons(job: Job, inputs: PlanInputs, pool: Pool) -> list[Reason]:
     """Return every reason that excludes a pool. Reasons name no zone, so that equal ones can be grouped."""
-    incompatible = _incompatible(inputs, pool.kind)
+    incompatible = _incompatible(job, inputs, pool.kind)
     if pool.zone not in inputs.subnets:
         return [*incompatible, ("no_subnet", "The yard has no subnet in that zone.")]
     if (pool.kind.name, pool.zone) not in inputs.offered:
@@ -114,7 +114,7 @@ def _no_cpu_type(job: Job, inputs: PlanInputs, pool: Pool) -> Reason:
 
 
 def _against_beside(job: Job, inputs: PlanInputs, pool: Pool, kind: InstanceType) -> Reason | None:
-    incompatible = _incompatible(inputs, kind)
+    incompatible = _incompatible(job, inputs, kind)
     if incompatible:
         return incompatible[0]
     if (kind.name, pool.zone) not in inputs.offered:
@@ -123,11 +123,15 @@ def _against_beside(job: Job, inputs: PlanInputs, pool: Pool, kind: InstanceType
     return _no_price(inputs, pool, kind) or _no_quota(inputs, pool.market, hosts)
 
 
-def _incompatible(inputs: PlanInputs, kind: InstanceType) -> list[Reason]:
-    """Return why the image does not work on the type. An unknown image excludes no type."""
+def _incompatible(job: Job, inputs: PlanInputs, kind: InstanceType) -> list[Reason]:
+    """Return why the image or the job's container does not work on the type. An unknown image excludes no type."""
     image = inputs.image.image
-    reason = compatibility.find_conflicts(kind, compatibility.software_of(image)) if image else None
-    return [("incompatible", reason)] if reason else []
+    reasons = (
+        compatibility.find_conflicts(kind, compatibility.software_of(image)) if image else None,
+        container.find_conflict(job.program.container, kind),
+    )
+    found = " ".join(reason for reason in reasons if reason)
+    return [("incompatible", found)] if found else []
 
 
 def _no_price(inputs: PlanInputs, pool: Pool, kind: InstanceType) -> Reason | None:

@@ -1,6 +1,8 @@
-"""The session policy of a run's hosts: what they may reach in the bucket, and which secrets they may read. Pure.
+"""The session policy of a run's hosts: what they may reach in the bucket, and the secrets and the container image that
+they may read. Pure.
 
-The role behind the policy contains what any run may do; the policy names the run, its source, its data and its secrets.
+The role behind the policy contains what any run may do; the policy names the run, its source, its data, its secrets
+and its image.
 docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 """
 
@@ -9,6 +11,7 @@ from collections.abc import Sequence
 
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
+from trainyard.core.model.yard.registries import arn_of
 from trainyard.protocol import keys
 
 RESUMED = ("checkpoints", "outputs", "outputs-of")
@@ -26,12 +29,17 @@ def session_policy(
     first."""
     uris = (job.program.source, *(each.source for each in job.data.values()))
     paths = {_literal(uri) for uri in uris if uri}
-    names = sorted(secret_parameter(yard, secret) for secret in set(job.program.secrets.values()))
+    container = job.program.container
+    login = {container.login} if container and container.login else set()
+    names = sorted(secret_parameter(yard, secret) for secret in {*job.program.secrets.values(), *login})
+    repository = arn_of(container.reference, partition) if container else ""
     secrets = [f"arn:{partition}:ssm:*:*:parameter{name}" for name in names]
     resumed = job.checkpoints.resume
     earlier = [f"{bucket}/{keys.run(resumed)}{each}/" for each in RESUMED] if resumed else []
     while True:
-        policy = _policy(f"arn:{partition}:s3:::", bucket, keys.run(run), [*earlier, *sorted(paths)], secrets)
+        policy = _policy(
+            f"arn:{partition}:s3:::", bucket, keys.run(run), [*earlier, *sorted(paths)], secrets, repository
+        )
         long = max(paths, key=lambda path: (len(path), path), default="")
         folder = _folder_of(long)
         if len(policy) <= longest or not folder:
@@ -39,9 +47,9 @@ def session_policy(
         paths = {path for path in paths if not path.startswith(folder)} | {folder}
 
 
-def _policy(arn: str, ours: str, own: str, paths: Sequence[str], secrets: list[str]) -> str:
+def _policy(arn: str, ours: str, own: str, paths: Sequence[str], secrets: list[str], repository: str) -> str:
     """Return the policy as JSON. `paths` are objects and folders behind the name of their bucket; `arn` is the
-    beginning of a bucket's ARN; `secrets` are ARNs.
+    beginning of a bucket's ARN; `secrets` and `repository` are ARNs, or empty.
 
     Every list names a prefix, because a list without one would return the keys of all runs. S3 therefore answers
     "denied" for a missing object, too, and a host lists the key to distinguish the two (training/host/bucket.py).
@@ -59,6 +67,9 @@ def _policy(arn: str, ours: str, own: str, paths: Sequence[str], secrets: list[s
         statements.append(_allow("s3:GetObject*", [f"{arn}{each}" for each in read]))
     if secrets:
         statements.append(_allow("ssm:GetParameters", secrets))
+    if repository:
+        statements.append(_allow("ecr:*", [repository]))
+        statements.append(_allow("ecr:GetAuthorizationToken", ["*"]))
     return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
 
 

@@ -16,6 +16,7 @@ from stacks.constructs.names import by_name
 from stacks.constructs.permissions import hosts, kms, launches, models
 from stacks.constructs.permissions.data_buckets import read_data_buckets
 from stacks.constructs.permissions.holder import Condition
+from stacks.constructs.permissions.registries import read_images
 from stacks.settings import YardSettings
 from trainyard.core.model.names import SERVICE_LINKED_ROLES
 
@@ -84,6 +85,10 @@ class Granting:
             case "read parameters of base images":
                 for name in _base_image_parameters(settings):
                     permissions.read_parameters(role, name, "ssm:GetParameter")
+            case "read registries":
+                read_images(role, *settings.registries)
+                if any(not each.is_ecr for each in settings.registries):
+                    permissions.read_secrets(role, yard, key)
             case "read versions":
                 permissions.read_versions(role, self.bucket, *on)
             case "retire images":

@@ -10,6 +10,7 @@ from stacks.constructs import permissions
 from stacks.constructs.hosts import OF_ITSELF, HostRole, HostTemplates, only_from
 from stacks.constructs.permissions.data_buckets import read_data_buckets
 from stacks.constructs.permissions.holder import NarrowedRole
+from stacks.constructs.permissions.registries import pull_images
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -99,3 +100,4 @@ class RunRole(NarrowedRole):
         read_data_buckets(self, *settings.data_buckets)
         only_from(self, s3_vpc, bucket, *settings.data_buckets)
         permissions.read_secrets(self, settings.yard, settings.kms_key)
+        pull_images(self, *settings.registries)

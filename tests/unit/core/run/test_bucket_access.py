@@ -201,3 +201,19 @@ def test_of_other_buckets_a_run_reads_what_its_job_names(
     bucket, _, key = resource.partition("/")
     context = {"s3_prefix": prefix} if prefix is not None else {}
     assert may(policy, action, key or None, bucket=bucket, **context) is allowed
+
+
+def test_a_run_pulls_only_its_own_image_and_reads_the_secret_of_its_login() -> None:
+    registry = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
+    own = json.loads(
+        session_policy(BUCKET, RUN, job(program={"container": f"{registry}/team/a:v1"}), yard="Y")
+    )
+    allowed = {each["Resource"][0]: each["Action"] for each in own["Statement"] if "ecr" in each["Action"]}
+    assert allowed == {
+        "arn:aws:ecr:eu-west-1:123456789012:repository/team/a": "ecr:*",
+        "*": "ecr:GetAuthorizationToken",
+    }
+    container = {"image": "nvcr.io/team/a:v1", "login": "ngc"}
+    policy = session_policy(BUCKET, RUN, job(program={"container": container}), yard="Y")
+    assert "ecr" not in policy
+    assert "parameter/Y/secrets/ngc" in policy

@@ -5,9 +5,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from trainyard.core.model.yard import data_buckets, policy
+from trainyard.core.model.yard import data_buckets, policy, registries
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.model.yard.policy import Policy
+from trainyard.core.model.yard.registries import Registry
 from trainyard.values.validation import InputFaults, nearest, show_value
 
 Reader: TypeAlias = Callable[[str, object], Any]
@@ -90,6 +91,10 @@ def _data_buckets(key: str, given: object) -> tuple[DataBucket, ...]:
     return tuple(DataBucket.of(each) for each in _several(data_buckets.PLACE, expected)(key, given))
 
 
+def _registries(key: str, given: object) -> tuple[Registry, ...]:
+    return tuple(Registry.of(each) for each in _several(registries.PLACE, registries.EXPECTED)(key, given))
+
+
 COUNT = _matches(r"0*[1-9]\d*", "expected a whole number above zero", to=int)
 
 READERS: Mapping[str, Reader] = {
@@ -126,6 +131,7 @@ READERS: Mapping[str, Reader] = {
     "model_url": _flag,
     "most_predictions_at_once": _matches(r"\d{1,4}", "expected a whole number; 0 for no reservation", to=int),
     "data_buckets": _data_buckets,
+    "registries": _registries,
     "when_full": _matches("wait|refuse", "expected wait or refuse"),
     "bucket": _matches(f"({data_buckets.BUCKET})?", "expected the name of a bucket, or nothing"),
     "ledger": _matches(r"([A-Za-z0-9_.-]{3,255})?", "expected the name of a table, or nothing"),

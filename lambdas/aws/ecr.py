@@ -1,0 +1,63 @@
+"""Amazon ECR: manifests, tags and configurations of images."""
+
+import urllib.request
+from collections.abc import Sequence
+
+from botocore.exceptions import ClientError
+
+from lambdas.aws.clients import client
+from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.protocol.image_reference import Reference
+
+NO_REPOSITORY = "RepositoryNotFoundException"
+MOST_LISTED = 1000
+"""Images that are listed for the nearest tags."""
+SECONDS = 20
+
+
+class RepositoryMissingError(Exception):
+    """The repository does not exist."""
+
+
+class EcrImages:
+    """A repository of Amazon ECR."""
+
+    def __init__(self, image: Reference) -> None:
+        ecr = image.ecr
+        assert ecr is not None
+        self._client = client("ecr", ecr["region"])
+        self._names = {"registryId": ecr["account"], "repositoryName": image.repository}
+
+    def manifest(self, version: str, accepted: Sequence[str]) -> tuple[bytes, str] | None:
+        """Return the manifest of a tag or digest, and its digest; None if the repository has none. Raise
+        RepositoryMissingError without the repository."""
+        key = "imageDigest" if version.startswith("sha256:") else "imageTag"
+        try:
+            answer = self._client.batch_get_image(
+                **self._names, imageIds=[{key: version}], acceptedMediaTypes=list(accepted)
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] == NO_REPOSITORY:
+                raise RepositoryMissingError from error
+            raise
+        for found in answer.get("images", ()):
+            return str(found["imageManifest"]).encode(), str(found["imageId"]["imageDigest"])
+        return None
+
+    def blob(self, digest: str) -> bytes:
+        """Return a configuration, which ECR sends from a bucket of its own."""
+        answer = self._client.get_download_url_for_layer(**self._names, layerDigest=digest)
+        try:
+            with urllib.request.urlopen(answer["downloadUrl"], timeout=SECONDS) as body:  # noqa: S310 - AWS's address
+                return bytes(body.read())
+        except OSError as error:
+            raise ServiceUnavailable(f"Amazon ECR did not send {digest}: {error}") from error
+
+    def tags(self) -> list[str]:
+        """Return the tags of the repository, those of the newest image first."""
+        pages = self._client.get_paginator("describe_images").paginate(
+            **self._names, filter={"tagStatus": "TAGGED"}, PaginationConfig={"MaxItems": MOST_LISTED}
+        )
+        images = [image for page in pages for image in page["imageDetails"]]
+        images.sort(key=lambda image: image["imagePushedAt"], reverse=True)
+        return [str(tag) for image in images for tag in image.get("imageTags", ())]

@@ -1,0 +1,111 @@
+"""Manifests of images: the architectures that an image has, and the size of each.
+
+https://github.com/opencontainers/image-spec/blob/main/manifest.md and image-index.md. The formats of Docker have the
+same keys.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainyard.protocol.containers import ARCHITECTURES, Manifest
+from trainyard.protocol.image_reference import DIGEST
+from trainyard.values.lazy import dataclass
+
+MANIFEST_KINDS = (
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+INDEX_KINDS = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+ACCEPTED = (*MANIFEST_KINDS, *INDEX_KINDS)
+"""The formats that hosts read. Schema 1 of Docker is none of them."""
+SYSTEM = "linux"
+
+
+class UnreadableManifestError(ValueError):
+    """A document of a registry that is no manifest in one of the accepted formats."""
+
+
+@dataclass(frozen=True)
+class Index:
+    """The manifests of an image, by architecture."""
+
+    digests: Mapping[str, str]
+    others: tuple[str, ...]
+    """Platforms that no host of a yard has, such as windows/amd64."""
+
+
+@dataclass(frozen=True)
+class Single:
+    """The manifest of one architecture. Its configuration names the architecture."""
+
+    config: str
+    """The digest of the configuration."""
+    layers: int
+    size: int
+
+
+def read(content: bytes) -> Index | Single:
+    """Return what a manifest or an index contains. Raise UnreadableManifestError for any other document."""
+    document = _object(content)
+    listed = document.get("manifests")
+    if isinstance(listed, list):
+        return _index(listed)
+    config, layers = document.get("config"), document.get("layers")
+    if not isinstance(config, Mapping) or not isinstance(layers, list):
+        raise UnreadableManifestError(
+            "its manifest is in an old format, or is none; build the image again with a current tool and push it"
+        )
+    found = [layer.get("size") for layer in layers if isinstance(layer, Mapping)]
+    sizes = [size for size in found if isinstance(size, int) and size >= 0]
+    if len(sizes) < len(layers):
+        raise UnreadableManifestError("its manifest has layers without a size; push the image again")
+    return Single(_digest(config), len(layers), sum(sizes))
+
+
+def pin(digest: str, single: Single, config: bytes) -> tuple[str, Manifest]:
+    """Return the architecture of a manifest, from the configuration that it names, and the manifest."""
+    document = _object(config)
+    inside = document.get("config")
+    user = inside.get("User") if isinstance(inside, Mapping) else ""
+    architecture = str(document.get("architecture") or "")
+    manifest = Manifest(digest=digest, layers=single.layers, size=single.size, user=str(user or ""))
+    if document.get("os") not in (None, "", SYSTEM):
+        architecture = f"{document['os']}/{architecture}"
+    return architecture, manifest
+
+
+def _index(listed: Sequence[Any]) -> Index:
+    digests: dict[str, str] = {}
+    others = []
+    for each in listed:
+        platform = each.get("platform") if isinstance(each, Mapping) else None
+        if not isinstance(platform, Mapping):
+            continue
+        system, architecture = str(platform.get("os", "")), str(platform.get("architecture", ""))
+        if system == SYSTEM and architecture in ARCHITECTURES:
+            digests.setdefault(architecture, _digest(each))
+        elif system != "unknown":  # attestations of a build
+            others.append(f"{system}/{architecture}")
+    return Index(digests, tuple(others))
+
+
+def _digest(described: Mapping[str, Any]) -> str:
+    digest = described.get("digest")
+    if not isinstance(digest, str) or not re.fullmatch(DIGEST, digest):
+        raise UnreadableManifestError("its manifest names no digest of SHA-256; push the image again")
+    return digest
+
+
+def _object(content: bytes) -> Mapping[str, Any]:
+    try:
+        document = json.loads(content)
+    except ValueError as error:
+        raise UnreadableManifestError("its manifest is not JSON; push the image again") from error
+    if not isinstance(document, Mapping):
+        raise UnreadableManifestError("its manifest is no JSON object; push the image again")
+    return document

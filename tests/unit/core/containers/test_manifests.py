@@ -1,0 +1,61 @@
+"""Manifests and lists of architectures, as registries send them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from lambdas.core.containers import manifests
+from lambdas.core.containers.manifests import Index, Single, UnreadableManifestError
+from trainyard.protocol.containers import Manifest
+
+DIGESTS = ["sha256:" + letter * 64 for letter in "abcd"]
+
+
+def _listed(digest: str, system: str, architecture: str) -> dict[str, Any]:
+    return {"digest": digest, "size": 5, "platform": {"os": system, "architecture": architecture}}
+
+
+def _bytes(document: Any) -> bytes:
+    return json.dumps(document).encode()
+
+
+def test_a_list_names_the_manifest_of_each_architecture_of_hosts() -> None:
+    listed = [
+        _listed(DIGESTS[0], "linux", "amd64"),
+        _listed(DIGESTS[1], "linux", "arm64"),
+        _listed(DIGESTS[2], "windows", "amd64"),
+        _listed(DIGESTS[3], "unknown", "unknown"),
+    ]
+    found = manifests.read(_bytes({"schemaVersion": 2, "manifests": listed}))
+    assert found == Index({"amd64": DIGESTS[0], "arm64": DIGESTS[1]}, ("windows/amd64",))
+
+
+def test_a_manifest_has_the_sum_of_its_layers_and_a_configuration() -> None:
+    document = {"config": {"digest": DIGESTS[0]}, "layers": [{"size": 5}, {"size": 7}]}
+    found = manifests.read(_bytes(document))
+    assert found == Single(DIGESTS[0], 2, 12)
+    config = _bytes({"architecture": "arm64", "os": "linux", "config": {"User": "1000"}})
+    manifest = Manifest(digest=DIGESTS[1], layers=2, size=12, user="1000")
+    assert manifests.pin(DIGESTS[1], found, config) == ("arm64", manifest)
+    assert manifests.pin(DIGESTS[1], found, _bytes({"architecture": "amd64", "os": "windows"}))[0] == (
+        "windows/amd64"
+    )
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b'{"schemaVersion": 1, "fsLayers": []}',
+        b'{"config": {"digest": "sha256:12"}, "layers": []}',
+        b'{"config": {"digest": "%s"}, "layers": [{}]}' % DIGESTS[0].encode(),
+        b'{"config": {"digest": "%s"}, "layers": [{"size": -1}]}' % DIGESTS[0].encode(),
+        b'{"manifests": [{"platform": {"os": "linux", "architecture": "amd64"}}]}',
+    ],
+)
+def test_any_other_document_is_no_manifest(document: bytes) -> None:
+    with pytest.raises(UnreadableManifestError, match="its manifest"):
+        manifests.read(document)
