@@ -22,6 +22,8 @@ from trainyard.client import Yard
 OTHER_BUCKET = "example-open-data"
 READS = f"{OTHER_BUCKET}/digits/"
 """The folder of the other bucket that the yard reads."""
+REGISTRIES = "arn:aws:ecr:us-east-1:123456789012:repository/*,docker.io,nvcr.io"
+"""The registries whose images its runs may use."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -61,7 +63,8 @@ def runs(cloud: Cloud) -> Runs:
 
 
 def cloud_in(state: Path) -> Cloud:
-    choices = ("-c", f"data_buckets={READS}", "-c", "model_url=true")
+    settings = (f"data_buckets={READS}", f"registries={REGISTRIES}", "model_url=true")
+    choices = tuple(word for setting in settings for word in ("-c", setting))
     return Cloud(state, port_for(0), Path(__file__).with_name("settings.yaml"), choices)
 
 

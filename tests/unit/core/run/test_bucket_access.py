@@ -215,5 +215,5 @@ def test_a_run_pulls_only_its_own_image_and_reads_the_secret_of_its_login() -> N
     }
     container = {"image": "nvcr.io/team/a:v1", "login": "ngc"}
     policy = session_policy(BUCKET, RUN, job(program={"container": container}), yard="Y")
-    assert "ecr" not in policy
+    assert "ecr:" not in policy
     assert "parameter/Y/secrets/ngc" in policy
