@@ -80,7 +80,9 @@ def given_up(function: str, event: dict[str, Any], error: str) -> DeadLetter:
     [
         (
             given_up(
-                "trainyard-submit", {"detail": {"object": {"key": "jobs/by/ada/d.json"}}}, "Rate exceeded"
+                "trainyard-submit",
+                {"detail": {"object": {"key": "jobs/by/ada/d.json"}}},
+                "Rate exceeded\nTraceback ...",
             ),
             "upload of jobs/by/ada/d.json",
             "trainyard-submit failed on it three times: Rate exceeded",

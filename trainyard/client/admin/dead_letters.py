@@ -42,7 +42,8 @@ class DeadLetter:
         if not isinstance(error, dict):
             return cls(_subject(event), NEVER_DELIVERED)
         said = error.get("errorMessage") or error.get("errorType") or "it failed without a message"
-        reason = f"{function.partition(':')[0]} failed on it three times: {said}"
+        first_line = str(said).partition("\n")[0]  # the report of a crash has a traceback below it
+        reason = f"{function.partition(':')[0]} failed on it three times: {first_line}"
         return cls(_subject(event), printable(reason, MOST_CHARACTERS))
 
 
