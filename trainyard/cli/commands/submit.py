@@ -27,6 +27,7 @@ from trainyard.cli.options import Options
     "trainyard submit job.yaml",
     "trainyard submit job.yaml --set args.lr=.5 --name sweep -d",
     "trainyard submit job.yaml --resume digits-1a2b3c4d",
+    "trainyard submit job.yaml --container nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
     "trainyard submit train.ipynb -p epochs=3 --type g5.xlarge",
 )
 def submit(
@@ -38,6 +39,10 @@ def submit(
     parameter: Parameters = None,
     source: Source = None,
     type: Types = None,  # noqa: A002 - the name of the option
+    container: Annotated[
+        str | None,
+        typer.Option("--container", metavar="IMAGE", help="Container image to run the program in."),
+    ] = None,
     resume: Annotated[
         str | None,
         typer.Option("--resume", metavar="RUN", help="Continue from this run's last checkpoint or outputs."),
@@ -57,6 +62,8 @@ def submit(
     from trainyard.client.yard import changes as changed_keys
 
     set_ = read_options(job, changes, parameter, source, type)
+    if container is not None:
+        set_["program.container"] = container
     yard = options.find()
     resumed = runs.find(yard, resume).id if resume else None
     asked = changed_keys(set_, name, dict(pairs(label, "--label")), resumed)

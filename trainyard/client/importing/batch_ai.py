@@ -8,6 +8,7 @@ import shlex
 from typing import Any
 
 from trainyard.client.errors import NotImportable
+from trainyard.client.importing.container import put_image
 from trainyard.client.importing.draft import ENDS_EARLY, Draft
 from trainyard.client.importing.foreign import ITEM, LIST, MAPPING, NUMBER, TEXT, Foreign, Keys
 
@@ -31,7 +32,6 @@ WORDS = {
 """The words that hosts replace, by the ends of Batch AI's variables (AZ_BATCHAI_PS_HOSTS)."""
 IGNORED = {
     "stdOutErrPathPrefix": "the run's log holds what the program prints",
-    "containerSettings": "hosts start from an image of the yard, baked from a recipe",
     "cluster": "hosts are launched for the run; hardware.instance_types decides their kind",
     "experimentName": "`labels` can name an experiment",
     "schedulingPriority": "runs wait in the order of their submission",
@@ -49,6 +49,8 @@ SHAPES = {
         **dict.fromkeys(LISTS, LIST),
         **{f"{name}.*": ITEM for name in LISTS},
         "nodeCount": NUMBER,
+        **dict.fromkeys(("containerSettings", "containerSettings.imageSourceRegistry"), MAPPING),
+        **{f"containerSettings.imageSourceRegistry.{key}": TEXT for key in ("serverUrl", "image")},
         **{f"{kit}.{key}": TEXT for kit in TOOLKITS for key in ("pythonScriptFilePath", "commandLine")},
         **{f"{kit}.{key}": NUMBER for kit in TOOLKITS for key in ("parameterServerCount", "workerCount")},
     }.items()
@@ -87,11 +89,25 @@ def convert(foreign: Foreign, stem: str) -> Draft:
         draft.secret(str(each.get("name")), *at, "secrets")
     if hours := foreign.take(*at, "constraints", "maxWallClockTime"):
         draft.hours(_hours(str(hours)), *at, "constraints", "maxWallClockTime")
+    _container(draft, (*at, "containerSettings"))
     for name, reason in IGNORED.items():
         foreign.leave(*at, name, reason=reason)
     draft.put("on_demand", "hardware", "market")
     foreign.leave("location", reason="a yard is in one region")
     return draft
+
+
+def _container(draft: Draft, at: tuple[str, ...]) -> None:
+    """Run the program in the image of the job's container, if it has one."""
+    foreign = draft.origin
+    registry = (*at, "imageSourceRegistry")
+    has_login = foreign.look(*registry, "credentials") is not None
+    foreign.leave(
+        *registry, "credentials", reason="a secret of the yard has the login (program.container.login)"
+    )
+    server, image = foreign.take(*registry, "serverUrl"), foreign.take(*registry, "image")
+    put_image(draft, image, server, *registry, "image", has_login=has_login)
+    foreign.leave(*at, "shmSize", reason="a container has the shared memory of its host")
 
 
 def _program(draft: Draft, kit: tuple[str, ...]) -> tuple[str, str]:

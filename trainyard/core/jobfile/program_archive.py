@@ -196,7 +196,10 @@ def _is_missing(module: str, job: Job, archive: Archive) -> bool:
     """Return True if a host finds the module neither in the archive nor in installed packages."""
     first = module.partition(".")[0]
     in_archive = archive.is_there(first)
-    may_be_installed = bool(job.program.requirements) or first in IMAGE_PACKAGES | sys.stdlib_module_names
+    is_in_image = job.program.container is not None
+    may_be_installed = (
+        is_in_image or bool(job.program.requirements) or first in IMAGE_PACKAGES | sys.stdlib_module_names
+    )
     return not archive.links and not archive.runs(module) and (in_archive or not may_be_installed)
 
 
@@ -223,7 +226,7 @@ def _start_faults(job: Job, archive: Archive) -> Iterator[Fault]:
     for file in broken:
         if not file.needs:
             yield Fault("program.source", str(file))
-    if archive.links or job.program.requirements:
+    if archive.links or job.program.requirements or job.program.container:
         return
     for module in modules:
         for node in at_start(module):

@@ -75,7 +75,7 @@ def _brings_tensorflow(job: Job, archive: Archive) -> bool:
     lines = [line.partition("#")[0].strip().lower() for line in listed.splitlines()]
     brought = any(re.match(r"-|.*(tf|tensorflow|keras|://|@)", line) for line in lines if line)
     own = any(archive.is_there(name) for name in ("tensorflow", "keras"))
-    unseen = bool(job.program.requirements) and not listed
+    unseen = job.program.container is not None or (bool(job.program.requirements) and not listed)
     return brought or own or unseen
 
 

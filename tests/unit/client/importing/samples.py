@@ -130,6 +130,7 @@ BATCH_AI = {
         ],
         "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/external",
         "constraints": {"maxWallClockTime": "P1DT6H"},
+        "containerSettings": {"imageSourceRegistry": {"image": "tensorflow/tensorflow:1.1.0-gpu"}},
     }
 }
 FILES = {

@@ -114,6 +114,33 @@ def test_a_job_of_batch_ai(tmp_path: Path) -> None:
     ]
     assert job["limits"] == {"hours": 30}
     assert "this one had: --job_name=ps --num_gpus=0" in notes
+    assert job["program"]["container"] == "tensorflow/tensorflow:1.1.0-gpu"
+    assert "trainyard yard deploy -c registries=docker.io" in notes
+
+
+@pytest.mark.parametrize(
+    ("registry", "container", "note"),
+    [
+        ({"serverUrl": "https://nvcr.io", "image": "a/b:1"}, "nvcr.io/a/b:1", "registries=nvcr.io"),
+        ({"image": "a/b:1", "serverUrl": "index.docker.io"}, "a/b:1", "registries=docker.io"),
+        (
+            {"image": "a/b:1", "credentials": {"username": "me", "password": "x"}},
+            {"image": "a/b:1", "login": "registry"},
+            "--name /trainyard/secrets/registry",
+        ),
+        ({"image": "A:b:c"}, None, "write program.container yourself"),
+        ({"image": ["a"]}, None, "expected a text"),
+    ],
+)
+def test_the_container_of_a_job_of_batch_ai(
+    tmp_path: Path, registry: dict[str, object], container: object, note: str
+) -> None:
+    values = json.loads(FILES["job.json"])
+    values["properties"]["containerSettings"]["imageSourceRegistry"] = registry
+    draft = draft_of(tmp_path, "job.json", json.dumps(values))
+    assert draft.job["program"].get("container") == container
+    assert any(note in str(each) for each in draft.notes), draft.notes
+    assert "password: x" not in str(draft.job)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """The section program.container of a job file: its forms, its bad inputs, and the digest of a run that is repeated."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from trainyard.core.jobfile import check, written
+from trainyard.core.jobfile import check, program_archive, program_warnings, written
+from trainyard.core.jobfile.program_archive import Archive
 from trainyard.core.model.job import Job
 from trainyard.protocol.containers import Container, Manifest
 from trainyard.values import serialization
@@ -60,6 +62,17 @@ def test_the_module_may_be_one_of_the_image() -> None:
 )
 def test_bad_containers_have_their_own_sentences(container: Any, reason: str) -> None:
     assert reason in _reason(container)
+
+
+def test_a_module_that_the_source_lacks_may_be_one_of_the_image() -> None:
+    job = _check("team/train", module="installed.main", source="s3://b/programs/p.tar.gz")
+    assert isinstance(job, Job)
+    archive = Archive(frozenset({"train.py"}), {"train.py": b"import tensorflow as tf\ntf.Session()\n"})
+    assert program_archive.faults(job, archive) == ()
+    started = replace(job, program=replace(job.program, module="train"))
+    assert program_warnings.warnings(started, archive) == ()
+    outside = replace(started, program=replace(started.program, container=None))
+    assert program_warnings.warnings(outside, archive)
 
 
 def test_a_container_has_its_own_tensorflow() -> None:
