@@ -67,6 +67,7 @@ NOT_RUN = {
     "docs/examples/matmul.md": 1,
     "docs/examples/mnist.md": 3,
     "docs/examples/mnist-study.md": 2,
+    "docs/examples/model-parallel.md": 1,
     "docs/examples/one-change.md": 2,
     "docs/examples/pool.md": 1,
     "docs/examples/parameter-server-v1.md": 1,

@@ -5,6 +5,7 @@ docs/programs.md is the guide.
 """
 
 try:
+    from trainyard.runtime.model_parallel import mesh, serve
     from trainyard.runtime.session import Runtime, start
 except ModuleNotFoundError as error:
     if error.name not in ("tensorflow", "keras", "numpy"):
@@ -15,4 +16,4 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-__all__ = ["Runtime", "start"]
+__all__ = ["Runtime", "mesh", "serve", "start"]

@@ -85,8 +85,9 @@ class Checkpoints:
         """Save a checkpoint with `metadata`, which `restore` returns. Every worker must call it at the same step."""
         target = self.folder / name_of(step)
         if not self.cluster.is_chief or target.exists():  # the chief may be at the step that it restored
-            with tempfile.TemporaryDirectory(prefix="trainyard-") as scratch:
-                self._write(Path(scratch))
+            if self.cluster.saving_needs_all:
+                with tempfile.TemporaryDirectory(prefix="trainyard-") as scratch:
+                    self._write(Path(scratch))
             return
         half = self.folder / f"{PARTIAL}{target.name}"
         shutil.rmtree(half, ignore_errors=True)

@@ -149,7 +149,7 @@ class Resumable(keras.callbacks.Callback):
     def _agree(self) -> None:
         """Save, and stop, if any worker must. All workers learn it at the same step."""
         clock = time.monotonic() - self._saved_at >= self._plan.checkpoint_seconds
-        leaves = self._runtime.cluster.asked_to_leave
+        leaves = self._runtime.cluster.must_leave()
         votes = self._runtime.cluster.gather(2 * leaves + (clock and self._runtime.is_chief))
         if any(votes) or self._plan.is_due(self.step):
             self._save()

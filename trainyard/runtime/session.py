@@ -28,13 +28,18 @@ def start(*, deterministic: bool | None = None, seed: int = 1) -> "Runtime":
     On a parameter server and on its workers, it serves the chief and never returns. By default, `deterministic`
     operations are on without a GPU. `seed` applies to Python, NumPy and TensorFlow.
     """
+    set_seeds(deterministic=deterministic, seed=seed)
+    environment = Environment.from_os()
+    return Runtime(join(environment), environment)
+
+
+def set_seeds(*, deterministic: bool | None, seed: int) -> None:
+    """Set the seeds of Python, NumPy and TensorFlow, and choose deterministic operations."""
     random.seed(seed)
     np.random.seed(seed)
     tf.random.set_seed(seed)
     if deterministic if deterministic is not None else not gpus():
         tf.config.experimental.enable_op_determinism()
-    environment = Environment.from_os()
-    return Runtime(join(environment), environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ class Runtime:
             return Asynchronous(
                 self.cluster, self.environment, plan, model=model, optimizer=optimizer, turn=turn
             )
-        return Elastic(
+        return self._loop_in_step()(
             self.cluster,
             self.environment,
             plan,
@@ -114,6 +119,9 @@ class Runtime:
             losses=losses,
             is_right=is_right,
         )
+
+    def _loop_in_step(self) -> type[Elastic]:
+        return Elastic
 
     def plan(
         self,

@@ -32,6 +32,11 @@ PEER_ERRORS = re.compile(
     r"|([\w.]*\.)?(Jax|Xla)RuntimeError: ((UNAVAILABLE|ABORTED|CANCELLED|DEADLINE_EXCEEDED)\b|.*\bGloo\b.*peer)"
 )
 """Errors of TensorFlow, PyTorch, and JAX in a program without our runtime that has lost a peer of its cluster."""
+DTENSOR_ERROR = re.compile(
+    r"^(tensorflow\.python\.framework\.errors_impl\.)?InternalError\b.*Unable to copy tensor value for broadcast"
+)
+GRPC_UNAVAILABLE = re.compile(r"\bgrpc_status: ?14\b")
+"""A line of TensorFlow's log about a lost connection. It precedes DTensor's error if that has lost a client."""
 NCCL_LOST_CONNECTION = re.compile(
     r"^(?:\[rank\d+\]: ?)?nccl(?:System|Internal)Error: .*\n.*Last error:\s*\n.*(?:[Ss]ocket|[Cc]onnect|peer)",
     re.MULTILINE,
@@ -172,6 +177,8 @@ class End:
         if self.code == 128 + signal.SIGABRT and ABORTS.search(self.tail):
             return True
         if self.code == 128 + signal.SIGALRM and FORMING in self.tail:
+            return True
+        if DTENSOR_ERROR.search(self.exception) and GRPC_UNAVAILABLE.search(self.tail):
             return True
         block = self.shown.block if self.shown else self.tail
         return bool(NCCL_LOST_CONNECTION.search(block) or PEER_ERRORS.search(self.exception))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Self
 
-from trainyard.core.jobfile import resuming, tensorflow_names
+from trainyard.core.jobfile import model_parallel, resuming, tensorflow_names
 from trainyard.core.jobfile.program_archive import Archive
 from trainyard.core.jobfile.program_code import Module, in_no_branch, list_imports, reach
 from trainyard.core.model.job import Job
@@ -66,6 +66,7 @@ def warnings(job: Job, archive: Archive) -> tuple[str, ...]:
             found += _fit_across_hosts(nodes)
         if job.gang > 1:
             found += _addresses_of_others(nodes)
+        found += model_parallel.warnings(job, nodes)
     return (*found, *resuming.warnings(job, modules))
 
 

@@ -80,17 +80,7 @@ class Elastic:
             is_chief=self._cluster.is_chief,
             resumed=resumed,
         )
-        batches = iter(
-            distribute(
-                self._cluster,
-                self._environment,
-                examples,
-                global_batch_size=self._plan.global_batch_size,
-                seed=self._plan.seed,
-                first_step=step,
-                per_epoch=per_epoch,
-            )
-        )
+        batches = iter(self._batches(examples, step, per_epoch))
         HELD.append(batches)
         while step < steps:
             result = self._one_step(next(batches))
@@ -110,6 +100,18 @@ class Elastic:
                 time.sleep(self._plan.step_delay)
         return Trained(step, steps, self._history.epochs)
 
+    def _batches(self, examples: Examples, first_step: int, per_epoch: int) -> Any:
+        """Return an endless data set of this process's parts of the global batches."""
+        return distribute(
+            self._cluster,
+            self._environment,
+            examples,
+            global_batch_size=self._plan.global_batch_size,
+            seed=self._plan.seed,
+            first_step=first_step,
+            per_epoch=per_epoch,
+        )
+
     def _resume(self, per_epoch: int) -> Resumed | None:
         with self._cluster.strategy.scope():
             if hasattr(self._optimizer, "build"):  # creates the state of a Keras optimizer
@@ -126,14 +128,17 @@ class Elastic:
 
     def _one_step(self, batch: Any) -> StepResults:
         clock = self._cluster.is_chief and time.monotonic() - self._saved_at >= self._plan.checkpoint_seconds
-        votes = tf.constant([float(self._cluster.asked_to_leave), float(clock)])
-        loss, right, leaves, checkpoint = self._train_step(batch, votes).numpy().tolist()
+        votes = tf.constant([float(self._cluster.must_leave()), float(clock)])
+        loss, right, leaves, checkpoint = self._reduce_step(batch, votes).tolist()
         size = self._plan.global_batch_size
         return StepResults(loss / size, right / size, leaves > 0, checkpoint > 0)
 
+    def _reduce_step(self, batch: Any, votes: Any) -> Any:
+        """Train one global step. Return an array: the sum of losses, the number of correct examples, and the votes."""
+        return self._train_step(batch, votes).numpy()
+
     @tf.function(reduce_retracing=True)
     def _train_step(self, batch: Any, votes: Any) -> Any:
-        """Train one global step. Return the sum of losses, the number of correct examples, and the votes."""
 
         def on_replica(batch: Any, votes: Any) -> Any:
             features, labels = batch

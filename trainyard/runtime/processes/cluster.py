@@ -54,6 +54,15 @@ class Cluster:
         over_there = self.kind.is_asynchronous and self.place.role == "chief"
         return "/job:chief/replica:0/task:0/device:CPU:0" if over_there else None
 
+    @property
+    def saving_needs_all(self) -> bool:
+        """Return True if writing variables may exchange values between processes, so that all must write."""
+        return True
+
+    def must_leave(self) -> bool:
+        """Return True if this process must save and leave."""
+        return self.asked_to_leave
+
     def gather(self, value: int) -> list[int]:
         """Return the values of all training processes in the order of the workers. Blocks until all have called it."""
         if not self.in_step:
@@ -120,7 +129,7 @@ def join(environment: Environment) -> Cluster:
     cluster = Cluster(place, kind, strategy)
     if place.members and place.role != "evaluator":
         leave_when_a_peer_is_gone()
-    _listen_for_sigterm(cluster)
+    listen_for_sigterm(cluster)
     print(
         f"{place.name} of {kind}: {format_count(cluster.workers, 'worker')}, "
         f"{format_count(strategy.num_replicas_in_sync, 'replica')}, {format_count(len(gpus()), 'GPU')} here",
@@ -129,7 +138,7 @@ def join(environment: Environment) -> Cluster:
     return cluster
 
 
-def _listen_for_sigterm(cluster: Cluster) -> None:
+def listen_for_sigterm(cluster: Cluster) -> None:
     """Handle SIGTERM. Call it after the strategy is created, because a multi-worker strategy replaces the handler."""
 
     def asked(number: int, frame: FrameType | None) -> None:

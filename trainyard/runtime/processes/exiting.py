@@ -3,6 +3,7 @@
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn
 
@@ -29,11 +30,15 @@ def leave(code: int, reason: str) -> NoReturn:
     os._exit(code)
 
 
-def leave_when_a_peer_is_gone() -> None:
-    """End this process at once after an uncaught error, with RESTART if a lost peer caused the error."""
+def leave_when_a_peer_is_gone(has_lost_one: Callable[[], bool] = lambda: False) -> None:
+    """End this process at once after an uncaught error, with RESTART if a lost peer caused the error.
+
+    `has_lost_one` returns True if a peer does not answer. It decides about TensorFlow's other errors: DTensor reports a
+    lost client as InternalError.
+    """
 
     def ended(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if isinstance(error, PEER_ERRORS):
+        if isinstance(error, PEER_ERRORS) or (isinstance(error, tf.errors.OpError) and has_lost_one()):
             leave(
                 RESTART,
                 f"a peer is gone ({kind.__name__}: {_first_line(error)}); stopping for a restart",

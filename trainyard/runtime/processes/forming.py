@@ -32,11 +32,11 @@ def make_strategy(kind: Strategy, place: Place, *, devices: int, form_seconds: f
     if not place.members:
         raise SystemExit(f"{kind} needs TF_CONFIG with the addresses of the cluster, but it is not set")
     if kind == Strategy.MULTI_WORKER:
-        with _forming(place, form_seconds):
+        with forming(place, form_seconds):
             return tf.distribute.MultiWorkerMirroredStrategy()
     if kind != Strategy.PARAMETER_SERVER:
         assert_never(kind)
-    with _forming(place, form_seconds):
+    with forming(place, form_seconds):
         return tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
 
 
@@ -79,6 +79,11 @@ def wait_for(addresses: Collection[str], seconds: float) -> tuple[str, ...]:
     return ()
 
 
+def any_is_gone(addresses: Collection[str]) -> bool:
+    """Return True if an address does not answer now."""
+    return not all(map(answers, addresses))
+
+
 def leave_without(absent: Collection[str], place: Place, seconds: float) -> None:
     """Exit for a restart if a process is absent, and name it."""
     if absent:
@@ -93,7 +98,7 @@ def _logical_processors(count: int) -> list[str]:
 
 
 @contextmanager
-def _forming(place: Place, seconds: float) -> Iterator[None]:
+def forming(place: Place, seconds: float) -> Iterator[None]:
     """TensorFlow forms the cluster in the block.
 
     TensorFlow waits for a missing process silently and forever, and blocks all threads. So the processes find each

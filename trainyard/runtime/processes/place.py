@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trainyard.protocol.cluster import Strategy
+from trainyard.runtime.environment import Environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +69,20 @@ def strategy_for(name: str | None, place: Place, gpus: int) -> Strategy:
     if place.members:
         return Strategy.PARAMETER_SERVER if "ps" in place.members else Strategy.MULTI_WORKER
     return Strategy.MIRRORED if gpus > 1 else Strategy.SINGLE
+
+
+def refuse_other_jobs(call: str, place: Place, environment: Environment) -> None:
+    """Raise SystemExit if `mesh` or `serve` of trainyard.runtime cannot work with this job."""
+    if place.role == "evaluator":
+        raise SystemExit(
+            f"trainyard.runtime.{call} has no evaluator: remove cluster.evaluator from the job file"
+        )
+    if "ps" in place.members or "chief" in place.members:
+        raise SystemExit(
+            f"trainyard.runtime.{call} has no parameter servers: use cluster.strategy: multi_worker in the job file"
+        )
+    if environment.sharded and len(place.trainers) > 1:
+        raise SystemExit(
+            f"trainyard.runtime.{call} needs all data on every host, but the job has `sharding: file` for "
+            f"data.{', data.'.join(sorted(environment.sharded))}: remove it"
+        )

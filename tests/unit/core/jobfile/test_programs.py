@@ -282,6 +282,36 @@ def test_keras_3_fit_across_hosts_is_warned_of(text: str, job: dict[str, Any], w
         assert warning.change == ("" if has_own_name else 'program.environment.TF_USE_LEGACY_KERAS="1"')
 
 
+ELASTIC = {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}
+DTENSOR = "from tensorflow.experimental import dtensor\nm = dtensor.create_distributed_mesh([('batch', 2)])\n"
+CHECKPOINT = "tf.train.Checkpoint(v=1)\n"
+SPLIT: list[tuple[str, str, dict[str, Any], str]] = [
+    # name, train.py, cluster, part of the warning; empty without one
+    ("a mesh of the runtime, of any size", "from trainyard.runtime import mesh\nmesh(batch=2, model=2)", ELASTIC, "train.py line 2 splits one model over the hosts (mesh), which needs a fixed number of them"),
+    ("lent devices, of any number", "from trainyard import runtime\nr = runtime.serve()", ELASTIC, "(serve)"),
+    ("DTensor's own mesh, of any size", DTENSOR, ELASTIC, "cluster.workers has min and max: give one number"),
+    ("a connected cluster of any size", IMPORT + "tf.config.experimental_connect_to_cluster(1)", ELASTIC, "(experimental_connect_to_cluster)"),
+    ("a mesh of a fixed size", "from trainyard.runtime import mesh\nmesh(batch=2, model=2)", TWO, ""),
+    ("data parallel, of any size", "from trainyard.runtime import start\nstart()", ELASTIC, ""),
+    ("a checkpoint of DTensor's parts", IMPORT + DTENSOR + CHECKPOINT, TWO, "train.py line 4 calls tf.train.Checkpoint in a DTensor program"),
+    ("a manager of such checkpoints", IMPORT + DTENSOR + "tf.train.CheckpointManager(1, 'x', 3)", TWO, "tf.train.CheckpointManager in a DTensor program"),
+    ("on one host", IMPORT + DTENSOR + CHECKPOINT, {}, ""),
+    ("a checkpoint without DTensor", IMPORT + CHECKPOINT + "tf.train.latest_checkpoint('x')", TWO, ""),
+    ("the runtime's mesh", IMPORT + DTENSOR + CHECKPOINT + "from trainyard.runtime import mesh\nmesh(batch=1, model=2)", TWO, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "cluster", "warning"), [row[1:] for row in SPLIT], ids=[row[0] for row in SPLIT]
+)
+def test_a_model_split_over_hosts_needs_all_of_them(text: str, cluster: dict[str, Any], warning: str) -> None:
+    findings = found({"train.py": text}, cluster=cluster or None)
+    assert findings.faults == ()
+    splits = [each for each in findings.warnings if "splits one model" in each or "DTensor" in each]
+    assert len(splits) == bool(warning), findings
+    assert all(warning in each for each in splits)
+
+
 NEWER: list[tuple[str, str, tuple[int, int]]] = [
     # name, a line that an older Python cannot compile, the first version that can
     ("a type", "type X = int", (3, 12)),

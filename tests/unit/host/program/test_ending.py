@@ -31,6 +31,14 @@ UNHEALTHY = (
     "tensorflow.python.framework.errors_impl.InternalError: The following tasks are unhealthy "
     "(stopped sending heartbeats): /job:worker/task:1"
 )
+BROADCAST = (
+    "tensorflow.python.framework.errors_impl.InternalError: Unable to copy tensor value for broadcast. Original "
+    "message: \n"
+)
+LOST_CLIENT = (
+    ':UNKNOWN:Error received from peer  {grpc_status:14, grpc_message:"recvmsg:Connection reset by peer"}\n'
+    'Traceback (most recent call last):\n  File "/x.py", line 1, in <module>\n' + BROADCAST
+)
 
 
 FULL = Room(Path("/var/lib/trainyard"), free=1_000_000, total=50_000_000_000)
@@ -190,6 +198,7 @@ OWN = ", which neither this host's agent nor the kernel (for lack of memory) sen
             Stopped(StopReason.ASKED),
         ),
         ("a frozen peer is unhealthy", End(code=1, tail=UNHEALTHY, gang=2), Stopped(StopReason.PEER)),
+        ("a client of DTensor's is gone", End(code=1, tail=LOST_CLIENT, gang=2), Stopped(StopReason.PEER)),
         (
             "a peer vanished while the cluster formed",
             End(code=142, tail=f"{FORMING}\n", gang=2),
@@ -228,6 +237,8 @@ def test_the_programs_own_error_is_the_reason() -> None:
         ("nor for lack of memory", End(code=137, tail=ASKED, asked=StopReason.LIMIT, starved=True)),
         ("an interrupt without a request", End(code=130, tail="KeyboardInterrupt\n")),
         ("the same error on a single host has another cause", End(code=1, tail=PEER)),
+        ("DTensor's error on a single host has, too", End(code=1, tail=LOST_CLIENT)),
+        ("DTensor's error without a lost connection", End(code=1, tail=BROADCAST, gang=2)),
         ("a ps that ends by itself has not lost a peer", End(code=1, tail=TRACEBACK, serves=True, gang=3)),
         ("42 without a message means nothing", End(code=42, tail="", gang=2)),
         ("the kernel killed it for lack of memory", End(code=137, tail="", starved=True, gang=2)),
