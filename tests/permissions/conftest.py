@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import READS, cloud, runs
+from tests.e2e.conftest import READS, REGISTRIES, cloud, runs
 from tests.infrastructure.assembly import Assembly
 from tests.infrastructure.conftest import ROOT, synthesise
 from tests.permissions.grants import grants
@@ -27,7 +27,7 @@ PATROLS = "PatrolRole-"
 @cache
 def synthesised() -> Assembly:
     """Synthesize with the zones and buckets of the deployed yard, so that statements have the same numbers."""
-    return synthesise(ASSEMBLY, {"zones": ",".join(ZONES), "data_buckets": READS})
+    return synthesise(ASSEMBLY, {"zones": ",".join(ZONES), "data_buckets": READS, "registries": REGISTRIES})
 
 
 @pytest.fixture(scope="session")
