@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -68,7 +69,9 @@ def test_a_model_is_trained_made_a_version_and_asked(runs: Runs, tmp_path: Path)
 
 def only_users_predict_by_url(runs: Runs, name: str, request: str) -> None:
     """Send a request to the URL of the yard's models: signed by a user and by a viewer, and without a signature."""
-    url = url_of(runs.yard.model_url, name)
+    # The address has the port of the deployment, and the local cloud may have another port since its last start.
+    endpoint = runs.cloud.environment()["AWS_ENDPOINT_URL"]
+    url = f"{endpoint}{urlsplit(url_of(runs.yard.model_url, name)).path}"
     with person(runs, "user", f"asks-{name}") as user, person(runs, "viewer", f"sees-{name}") as viewer:
         status, text = curl(url, request, user)
         assert (status, sorted(answer(text))) == (200, ["predictions"])
