@@ -46,9 +46,9 @@ class MeshRuntime(Runtime):
         return dtensor.DVariable(self.cluster.spread(initial, layout))
 
     def gather(self, model: Any, into: Any) -> None:
-        """Assign the whole variables of `model` to those of `into`, on every process. Every process must call it.
+        """Copy all parts of the variables of `model` into a model that was built alike with variables of TensorFlow.
 
-        Both are built alike. `into` has variables of TensorFlow, and can be saved with `save_model`.
+        `save_model` can save this copy. Every process must call it.
         """
         for variable, whole in zip(model.variables, into.variables, strict=True):
             whole.assign(self.cluster.whole(variable))

@@ -44,5 +44,5 @@ def warnings(job: Job, nodes: Iterable[tuple[Module, ast.AST]]) -> Iterator[str]
         yield (
             f"{where} calls tf.train.{name.rpartition('.')[2]} in a DTensor program: each host writes only its own "
             "parts of the variables to its own disk, so a restart cannot restore them; use trainyard.runtime.mesh, "
-            "whose checkpoints have all parts, or relayout each variable to Layout.replicated and save that on one host"
+            "whose checkpoints have all parts, or relayout each variable to Layout.replicated first"
         )

@@ -152,10 +152,15 @@ def _use_devices(count: int) -> str:
 def layout_of(mesh: Any, shape: Sequence[int], axes: Sequence[str | None]) -> Any:
     """Return the layout that splits each axis along a dimension of the mesh; None leaves an axis whole."""
     if len(axes) != len(shape):
-        raise SystemExit(f"a variable of shape {tuple(shape)} needs {len(shape)} axes, not {len(axes)}")
+        raise SystemExit(
+            f"the axes {tuple(axes)} do not fit the shape {tuple(shape)}: give {BATCH!r}, {MODEL!r} or None for each "
+            "dimension of the shape"
+        )
     for size, axis in zip(shape, axes, strict=True):
         if axis not in (None, BATCH, MODEL):
-            raise SystemExit(f"{axis!r} is no dimension of the mesh: use {BATCH!r}, {MODEL!r} or None")
+            raise SystemExit(
+                f"the mesh has the dimensions {BATCH!r} and {MODEL!r}, not {axis!r}: use one of them, or None"
+            )
         if axis and size % mesh.dim_size(axis):
             raise SystemExit(
                 f"{size} in the shape {tuple(shape)} cannot be divided by {axis}={mesh.dim_size(axis)} of the mesh"
