@@ -110,6 +110,15 @@ class Ready:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pulling:
+    """Sent by a host that pulls a container image, every 30 s. It becomes an entry of the timeline."""
+
+    detail_type: ClassVar[str] = "pulling"
+    reason: str | None = None
+    """The bytes that have arrived and all bytes, the rate, and the remaining time, in one sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Started:
     """Sent by every host when the process of its program runs."""
 
@@ -224,6 +233,7 @@ Signal = (
     Credentials
     | DevCredentials
     | Ready
+    | Pulling
     | Started
     | Progress
     | Checkpointed

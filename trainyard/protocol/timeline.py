@@ -15,7 +15,8 @@ from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 CAUSES = (
-    ("planned",), ("resumed", "continued"), ("point added",), ("warm",), ("launched", "reached"), ("ready",),
+    ("planned",), ("resumed", "continued"), ("point added",), ("warm",), ("launched", "reached"), ("pulling",),
+    ("ready",),
     ("gang_ready",), ("starting",), ("started",), ("progress",), ("checkpointed",), ("spot warning",),
     ("stop asked", "stopping", "cap reached"), ("growing",), ("asked to leave",),
     ("stopped", "failed", "finished", "host lost"), ("interrupted", "resized", "hung", "capped"),

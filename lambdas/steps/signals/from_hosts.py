@@ -13,6 +13,7 @@ from trainyard.protocol.signals import (
     Finished,
     Hold,
     Progress,
+    Pulling,
     Ready,
     Sent,
     Started,
@@ -30,6 +31,8 @@ def handle(context: SignalContext, sent: Sent, now: datetime) -> str:
             return credentials.give_to_dev_host(context.yard, sent)
         case Ready() as signal:
             return ready.ready(context, sent, signal, now)
+        case Pulling() as signal:
+            return ready.pulling(context, sent, signal, now)
         case Started() as signal:
             return progress.handle_started(context, sent, signal, now)
         case Progress() as signal:

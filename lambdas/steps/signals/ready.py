@@ -16,7 +16,7 @@ from lambdas.steps.signals import joining
 from lambdas.steps.signals.context import SignalContext
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.orders import Order, OrderKind
-from trainyard.protocol.signals import Ready, Sent
+from trainyard.protocol.signals import Pulling, Ready, Sent
 from trainyard.protocol.timeline import Source
 
 
@@ -47,6 +47,17 @@ def ready(context: SignalContext, sent: Sent, signal: Ready, now: datetime) -> s
     elif behind := silent_hosts.find_stragglers(records, attempt):
         _call_back(context, behind, attempt)
     return f"{instance} is ready for attempt {attempt}"
+
+
+def pulling(context: SignalContext, sent: Sent, signal: Pulling, now: datetime) -> str:
+    """Record how much of its container image a host has."""
+    records = context.open_run()
+    if records is None or sent.instance not in records.hosts:
+        return "not a host of a live run"
+    context.ledger.write(
+        event_row(context.run, context.host_entry(sent, "pulling", now, reason=signal.reason))
+    )
+    return f"{sent.instance} pulls its image"
 
 
 def _has_finished(records: Records) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 SIGNALS: Mapping[str, str] = {
     "credentials": "training.host.renewal.Renewal.turn",
     "ready": "training.host.agent.agent.Agent._await_start",
+    "pulling": "training.host.agent.container.Images.tell",
     "started": "training.host.agent.attempt.Attempt.start",
     "progress": "training.host.agent.monitor.Monitor.report",
     "checkpointed": "training.host.agent.attempt.Attempt._record_checkpoint",

@@ -76,6 +76,18 @@ def test_a_gang_is_complete_whether_or_not_systems_manager_knows_it(
     assert "It trains" in str(noted.reason)
 
 
+def test_the_timeline_shows_how_much_of_its_image_a_host_has_pulled(place: Place, aws: Aws) -> None:
+    place.row("run", {"attempt": 2, "state": "AwaitHosts"})
+    aws.hears(place.worker, "pulling", attempt=2, reason="the image: 1.5 GB of 3.4 GB have arrived")
+    aws.hears("i-stranger", "pulling", attempt=2, at=1, reason="the image: 1 GB of 2 GB have arrived")
+    aws.hears(place.worker, "ready", attempt=2, at=2, pulled="pulled team/train: 3.4 GB")
+    noted = {e.event: e.reason for e in place.ledger.timeline("digits-1") if e.event in ("pulling", "ready")}
+    assert noted == {
+        "pulling": "the image: 1.5 GB of 3.4 GB have arrived",
+        "ready": "pulled team/train: 3.4 GB",
+    }
+
+
 def test_who_has_the_order_to_leave_is_not_lost_though_systems_manager_does_not_know_it(
     place: Place, aws: Aws
 ) -> None:

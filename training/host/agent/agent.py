@@ -101,7 +101,9 @@ class Agent:
             paths.state, run=tags.run, instance=identity.instance, attempt=tags.attempt
         )
         self._job: Job | None = None
-        self._images = Images(paths, account, identity, self._as_run, has_to_leave=self._why_to_leave)
+        self._images = Images(
+            paths, account, identity, self._as_run, has_to_leave=self._why_to_leave, send=self._send
+        )
         self._credentials = Renewal(
             mailbox,
             tags.sender,

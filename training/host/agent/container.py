@@ -4,6 +4,7 @@ import base64
 import logging
 import os
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -28,9 +29,11 @@ from training.host.program.process import enter_command, handed_over
 from training.host.program.tasks import most_tasks
 from trainyard.core.model.job import Job
 from trainyard.protocol.containers import Container
+from trainyard.protocol.signals import Pulling, Signal
 from trainyard.protocol.tags import Tag
 
 ASKS = "ecr:GetAuthorizationToken"
+SIGNAL_SECONDS = 30.0
 READS = "ecr:BatchGetImage and ecr:GetDownloadUrlForLayer"
 
 logger = logging.getLogger(__name__)
@@ -48,8 +51,11 @@ class Images:
     _: KW_ONLY
     has_to_leave: Callable[[], object]
     """Returns a reason once the host has to leave."""
+    send: Callable[[Signal], None]
     pulled: str | None = None
     """The last line about the pull."""
+    _sent: float = 0.0
+    """When the last signal about a pull was sent."""
 
     def client(self, service: str, region: str | None = None) -> Any:
         return self.session.client(service, region_name=region, config=CALLS)
@@ -58,6 +64,9 @@ class Images:
         """Report the progress of the pull."""
         logger.info("the image: %s", line)
         self.pulled = line
+        if time.monotonic() - self._sent >= SIGNAL_SECONDS:
+            self._sent = time.monotonic()
+            self.send(Pulling(reason=f"the image: {line}"))
 
     def provide(self, job: Job) -> Inside | None:
         """Return the program's container, pulled and with the program's packages; None for a job without one. Raises
@@ -98,7 +107,7 @@ class Images:
         clear_changes(self.paths, self.account)
         environment = inside.variables(os.environ) | {"PATH": inside.path, "HOME": str(self.paths.home)}
         venv = [
-            *inside_python(inside),
+            inside.python,
             "-m",
             "venv",
             "--system-site-packages",
@@ -207,12 +216,6 @@ class Images:
             raise Unreachable(f"{ASKS} failed: {error}") from error
         token = answer["authorizationData"][0]["authorizationToken"]
         return Login(basic=base64.b64decode(token).decode(), advice=advice)
-
-
-def inside_python(inside: Inside) -> list[str]:
-    """Return the words that start the image's Python, without its ENTRYPOINT."""
-    words = inside.words_of_module("venv")
-    return [words[-3]]
 
 
 def _version(container: Container) -> str:

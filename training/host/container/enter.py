@@ -2,7 +2,7 @@
 
 The agent starts this file as a program of its own, with only the standard library. The process id stays the same, so
 signals reach the program itself, and the exit code is the program's own. The process starts with the agent's rights,
-because Ubuntu lets only a process with CAP_SYS_ADMIN create a user namespace. That namespace has one account: the
+because Ubuntu lets only a process with CAP_SYS_ADMIN create a user namespace. The namespace has one account: the
 image's user is the account for programs (account.py), so a program that is root in its image has no rights of root.
 """
 
@@ -33,8 +33,9 @@ FAILED = 125
 """The exit code if the container cannot be entered, as `docker run` has it."""
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """The exit codes of a shell."""
-MARK = "[trainyard] container: "
+MARK = "container: "
 """The beginning of every line that this program prints."""
+CANNOT = f"{MARK}this host cannot enter the image: "
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -101,7 +102,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         give_up_rights()
         go_to(entrance.folder)
     except (CannotEnter, OSError) as error:
-        print(f"{MARK}this host cannot enter the image: {error}", file=sys.stderr, flush=True)
+        print(f"{CANNOT}{error}", file=sys.stderr, flush=True)
         os._exit(FAILED)
     execute(words, given)
 
@@ -138,8 +139,8 @@ def limit(most_tasks: int) -> None:
 
 
 def become(entrance: Entrance) -> None:
-    """Enter new namespaces in which the image's user is the account for programs. A child that stays outside writes
-    the map of accounts, because only a process outside may map an account other than its own."""
+    """Enter new namespaces, where the account for programs has the number of the image's user. A child that stays
+    outside writes the map of accounts, because only a process outside may map an account other than its own."""
     if entrance.account[0] != os.geteuid():
         os.setgroups([])
     reader, writer = os.pipe()

@@ -56,8 +56,12 @@ class Inside:
 
     def words_of_module(self, module: str) -> list[str]:
         """Return the words that run a module with the image's Python."""
-        has_python = find_command(self.image.root, "python", self.path)
-        return self.words(["python" if has_python else "python3", "-m", module])
+        return self.words([self.python, "-m", module])
+
+    @property
+    def python(self) -> str:
+        """Return the name of the image's Python."""
+        return "python" if find_command(self.image.root, "python", self.path) else "python3"
 
     def variables(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that any other one overrides: the agent's own that concern AWS or the network, and the

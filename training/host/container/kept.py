@@ -1,7 +1,7 @@
 """Container images that a warm host keeps for its next run.
 
-No container sees the folder of its image. Even so, root notes each file before a program runs, and an image of which
-something has changed is not kept.
+No container sees the folder of its image. Root also notes each file before a program runs. An image with any change is
+removed.
 """
 
 import json

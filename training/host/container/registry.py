@@ -50,7 +50,7 @@ class GivenUpError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """What a registry accepts, and who has to correct a refusal."""
+    """A login to a registry, with the remedy for its refusal."""
 
     basic: str = ""
     """`user:password`; empty for an anonymous read."""
@@ -89,11 +89,11 @@ class Registry:
             raise Unreachable(f"{self.name} stopped in the middle of a manifest: {error}") from error
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if version.startswith("sha256:") and digest != version:
-            raise Damaged(f"{self.name} sent other bytes than those of {version}")
+            raise Damaged(f"{self.name} sent bytes that do not have the checksum {version}")
         try:
             read: dict[str, Any] = json.loads(body)
         except ValueError as error:
-            raise HostTrouble(f"{self.name} sent a manifest that is no JSON ({error})") from error
+            raise HostTrouble(f"{self.name} sent a manifest that cannot be read as JSON ({error})") from error
         return read, digest
 
     def read_blob(self, digest: str) -> bytes:
@@ -104,7 +104,7 @@ class Registry:
         except (HTTPError, OSError) as error:
             raise Unreachable(f"{self.name} stopped in the middle of {digest}: {error}") from error
         if f"sha256:{hashlib.sha256(body).hexdigest()}" != digest:
-            raise Damaged(f"{self.name} sent other bytes than those of {digest}")
+            raise Damaged(f"{self.name} sent bytes that do not have the checksum {digest}")
         return body
 
     def fetch_blob(self, digest: str, path: Path, *, arrived: Callable[[int], None]) -> None:

@@ -78,7 +78,7 @@ def read_contents(layer: Layer, blob: Path, *, room: float = math.inf) -> Conten
         except (tarfile.TarError, EOFError) as error:
             if not (isinstance(error, tarfile.ReadError) and contents.members == 0 and "empty" in str(error)):
                 raise HostTrouble(
-                    f"the layer {layer.digest} is no complete tar archive ({error})", final=True
+                    f"the layer {layer.digest} is not a complete tar archive ({error})", final=True
                 ) from error
     return contents
 

@@ -61,6 +61,10 @@ TOO_MANY_TASKS = (
     f"the program started more processes and threads than a host lets it run at once ({FEWEST:,}, or {PER_CPU} for "
     "each vCPU): start fewer, and wait for those that were started"
 )
+IN_ITS_IMAGE = (
+    "programs start inside their image (program.container): name a command of the image, put the missing one into the "
+    "image, or bring it with program.source, as in [sh, run.sh]"
+)
 NO_TASK = (
     r"can't start new thread|[Cc]annot fork|fork: (?:retry: )?Resource temporarily unavailable"
     r"|BlockingIOError: \[Errno 11\] Resource temporarily unavailable"

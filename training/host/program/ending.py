@@ -4,9 +4,10 @@ import re
 import signal
 from dataclasses import dataclass
 
+from training.host.container import enter
 from training.host.disk import Room
 from training.host.program import tracebacks
-from training.host.program.advice import TOO_MANY_TASKS, advice_on
+from training.host.program.advice import IN_ITS_IMAGE, TOO_MANY_TASKS, advice_on
 from training.host.program.exits import Exit
 from training.host.program.tracebacks import AGENTS_OWN, Shown, last_line, last_shown
 from trainyard.protocol.processes import FORMING, RESTART
@@ -219,6 +220,8 @@ def waits_for_the_chief(ended: Failed, *, is_chief: bool) -> bool:
 def decide(end: End) -> Finished | Stopped | Failed:
     if end.at_task_limit:
         return Failed(FailureKind.PROGRAM, TOO_MANY_TASKS, end.code, final=True, advised=True)
+    if end.code == enter.FAILED and last_line(end.tail).startswith(enter.CANNOT):
+        return Failed(FailureKind.HOST, last_line(end.tail).removeprefix(enter.MARK), None)
     if end.code == 0 and not end.missing and not end.left_early:
         return _describe_finish(end)
     if end.asked and (end.serves or end.killed or end.code in LEFT_CODES or end.left_on_request):
@@ -312,7 +315,9 @@ def why(end: End) -> str:
 
 
 def _advice(end: End) -> str | None:
-    """Return advice on an exception that certainly ended the program."""
+    """Return advice on an exception that certainly ended the program, or on one that could not start in its image."""
+    if end.code in (enter.NOT_EXECUTABLE, enter.NOT_FOUND) and last_line(end.tail).startswith(enter.MARK):
+        return IN_ITS_IMAGE
     shown = end.shown
     if shown is None or not shown.is_last or NO_SPACE in shown.exception:
         return None

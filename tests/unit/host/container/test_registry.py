@@ -41,7 +41,8 @@ class Served:
     token: str = ""
     """The token that requests need, which the realm gives for `ann:secret`."""
     faults: dict[str, list[Any]] = field(default_factory=dict)
-    """For a path's last part: `cut` after so many bytes, `damaged`, or a status with headers; one for each request."""
+    """For a path's last part: the bytes after which the answer is cut, `damaged`, or a status with headers. Each
+    request takes one."""
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
     def add(self, content: bytes) -> str:

@@ -577,3 +577,21 @@ def test_what_speaks_against_an_end_with_0_is_said_and_strict_makes_it_a_failure
 
 def test_hosts_know_every_result_that_a_job_may_expect() -> None:
     assert set(FOLDERS_OF_RESULTS) == set(Result)
+
+
+def test_a_command_that_the_image_lacks_is_the_programs_failure_with_advice() -> None:
+    ended = decide(
+        End(code=127, tail="container: train: command not found: it is in no folder of PATH (/bin)\n")
+    )
+    assert isinstance(ended, Failed)
+    assert (ended.kind, ended.exit_code, ended.advised) == (FailureKind.PROGRAM, 127, True)
+    assert "its last line: container: train: command not found" in ended.reason
+    assert "name a command of the image" in ended.reason
+
+
+def test_a_host_that_cannot_enter_the_image_fails_the_host_and_not_the_program() -> None:
+    ended = decide(End(code=125, tail="container: this host cannot enter the image: no overlay\n"))
+    assert ended == Failed(FailureKind.HOST, "this host cannot enter the image: no overlay", None)
+    own = decide(End(code=125, tail="step 3\n"))
+    assert isinstance(own, Failed)
+    assert own.kind is FailureKind.PROGRAM
