@@ -4,7 +4,7 @@ import math
 
 from trainyard.core.model.instance_types import InstanceType
 from trainyard.protocol.containers import ARCHITECTURES, Container, Manifest
-from trainyard.values.quantities import format_count
+from trainyard.values.quantities import format_bytes, format_count
 
 DISK_FOR_EACH_BYTE = 3
 """The bytes of disk for each compressed byte of layers: the layers themselves, and their unpacked files."""
@@ -53,6 +53,6 @@ def describe(container: Container | None, kind: InstanceType, hosts: int, disk: 
         else f" (through a NAT gateway ${pulled * NAT_DOLLARS:.2f} for all hosts)"
     )
     return (
-        f"{container.reference}: {each} pulls {manifest.size / GB:.1f} GB{nat} and needs {disk_gib(manifest)} GiB of "
+        f"{container.reference}: {each} pulls {format_bytes(manifest.size)}{nat} and needs {disk_gib(manifest)} GiB of "
         f"{disk}."
     )

@@ -26,7 +26,7 @@ def _with(image: str = ECR, size: int = 3_400_000_000, *names: str) -> Job:
 
 def test_the_plan_names_what_each_host_pulls_and_needs() -> None:
     reason = planned(_with()).reason
-    assert reason.endswith(f" {ECR}: each of 2 hosts pulls 3.4 GB and needs 10 GiB of 100.")
+    assert reason.endswith(f" {ECR}: each of 2 hosts pulls 3.2 GiB and needs 10 GiB of 100.")
 
 
 def test_another_registry_has_the_price_of_the_gateway() -> None:
@@ -34,7 +34,7 @@ def test_another_registry_has_the_price_of_the_gateway() -> None:
         _with("docker.io/team/train:v1").program.container, instance_type("g6.xlarge"), 4, 100
     )
     expected = (
-        "docker.io/team/train:v1: each of 4 hosts pulls 3.4 GB (through a NAT gateway $0.61 for all hosts) and needs "
+        "docker.io/team/train:v1: each of 4 hosts pulls 3.2 GiB (through a NAT gateway $0.61 for all hosts) and needs "
         "10 GiB of 100."
     )
     assert found == expected
