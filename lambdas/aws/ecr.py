@@ -54,7 +54,7 @@ class EcrImages:
             raise ServiceUnavailable(f"Amazon ECR did not send {digest}: {error}") from error
 
     def tags(self) -> list[str]:
-        """Return the tags of the repository, those of the newest image first."""
+        """Return the tags of the repository. The newest image comes first."""
         pages = self._client.get_paginator("describe_images").paginate(
             **self._names, filter={"tagStatus": "TAGGED"}, PaginationConfig={"MaxItems": MOST_LISTED}
         )

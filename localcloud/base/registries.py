@@ -10,7 +10,7 @@ from localcloud.base.context import ACCOUNT
 DOCKER_HUB, DOCKER_HUB_ADDRESS = "docker.io", "registry-1.docker.io"
 TOKENS_OF_DOCKER_HUB = "auth.docker.io"
 OTHER_ACCOUNT = "999999999999"
-"""An account whose repositories nobody here may read."""
+"""Another account. It allows no access to its repositories."""
 REGIONS = (
     "us-east-1",
     "us-east-2",
@@ -26,7 +26,7 @@ REGIONS = (
 """Regions whose ECR has a name here."""
 OTHERS = (DOCKER_HUB_ADDRESS, "ghcr.io", "nvcr.io", "public.ecr.aws", "quay.io", "registry.example.com")
 LAYERS = "prod-us-east-1-starport-layer-bucket.s3.us-east-1.amazonaws.com"
-"""The bucket from which ECR sends layers."""
+"""The bucket of ECR that holds the layers."""
 ECR = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com")
 
 

@@ -95,7 +95,9 @@ def push(
     if missing := [str(folder) for folder in folders if not folder.is_dir()]:
         fail(f"{', '.join(missing)} is not a folder. Nothing was pushed.")
     if wrong := [each for each in architecture or () if each not in ARCHITECTURES]:
-        fail(f"{wrong[0]} is no architecture; allowed are {', '.join(ARCHITECTURES)}. Nothing was pushed.")
+        fail(
+            f"{wrong[0]} is an unknown architecture; allowed are {', '.join(ARCHITECTURES)}. Nothing was pushed."
+        )
     images = [
         build(
             folders,

@@ -241,7 +241,9 @@ class Faults:
         """
         kind, image = str(request.get("kind") or ""), str(request.get("image") or registries.EVERY_IMAGE)
         if kind not in list(registries.Kind):
-            raise admin.Refused(f"{kind!r} is no fault of a registry; there are {', '.join(registries.Kind)}")
+            raise admin.Refused(
+                f"{kind!r} is an unknown fault of registries; there are {', '.join(registries.Kind)}"
+            )
         seconds = _number_if_given(request, "seconds")
         is_lasting = seconds is not None and request.get("times") is None
         times = None if is_lasting else int(_number(request, "times", 1))

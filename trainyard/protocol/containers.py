@@ -52,12 +52,12 @@ class Manifest:
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """The container image in which a program runs. In job.json, `digest` and `manifests` are filled in."""
+    """The container image of a program. In job.json, `digest` and `manifests` are filled in."""
 
     image: str = field(
         metadata=required(
             ImageReference(),
-            "The container image in which the program runs, as `docker pull` reads it: of Amazon ECR, Docker Hub "
+            "The container image of the program, as `docker pull` reads it: of Amazon ECR, Docker Hub "
             "(`docker.io`), `nvcr.io`, `ghcr.io` or "
             "another registry of the setting `registries`. A tag is resolved once, at the admission of the run; all "
             "hosts and attempts run these bytes ([containers](tasks/containers.md)).",

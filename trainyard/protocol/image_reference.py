@@ -1,6 +1,6 @@
 """References to container images, as `docker pull` reads them: `[REGISTRY/]REPOSITORY[:TAG][@DIGEST]`.
 
-The grammar is that of https://github.com/distribution/reference. A reference without a registry is one of Docker Hub.
+The grammar is defined by https://github.com/distribution/reference. A reference without a registry names Docker Hub.
 """
 
 import re
@@ -36,7 +36,7 @@ WORDS = f"an image, as in {EXAMPLE}: [REGISTRY/]REPOSITORY[:TAG][@DIGEST]"
 
 
 class NotAReferenceError(ValueError):
-    """A text that is no reference. The message begins with the text and names the remedy."""
+    """A text that does not follow the grammar. The message begins with the text and names the remedy."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ SYSTEM = "linux"
 
 
 class UnreadableManifestError(ValueError):
-    """A document of a registry that is no manifest in one of the accepted formats."""
+    """A document of a registry in a format that ACCEPTED lacks."""
 
 
 @dataclass(frozen=True)
@@ -107,5 +107,5 @@ def _object(content: bytes) -> Mapping[str, Any]:
     except ValueError as error:
         raise UnreadableManifestError("its manifest is not JSON; push the image again") from error
     if not isinstance(document, Mapping):
-        raise UnreadableManifestError("its manifest is no JSON object; push the image again")
+        raise UnreadableManifestError("its manifest is JSON, but not an object; push the image again")
     return document

@@ -83,7 +83,7 @@ def login_refused(image: Reference, login: str, yard: str) -> Fault:
 
 
 def login_fault(login: str, yard: str, value: str | None) -> Fault | None:
-    """Return the fault of a secret that does not exist or is no login. `value` is its text."""
+    """Return the fault of a secret that is missing or has another form than a login. `value` is its text."""
     put = store_secret(secret_parameter(yard, login))
     if value is None:
         problem = f"the secret {show_value(login)} does not exist; store the text user:password first: {put}"

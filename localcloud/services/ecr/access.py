@@ -1,4 +1,4 @@
-"""Who may pull and push: passwords of GetAuthorizationToken, tokens of other registries, and the root."""
+"""Access to pull and push: passwords of GetAuthorizationToken, tokens of other registries, and the root."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ EVERY_IMAGE = "*"
 
 
 class Kind(StrEnum):
-    """The ways in which a registry fails."""
+    """The kinds of failures of a registry."""
 
     UNAUTHORIZED = "unauthorized"
     MISSING = "missing"

@@ -147,7 +147,7 @@ class Program:
     container: Container | None = key(
         None,
         Short(Container, "image"),
-        "The container image in which the program runs: its name, or a mapping ([containers](tasks/containers.md)). "
+        "The container image of the program: its name, or a mapping ([containers](tasks/containers.md)). "
         "Without `module`, `command` and `shell`, the program is the image's ENTRYPOINT and CMD.",
         usual="none: the program runs with the Python of the hosts",
     )
