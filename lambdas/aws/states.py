@@ -54,6 +54,11 @@ def stop(arn: str, trouble: Trouble) -> bool:
     return True
 
 
+def execution_of(machine: str, name: str) -> str:
+    """Return the ARN of the execution of this name."""
+    return f"{machine.replace(':stateMachine:', ':execution:')}:{name}"
+
+
 def is_over(arn: str) -> bool:
     """Return True if this execution has ended with any status."""
     return read_end(arn) is not None

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, TypeVar, cast
 
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
-from lambdas.aws.dynamodb.rows import event_row, no_open_row, open_row, run_row
+from lambdas.aws.dynamodb.rows import event_row, no_open_row, no_run_row, open_row, run_row
 from lambdas.aws.dynamodb.write import Write
 from lambdas.core.capacity.cost import bill
 from lambdas.core.run import outcome, stopping
@@ -123,7 +123,8 @@ class RunEnd(EndedRun):
             plan = serialization.to_json(records.plan) | {"launch_requests": records.requested_candidates()}
             s3.put_json(self.bucket, keys.plan(run), plan)
         entries = [event_row(run, entry) for entry in last]
-        ended = [self.row_write(unless=unless), *entries] if records else []
+        # Admit may still run and write the run now: it stays open then, and patrol concludes it
+        ended = [self.row_write(unless=unless), *entries] if records else [no_run_row(run)]
         row = self.row if notifies else None
         is_open = open_row(run, row.kind, row.execution_arn) if row else no_open_row(run)
         try:

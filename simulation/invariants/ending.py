@@ -128,6 +128,11 @@ class Ending:
                 Invariant.ENDS_IN_TIME, f"{run} is still in {execution.at} after {self.scenario.longest}"
             )
             return
+        row = self.yard.run_row(run) or {}
+        if "created" in row and "ended" not in row:
+            self.breaks(
+                Invariant.ONE_END, f"{run} is {execution.status}, but the ledger has it in {row['state']}"
+            )
         summary = self.yard.summary(run)
         if summary is None:
             if execution.machine.name.endswith("retire") or execution.at == PLANNED:

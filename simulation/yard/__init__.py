@@ -197,9 +197,11 @@ class Yard:
         return not any(each.status is Status.RUNNING for each in self.stepfunctions.executions.values())
 
     def is_pending(self) -> bool:
-        """Return True while events, invocations or notifications are pending, even delayed ones."""
+        """Return True while events or invocations are pending, even delayed ones, or while a run that is over has no
+        end or no notification in the ledger."""
         under_way = bool(self.functions.running) or self.events.under_way > 0 or self.functions.waiting > 0
-        return under_way or any("ended" in (self.run_row(row["sk"]) or {}) for row in self.rows("open"))
+        over = {each.name for each in self.runs() if each.status is not Status.RUNNING}
+        return under_way or any(row["sk"] in over for row in self.rows("open"))
 
     def run_row(self, run: str) -> Row | None:
         return self.dynamodb.row(self.template.table.name, f"run#{run}", "run")

@@ -12,10 +12,11 @@ from simulation.aws.functions import LambdaFailure
 from simulation.aws.stepfunctions import Status
 from simulation.exports import ROWS
 from simulation.hosts.flow import Flow
+from simulation.hosts.pace import Phase
 from simulation.hosts.serving import Server
 from simulation.yard import models
 from simulation.yard.models import MODEL, Wanted
-from trainyard.client.serving import CONNECT_SECONDS, LOOK_SECONDS, MOST_WAKES, is_ready
+from trainyard.client.serving import ANSWER_SECONDS, CONNECT_SECONDS, MOST_WAKES, is_ready
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.models import ServedRow
 from trainyard.protocol.ledger.run import RunRow
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 Waits = Generator[float, None, Any]
 PATIENCE = timedelta(hours=3)
 """The longest wait of a user for a host."""
-GONE_SECONDS = 15.0
+GONE_SECONDS, LOOK_SECONDS = 15.0, 5.0
 HOW = ServeHow(
     instance_types=("g6.xlarge", "g5.xlarge"), market="spot_then_on_demand", idle_minutes=5.0, hours=2.0
 )
@@ -185,11 +186,15 @@ class HostUsers:
                 return False
             yield LOOK_SECONDS
         program = self.yard.machines.machine(host).program
-        return bool(program and program.lives and isinstance(program.gang, Server) and program.gang.answer())
+        if program is None or not program.lives or not isinstance(program.gang, Server):
+            return False
+        if program.gang.phase is Phase.HUNG:
+            yield ANSWER_SECONDS
+        return program.gang.answer()
 
     def _row(self, run: str) -> RunRow | None:
         found = self.yard.run_row(run)
-        return reading.read(RunRow, found, run=run) if found else None
+        return reading.read_all(run, [found]).run if found else None
 
     def _instance(self, run: str) -> str | None:
         running = (each.id for each in self.yard.ec2.find_tagged(Tag.RUN, run) if each.state == "running")

@@ -117,10 +117,10 @@ class Deployment:
         return Trials.of(study, self.partition(f"study#{study}"))
 
     def row(self, run: str) -> RunRow | None:
-        """Return the ledger's row of the run itself, or None without one."""
+        """Return the ledger's row of the run itself, or None without one. A piece of a deleted row is none."""
         table = self.session.resource("dynamodb").Table(self.table)
         found = table.get_item(Key={"pk": f"run#{run}", "sk": "run"}, ConsistentRead=True)
-        return reading.run_of(found["Item"]) if "Item" in found else None
+        return reading.read_all(run, [found["Item"]]).run if "Item" in found else None
 
     def instances(self, run: str | None = None) -> list[dict[str, Any]]:
         """Return the yard's instances, or one run's, as EC2 describes them. EC2 lists terminated instances for

@@ -111,6 +111,11 @@ def no_open_row(run: str) -> Write:
     return Write(OPEN, run, delete=True)
 
 
+def no_run_row(run: str) -> Write:
+    """Check that the ledger has no run, and delete what late updates have left of its row."""
+    return Write(f"run#{run}", "run", delete=True, unless="created")
+
+
 def plan_row(run: str, plan: Plan) -> Write:
     """Return the write of a run's plan, which never changes: launch requests name its candidates by their numbers. The
     write raises AlreadyWrittenError if the run has a plan."""

@@ -40,7 +40,7 @@ class Write:
     write_once: frozenset[str] = frozenset()
     """Attributes that keep their first value."""
     delete: bool = False
-    """Delete the row. The condition `only` applies."""
+    """Delete the row. The conditions `only` and `unless` apply."""
 
     @property
     def without_stage(self) -> "Write":
@@ -57,9 +57,10 @@ def request_of(table: str, write: Write) -> dict[str, Any]:
     key = key_of(write.pk, write.sk)
     if write.delete:
         only: dict[str, Any] = {}
-        if write.only:
-            only["ConditionExpression"] = "attribute_exists(#only)"
-            only["ExpressionAttributeNames"] = {"#only": write.only}
+        if write.only or write.unless:
+            word = "attribute_exists" if write.only else "attribute_not_exists"
+            only["ConditionExpression"] = f"{word}(#name)"
+            only["ExpressionAttributeNames"] = {"#name": write.only or write.unless}
         return {"Delete": {"TableName": table, "Key": key, **only}}
     if write.put:
         first: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Decide on the host of a version: the running one, or a new run, and its job. Pure."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from trainyard.command_line import command_line
@@ -13,16 +13,25 @@ from trainyard.protocol.serving import PROGRAM, ServeHow, Serves, arguments_of, 
 from trainyard.values import serialization
 
 MOST_IDLE_MINUTES = 1440
+TO_BEGIN = timedelta(minutes=15)
+"""The longest time from the row of a start until the ledger has its run."""
 
 
 def choose(
-    request: ModelRequest, rows: ModelRows, version: VersionRow, run: RunRow | None, by: str, now: datetime
+    request: ModelRequest,
+    rows: ModelRows,
+    version: VersionRow,
+    run: RunRow | None,
+    by: str,
+    now: datetime,
+    *,
+    is_lost: bool = False,
 ) -> ServedRow:
     """Return the row of the host that serves the version: the present row while its run is open, otherwise the row of
-    the next start. `run` is the run that the present row names; None if the ledger does not have it yet. Raises
-    ModelRefused."""
+    the next start. `run` is the run that the present row names; None if the ledger does not have it yet, or never if
+    the execution `is_lost`. Raises ModelRefused."""
     model, row = rows.row.name, rows.served_as(version.number)
-    if row and (row.request == request.request or is_open(run)):
+    if row and not is_lost and (row.request == request.request or is_open(run)):
         if run and run.stopping:
             raise ModelRefused(
                 f"{row.run} still serves version {version.shown} of {model}, and a user has stopped it; try again once "
@@ -54,6 +63,21 @@ def choose(
 def is_open(run: RunRow | None) -> bool:
     """Return True if the run may serve now or later. A run that the ledger does not have yet is about to begin."""
     return run is None or (run.ended is None and run.cut_short is None)
+
+
+def is_in_use(row: ServedRow, run: RunRow | None, now: datetime) -> bool:
+    """Return True if the host of this row may answer now or later."""
+    return is_open(run) and (run is not None or now - row.at < TO_BEGIN)
+
+
+def in_use(rows: ModelRows, row: ServedRow) -> ModelRefused:
+    """Return the refusal to retire a version that a host serves."""
+    model, version = rows.row.name, rows.find(str(row.number))
+    label = version.label if version else str(row.number)
+    line = command_line("serve", "stop", model, "--version", label)
+    return ModelRefused(
+        f"{row.run} serves version {version.shown if version else row.number} of {model}; stop it first: {line}"
+    )
 
 
 def input_of(model: str, version: VersionRow, row: ServedRow) -> dict[str, Any]:

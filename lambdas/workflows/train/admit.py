@@ -169,9 +169,14 @@ def _find_fault_of_host(source: JobSource | InputFaults, run: str, table_name: s
     if serves is None:
         return None
     from lambdas.aws.dynamodb.models import Models  # most runs serve no model, so that Admit starts faster
+    from trainyard.protocol.ledger.models import VersionState
 
     rows = Models(table_name).read(serves.model)
     row = rows.served_as(serves.number) if rows else None
+    version = rows.find(str(serves.number)) if rows else None
+    if version and version.state is not VersionState.READY:
+        problem = f"version {version.shown} of {serves.model} is {version.state}, so no host serves it"
+        return InputFaults("The execution's input", (Fault("serves", problem),))
     if row and row.run == run and row.by == serves.submitter:
         return None
     problem = (

@@ -47,6 +47,7 @@ NEEDS = Needs(
     (
         *model_origins.GRANTS,
         may("start executions", "train"),
+        may("describe executions", "train"),
         may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem"),
     ),
 )
@@ -170,7 +171,7 @@ def _change(yard: AdmitSettings, asked: UsersRequest, now: datetime) -> Changed:
             if asked.request.act is Act.CREATE:
                 return _create(yard, asked, now)
             if asked.request.act is Act.RETIRE:
-                return _retire(yard, asked)
+                return _retire(yard, asked, now)
             if asked.request.act in (Act.CANARY, Act.END_CANARY):
                 return _try(yard, asked, now)
             if asked.request.act is Act.SERVE:
@@ -191,10 +192,13 @@ def _create(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
     return Changed(reason=f"{model} belongs to {made.owner}", model=model)
 
 
-def _retire(yard: YardSettings, asked: UsersRequest) -> Changed:
+def _retire(yard: YardSettings, asked: UsersRequest, now: datetime) -> Changed:
+    from lambdas.steps import served_hosts
+
     model, rows = asked.request.model, _read(yard, asked)
     registry.check_owner(rows, asked.by, operator=asked.operator)
     retired = registry.retire(asked.request, rows, asked.by)
+    served_hosts.check_unused(yard, rows, retired.number, now)
     values = {"state": retired.state.value, "retired_by": retired.retired_by}
     Ledger(yard.table_name).write(
         rows_of.next_model_row(registry.touch(rows)), rows_of.version_row(model, retired.number, values)

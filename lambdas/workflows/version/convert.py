@@ -93,8 +93,10 @@ def _start(yard: ConvertSettings, version: ForVersion, model: str, made: Version
     machine = yard.train_state_machine_arn
     if states.start(machine, version.run, given):
         return
-    execution = f"{machine.replace(':stateMachine:', ':execution:')}:{version.run}"
-    if states.is_over(execution) and Ledger(yard.table_name).run(version.run) is None:
+    if (
+        states.is_over(states.execution_of(machine, version.run))
+        and Ledger(yard.table_name).run(version.run) is None
+    ):
         reason = (
             f"the execution {version.run}, which prepares the model, ended before its run began; try again"
         )

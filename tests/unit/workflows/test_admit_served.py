@@ -80,3 +80,11 @@ def test_no_other_execution_serves(run: str, changes: dict[str, Any]) -> None:
     answer, row = admitted(run, **changes)
     assert (answer["kind"], row.outcome) == ("refused", None)
     assert "no request of" in answer["reason"]
+
+
+@pytest.mark.parametrize("state", [VersionState.RETIRED, VersionState.REFUSED])
+def test_a_version_that_is_not_ready_any_more_gets_no_host(state: VersionState) -> None:
+    Ledger("ledger").write(rows_of.served_row("text", replace(ROW, start=1)))
+    Ledger("ledger").write(rows_of.version_row("text", 2, {"state": state.value}))
+    answer, _ = admitted(ROW.run)
+    assert (answer["kind"], f"version 2 (v2) of text is {state}" in answer["reason"]) == ("refused", True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambdas import environment
-from lambdas.aws import messages, states
+from lambdas.aws import messages, s3, states
 from lambdas.steps import conclusion, end_notification
 from lambdas.steps.conclusion import RunEnd
 from lambdas.workflows.train import conclude
@@ -375,6 +375,35 @@ def test_a_success_says_nothing_of_its_checkpoint(run: Run) -> None:
     run.finishes()
     leaves_a_checkpoint(run)
     assert "checkpoints.resume" not in run.ends()["reason"]
+
+
+def test_a_run_that_admit_writes_while_its_stopped_execution_is_concluded_stays_open_for_patrol(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {key: run.account.table.pop(key) for key in (("run#r", "run"), ("open", "r"))}
+    run.account.table.clear()
+    put = s3.put
+
+    def admit_writes(*given: Any, **more: Any) -> Any:
+        run.account.table.update(rows)
+        return put(*given, **more)
+
+    cut = {"kind": "error", "error": "Aborted", "reason": "stopped by hand while it was admitted"}
+    with monkeypatch.context() as patch:
+        patch.setattr(s3, "put", admit_writes)
+        run.ends(outcome=cut, cut_short=True)
+    assert "ended" not in run.row("run")
+    assert ("open", "r") in run.account.table, "patrol concludes the runs in this list"
+    run.ends(outcome=cut, cut_short=True)
+    assert run.row("run")["outcome"] == "failed"
+    assert ("open", "r") not in run.account.table
+
+
+def test_a_run_without_a_row_is_open_no_more(run: Run) -> None:
+    """A user has deleted its row, of which a late update has written a part again."""
+    run.account.table["run#r", "run"] = {"pk": "run#r", "sk": "run", "attempt": 1}
+    run.ends(outcome={"kind": "error", "error": "Aborted", "reason": "by hand"}, cut_short=True)
+    assert {("open", "r"), ("run#r", "run")} & run.account.table.keys() == set()
 
 
 def test_a_run_that_was_cut_short_is_counted_once(run: Run, log: Log) -> None:

@@ -72,6 +72,8 @@ class Yard:
         self.answer: dict[str, Any] = {"outputs": {"p": [[0.25, 0.75]]}}
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.started: list[tuple[str, str, dict[str, Any]]] = []
+        self.begins: dict[str, bool] = {}
+        """Whether the execution of this name is new."""
 
     def predict(self, function: str, payload: bytes) -> dict[str, Any]:
         self.asked.append((function, json.loads(payload)))
@@ -79,7 +81,7 @@ class Yard:
 
     def start(self, machine: str, name: str, given: dict[str, Any]) -> bool:
         self.started.append((machine, name, given))
-        return True
+        return self.begins.get(name, True)
 
     def write_run(self, files: dict[str, str], run: str = RUN, **values: Any) -> None:
         known: dict[str, Any] = {
@@ -488,6 +490,56 @@ def test_two_requests_start_one_host(yard: Yard, monkeypatch: pytest.MonkeyPatch
     started = [each for each in yard.started if each[0] == MACHINE]
     assert {name for _, name, _ in started} == {"serve-digits-1-0001"}
     assert started[0][2]["serves"] == {"model": "digits", "number": 1, "submitter": "ada"}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "begins", "is_over", "run"),
+    [
+        ("its execution begins only now", True, False, "serve-digits-1-0001"),
+        ("its execution has begun", False, False, "serve-digits-1-0001"),
+        ("its execution was stopped before Admit had written the run", False, True, "serve-digits-1-0002"),
+    ],
+)
+def test_a_host_whose_execution_left_no_run_is_started_again(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, sentence: str, begins: bool, is_over: bool, run: str
+) -> None:
+    monkeypatch.setattr(states, "start", yard.start)
+    yard.make()
+    yard.request("move", version="v1")
+    yard.request("serve", serve={"instance_types": ["m7i.large"]})
+    yard.begins = {"serve-digits-1-0001": begins}
+    monkeypatch.setattr(states, "is_over", lambda arn: is_over)
+    _, again = yard.request("serve", by="bob")
+    assert again["run"] == run, sentence
+
+
+def test_a_version_that_a_host_serves_is_not_retired(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "start", yard.start)
+    yard.make()
+    yard.request("serve", version="v1", serve={"instance_types": ["m7i.large"]})
+    _, refused = yard.request("retire", version="v1")
+    line = "trainyard serve stop digits --version v1"
+    said = f"serve-digits-1-0001 serves version 1 (v1) of digits; stop it first: {line}"
+    assert (refused["kind"], refused["reason"]) == ("refused", said)
+    yard.write_run({}, "serve-digits-1-0001")
+    _, retired = yard.request("retire", version="v1")
+    assert retired["kind"] == "changed"
+
+
+def test_of_a_host_and_the_end_of_its_version_the_first_counts(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request for the host has read the version before it was retired."""
+    monkeypatch.setattr(states, "start", yard.start)
+    yard.make()
+    before, reads = yard.rows, [yard.rows]
+    yard.request("retire", version="v1")
+    read = Models.read
+    monkeypatch.setattr(Models, "read", lambda self, model: reads.pop() if reads else read(self, model))
+    _, refused = yard.request("serve", version="v1", serve={"instance_types": ["m7i.large"]})
+    assert (refused["kind"], "is retired" in refused["reason"]) == ("refused", True)
+    assert before.versions[0].state is VersionState.READY
+    assert [name for machine, name, _ in yard.started if machine == MACHINE] == []
 
 
 def test_a_host_with_an_unknown_type_is_refused_before_its_start(yard: Yard) -> None:
