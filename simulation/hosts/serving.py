@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from simulation.hosts.gang import FAILED, FINISHED, LEAVE_SECONDS, TERMINATED, Gang, Program
+from simulation.hosts.gang import FINISHED, LEAVE_SECONDS, TERMINATED, Gang, Program
 from simulation.hosts.pace import Phase
 from simulation.world.world import BEGINNING
 from training.programs.serving.idle import Idle
+from trainyard.protocol.serving import REFUSAL, REFUSED
 
 LOAD_SECONDS = 8.0
 """The time to load a version and to answer its golden rows."""
@@ -61,9 +62,8 @@ class Server(Gang):
         self._next, chief = None, self.chief
         if self.work.label == WRONG and chief:
             self._stand_still(Phase.OVER)
-            chief.end(
-                FAILED, f"version {self.work.version} of {self.work.model} differs from TensorFlow's answers"
-            )
+            named = f"version {self.work.version} of {self.work.model}"
+            chief.end(REFUSED, f"{REFUSAL}{named} differs from TensorFlow's answers at its export")
             return
         self.idle = Idle(self.work.idle_seconds, self._seconds)
         self._report(1)

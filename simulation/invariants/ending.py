@@ -45,9 +45,9 @@ JOIN_TIME = timedelta(minutes=26)
 killed function."""
 RETRIED = 24
 """Transitions that one fault may add through retries."""
-RIGHTLY_REFUSED = ("BakeUnderWay", "SnapshotRefused", "YardFull")
-"""Errors that touch nothing: another bake of the family is running, the host to snapshot is missing, or the yard is
-full."""
+RIGHTLY_REFUSED = ("BakeUnderWay", "SnapshotRefused", "YardFull", "ModelRefused")
+"""Errors that touch nothing: another bake of the family is running, the host to snapshot is missing, the yard is
+full, or a host finds that its version differs from its golden rows."""
 PLANNED = "Planned only"
 """The final state of a dry run."""
 STOP_TIME = timedelta(minutes=10)

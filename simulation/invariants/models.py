@@ -137,7 +137,8 @@ class Models:
             return
         if len(moves) > 1:
             self.breaks(Invariant.ONE_END, f"{execution.name} has moved an alias {len(moves)} times")
-        if act is Act.VERSION and not was_stopped and well != (made is not None and made.state in USABLE):
+        is_made = made is not None and (made.state in USABLE or _is_refused_by_host(rows, made))
+        if act is Act.VERSION and not was_stopped and well != is_made:
             state = made.state if made else "missing"
             self.breaks(
                 Invariant.ONE_END, f"{execution.name} is {execution.status}, but its version is {state}"
@@ -147,7 +148,8 @@ class Models:
                 Invariant.ONE_END,
                 f"{execution.name} is {execution.status}, but has moved an alias {len(moves)} times",
             )
-        if well or not is_survived:
+        may_be_refused = self.yard.model_users.may_be_refused(execution.name)
+        if well or not is_survived or (may_be_refused and execution.error == "ModelRefused"):
             return
         resent = any(fault.what in RESENT for fault in self.yard.plan.all_faults)
         if not (resent and execution.error == "ModelRefused"):
@@ -229,12 +231,21 @@ def _values_between(values: Sequence[tuple[datetime, Value]], begin: datetime, e
     return [*before[-1:], *(value for at, value in values if begin < at <= end)]
 
 
+def _is_refused_by_host(rows: ModelRows | None, version: VersionRow) -> bool:
+    """Return True for a version that was ready until its first host refused it."""
+    return (
+        version.state is VersionState.REFUSED
+        and rows is not None
+        and rows.served_as(version.number) is not None
+    )
+
+
 def _contradictions(rows: ModelRows) -> Iterator[str]:
     """Yield each contradiction between the rows of a model."""
     by_number = {each.number: each for each in rows.versions}
     for alias, number in rows.row.aliases.items():
         named = by_number.get(number)
-        if named is None or named.state is not VersionState.READY:
+        if named is None or not (named.state is VersionState.READY or _is_refused_by_host(rows, named)):
             yield f"{alias} names version {number}, which is {named.state if named else 'missing'}"
     for move in rows.moves if rows.row.approval else ():
         if move.why != ROLLBACK and move.alias not in (CANARY, SHADOW) and move.approved in (None, move.by):

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from simulation.aws.ec2 import Instance
+from simulation.hosts.serving import WRONG
 from simulation.invariants.model import Invariant
 from simulation.yard.models import MODEL
 from simulation.yard.serving import HOW, is_host
@@ -27,6 +28,7 @@ NOTICED = timedelta(minutes=25)
 """This time after a fault: a host that hangs is found after 15 minutes, and the next attempt ends soon."""
 STARTED = timedelta(minutes=26)
 """The longest time from the launch of a host until it is ready."""
+DIFFERS = "differs from TensorFlow's answers"
 LEAST_SAID = 20
 """The fewest characters of a sentence that says what to do."""
 
@@ -48,11 +50,19 @@ class Hosts:
         """Check that a version has one run at a time."""
         if not (instance.live and is_host(instance.tags)):
             return
+        rows = self.yard.model_users.rows
+        retired = (
+            {each.number for each in rows.versions if each.state is VersionState.RETIRED} if rows else set()
+        )
         runs = defaultdict[str, set[str]](set)
         for each in self.yard.ec2.instances.values():
             if each.live and is_host(each.tags) and (run := each.tags.get(Tag.RUN)):
                 runs[run.rpartition("-")[0]].add(run)
         for version, found in runs.items():
+            if int(version.rpartition("-")[2]) in retired and any(self._is_open(run) for run in found):
+                self.breaks(
+                    Invariant.VERSIONS, f"{' and '.join(sorted(found))} serve {version}, which is retired"
+                )
             if len(found) > 1 and sum(self._is_open(run) for run in found) > 1:
                 self.breaks(Invariant.ONE_CLAIMANT, f"{' and '.join(sorted(found))} serve {version} at once")
 
@@ -78,9 +88,27 @@ class Hosts:
                 Invariant.SURVIVES,
                 f"predictions were given up, although only infrastructure failed: {users.asked[-1].said}",
             )
+        self._check_wrong(is_survived=is_survived)
         for each in self.yard.ec2.ever.values():
             if is_served(each.tags.get(Tag.RUN, "")):
                 self._check_idle(each)
+
+    def _check_wrong(self, *, is_survived: bool) -> None:
+        """Check that a version with wrong answers is refused by its first host, with the host's reason."""
+        rows, users = self.yard.model_users.rows, self.yard.host_users
+        wrong = next((each for each in rows.versions if each.label == WRONG), None) if rows else None
+        if wrong is None:
+            return
+        if wrong.state is VersionState.READY and is_survived:
+            self.breaks(Invariant.VERSIONS, f"version {wrong.shown} has wrong answers, and is ready")
+        for asked in users.asked:
+            if is_survived and not any(DIFFERS in said for said in asked.said):
+                self.breaks(
+                    Invariant.ONE_END, f"a user has not learned why no host serves {WRONG}: {asked.said}"
+                )
+        runs = [each.name for each in self.yard.runs() if is_served(each.name)]
+        if is_survived and len(runs) != 1:
+            self.breaks(Invariant.SURVIVES, f"{len(runs)} runs have tried to serve {WRONG}")
 
     def _check_idle(self, host: Instance) -> None:
         """Check that a host does not outlive its idle time."""

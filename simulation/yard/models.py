@@ -42,6 +42,7 @@ class Wanted:
     by: str = PERSON
     is_refused: bool = False
     """True if the yard must refuse the request."""
+    may_be_refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,9 @@ class ModelUsers:
 
     def is_to_be_refused(self, request: str) -> bool:
         return request in self.sent and self.sent[request].is_refused
+
+    def may_be_refused(self, request: str) -> bool:
+        return request in self.sent and self.sent[request].may_be_refused
 
     def begin(self, *wanted: Wanted | Until, then: Callable[[], object] = lambda: None) -> None:
         """Send these requests one after the other, then call `then`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from simulation.aws.stepfunctions import Status
 from simulation.exports import ROWS
 from simulation.hosts.flow import Flow
 from simulation.hosts.pace import Phase
-from simulation.hosts.serving import Server
+from simulation.hosts.serving import WRONG, Server
 from simulation.yard import models
 from simulation.yard.models import MODEL, Wanted
 from trainyard.client.serving import ANSWER_SECONDS, CONNECT_SECONDS, MOST_WAKES, is_ready
@@ -24,7 +24,6 @@ from trainyard.protocol.predictions import event_of, path_of
 from trainyard.protocol.requests import Act
 from trainyard.protocol.serving import HOST_HEADER, ServeHow
 from trainyard.protocol.tags import Tag
-from trainyard.values import serialization
 
 if TYPE_CHECKING:
     from simulation.yard import Yard
@@ -36,6 +35,7 @@ GONE_SECONDS, LOOK_SECONDS = 15.0, 5.0
 HOW = ServeHow(
     instance_types=("g6.xlarge", "g5.xlarge"), market="spot_then_on_demand", idle_minutes=5.0, hours=2.0
 )
+EXPORTS = {"small": True, "large": False}
 TRIES, AGAIN_SECONDS = 4, 60.0
 """The times that a user sends a request that got no answer, and the time between them."""
 
@@ -147,13 +147,21 @@ class HostUsers:
             return None
         return self._instance(row.run)
 
-    def start(self, how: ServeHow | None, said: list[str] | None = None) -> Waits:
-        """Request a host for the default version, wait until it is ready, and return it; None if it cannot serve."""
+    def do(self, *wanted: Wanted) -> Waits:
+        """Send these requests one after the other, and wait for their answers."""
+        done: list[bool] = []
+        self.yard.model_users.begin(*wanted, then=lambda: done.append(True))
+        while not done:
+            yield LOOK_SECONDS
+
+    def start(self, how: ServeHow | None, said: list[str] | None = None, *, version: str = "") -> Waits:
+        """Request a host for a version, by default for the default one, wait until it is ready, and return it. Return
+        None if it cannot serve."""
         said = [] if said is None else said
         users, ended = self.yard.model_users, list[str]()
-        values = {} if how is None else {"serve": serialization.to_json(how)}
+        values = {"version": version} | ({} if how is None else {"serve": how})
         before = {*users.sent}
-        users.send(Wanted(Act.SERVE, values), lambda: ended.append("over"))
+        users.send(Wanted(Act.SERVE, values, may_be_refused=True), lambda: ended.append("over"))
         while not ended:
             yield LOOK_SECONDS
         request = [name for name in users.sent if name not in before and users.sent[name].act is Act.SERVE][
@@ -207,7 +215,8 @@ def is_host(tags: Mapping[str, str]) -> bool:
 
 
 def serve_and_wake(yard: Yard) -> None:
-    """Serve a version that only TensorFlow runs, use it, leave it idle until its host is gone, and wake it again."""
+    """Serve a version that only TensorFlow runs, use it, leave it idle until its host is gone, and wake it again. Then
+    retire it, which is refused while it has a host."""
     users, hosts = yard.model_users, yard.host_users
 
     def story() -> Waits:
@@ -216,8 +225,34 @@ def serve_and_wake(yard: Yard) -> None:
         yield from hosts.predict()
         yield from hosts.wait_until_gone()
         yield from hosts.predict()
+        yield from hosts.do(
+            models.version("v2", small), models.set_default("v2"), replace(retire, may_be_refused=True)
+        )
         yield from hosts.wait_until_gone()
+        yield from hosts.do(retire)
 
-    origin = models.upload_export(yard, "one", 2.0, converts=False)
+    small, origin = (
+        models.upload_export(yard, name, 2.0, converts=converts) for name, converts in EXPORTS.items()
+    )
+    retire = Wanted(Act.RETIRE, {"version": "v1"})
     made = models.version("v1", origin, alias="default")
     users.begin(models.create(), made, then=lambda: hosts.begin(story()))
+
+
+def serve_wrong_version(yard: Yard) -> None:
+    """Try to serve a version whose host finds another answer to a golden row, twice."""
+    users, hosts = yard.model_users, yard.host_users
+
+    def story() -> Waits:
+        for _ in range(2):
+            asked = Asked(yard.world.now)
+            hosts.asked.append(asked)
+            yield from hosts.start(HOW, asked.said, version=WRONG)
+            asked.is_over = True
+            yield AGAIN_SECONDS
+
+    one, two = (
+        models.upload_export(yard, name, 2.0, converts=converts) for name, converts in EXPORTS.items()
+    )
+    made = (models.version("v1", one, alias="default"), models.version(WRONG, two))
+    users.begin(models.create(), *made, then=lambda: hosts.begin(story()))

@@ -27,6 +27,7 @@ from tensorflow_serving.apis import (
 from training.programs.serving import grpc_services
 from training.programs.serving.idle import Idle
 from trainyard.protocol.export import GOLDEN, RECORD, SignatureTypes, TensorType
+from trainyard.protocol.serving import REFUSAL, REFUSED, refusal_in
 from trainyard.runtime import exports
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -253,9 +254,10 @@ def copy_with(folder: Path, target: Path, name: str, change: Any) -> Path:
 def refusal_of(folder: Path, scratch: Path, *words: str) -> str:
     process = start(folder, scratch, *words)
     said, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode == 1, said
+    assert process.returncode == REFUSED, said
     assert "Traceback" not in said
-    return said.strip().splitlines()[-1]
+    assert said.strip().splitlines()[-1].startswith(REFUSAL)
+    return refusal_in(process.returncode, said) or ""
 
 
 def test_a_version_whose_answers_differ_from_its_golden_rows_is_not_served(

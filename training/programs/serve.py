@@ -1,8 +1,8 @@
 """Serve a version of a model to clients of TensorFlow Serving, on the loopback interface of this host.
 
-The data entry `model` has the version's files. The program answers the golden rows first, and ends with an error if an
-answer differs from the one at the export. Then it serves gRPC and REST. It ends after --idle-seconds without an
-answered prediction."""
+The data entry `model` has the version's files. The program answers the golden rows first. If a file was changed, or an
+answer differs from the one at the export, it ends with REFUSED, and its last line has the reason. Then it serves gRPC
+and REST. It ends after --idle-seconds without an answered prediction."""
 
 import argparse
 import signal
@@ -13,7 +13,7 @@ from training.programs.arguments import SHOWN, at_least, parser_of
 from training.programs.serving import grpc_server, rest
 from training.programs.serving.idle import Idle
 from training.programs.serving.model import Model, NotServedError
-from trainyard.protocol.serving import DATA, GRPC_PORT, REST_PORT
+from trainyard.protocol.serving import DATA, GRPC_PORT, REFUSAL, REFUSED, REST_PORT
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.metrics import report_progress
 from trainyard.values.quantities import format_count
@@ -36,7 +36,8 @@ def main() -> None:
         print(f"{model.named} loaded in {model.load_seconds:.1f} s; answering its golden rows", flush=True)
         print(model.check_golden(), flush=True)
     except NotServedError as refused:
-        raise SystemExit(str(refused)) from None
+        print(f"{REFUSAL}{refused}", flush=True)
+        raise SystemExit(REFUSED) from None
     idle = Idle(arguments.idle_seconds, time.monotonic)
     with rest.serving(model, idle, arguments.rest_port) as port:
         print(f"REST: http://127.0.0.1:{port}/v1/models/{model.name}", flush=True)

@@ -14,6 +14,11 @@ DATA = "model"
 """The data entry with the version's files."""
 HOST_HEADER = "X-Trainyard-Host"
 """The header of a refusal: the number of a version that only a host with TensorFlow runs."""
+REFUSED = 65
+"""The exit code of the program if its version must not be served: a file was changed, or an answer to a golden row
+differs."""
+REFUSAL = "not served: "
+"""The beginning of the program's last line then. The reason follows."""
 WAKE_SECONDS = 60
 """The pause that the function for predictions advises while a host starts."""
 JOB_NAME = "serve"
@@ -51,6 +56,12 @@ class Serves:
 def document_of(yard: str) -> str:
     """Return the SSM document that forwards the ports of served hosts."""
     return f"{yard.lower()}-serve-port"
+
+
+def refusal_in(exit_code: int | None, tail: str) -> str | None:
+    """Return why the program does not serve its version; None for another end. `tail` has its last lines."""
+    lines = [line for line in tail.splitlines() if line.startswith(REFUSAL)]
+    return lines[-1].removeprefix(REFUSAL) if exit_code == REFUSED and lines else None
 
 
 def name_run(model: str, number: int, start: int) -> str:

@@ -79,7 +79,7 @@ def handler(given: ConcludeInput) -> TrainConcluded | NotConcluded:
     if not isinstance(end, RunEnd):
         return TrainConcluded.of(end)
     objects = s3.list_keys(end.bucket, keys.run(end.run))
-    end = _add_resume_hint(_add_caveats(_choose_failure(end)), objects)
+    end = _add_resume_hint(_add_caveats(_refuse_version(_choose_failure(end))), objects)
     metrics, kept = _metrics(end, objects), _outputs(end, objects)
     end, version = new_versions.decide(end, metrics)
     end, agreed = end.write_summary(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
@@ -102,6 +102,16 @@ def _choose_failure(end: RunEnd) -> RunEnd:
     if trouble is told or reason is None:
         return end
     return replace(end, conclusion=replace(how, reason=reason))
+
+
+def _refuse_version(end: RunEnd) -> RunEnd:
+    if end.row is None or end.row.serves is None:
+        return end
+    from lambdas.steps import (
+        refused_versions,  # most runs serve no version, and Conclude starts faster without it
+    )
+
+    return refused_versions.refuse(end)
 
 
 def _add_caveats(end: RunEnd) -> RunEnd:

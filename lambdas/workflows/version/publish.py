@@ -19,14 +19,12 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
 from lambdas.steps.observability import clock, logger
 from trainyard.core.model.errors import ModelRefused, ServiceUnavailable
-from trainyard.protocol.ledger.models import ModelRows, MoveRow, VersionRow, VersionState
+from trainyard.protocol.ledger.models import MOST_REASON, ModelRows, MoveRow, VersionRow, VersionState
 from trainyard.protocol.requests import model_of
 from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
 
 MOST_TRIES = 4
-MOST_SAID = 512
-"""The most characters of the reason of a refusal."""
 NEEDS = Needs(YardSettings, (may("use the ledger", "Query", "PutItem", "UpdateItem"),))
 
 
@@ -69,7 +67,7 @@ def _publish(yard: YardSettings, model: str, given: ConcludeInput) -> Published 
         return _answer(rows, made, rows.moved_by(given.run))
     if outcome.kind not in ("agrees", "unchecked"):
         reason = outcome.reason or Trouble.caught(outcome.error or "", outcome.cause or "").reason
-        refused = replace(made, state=VersionState.REFUSED, reason=printable(reason, MOST_SAID))
+        refused = replace(made, state=VersionState.REFUSED, reason=printable(reason, MOST_REASON))
         ledger.write(_end(model, refused))
         return _answer(rows, refused, None)
     ready, moved = replace(made, state=VersionState.READY), registry.publish(rows, made, clock())

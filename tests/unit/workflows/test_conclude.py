@@ -18,6 +18,7 @@ from tests.support.recorded import CONTEXT, Recorded, answering
 from tests.unit.core.builders import admitted
 from tests.unit.workflows.conftest import Log
 from trainyard.core.model.errors import AccessDenied
+from trainyard.protocol.serving import REFUSAL, REFUSED
 from trainyard.values import serialization
 
 AT = "2026-11-20T12:00:00.000Z"
@@ -404,6 +405,42 @@ def test_a_run_without_a_row_is_open_no_more(run: Run) -> None:
     run.account.table["run#r", "run"] = {"pk": "run#r", "sk": "run", "attempt": 1}
     run.ends(outcome={"kind": "error", "error": "Aborted", "reason": "by hand"}, cut_short=True)
     assert {("open", "r"), ("run#r", "run")} & run.account.table.keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "code", "line", "is_refused"),
+    [
+        ("an answer differs", REFUSED, f"{REFUSAL}version 2 of text differs: row 0, y", True),
+        ("the program has an error of its own", 1, "ValueError: no", False),
+        ("another program ends with this code", REFUSED, "no such data", False),
+    ],
+)
+def test_a_version_that_its_host_does_not_serve_is_refused_with_the_hosts_reason(
+    run: Run, sentence: str, code: int, line: str, is_refused: bool
+) -> None:
+    version = {
+        "number": 2,
+        "label": "v2",
+        "state": "ready",
+        "by": "ada",
+        "at": AT,
+        "request": "r",
+        "origin": "s3://b/",
+    }
+    key = ("model#text", "version#00002")
+    run.account.table[key] = {"pk": key[0], "sk": key[1], **version}
+    job = json.dumps(serialization.to_json(admitted(cluster={"strategy": "single", "workers": 1})))
+    served = {"model": "text", "number": 2, "submitter": "ada"}
+    run.put("run", job=json.loads(job, parse_float=Decimal), serves=served)
+    cause = {"reason": f"exit code {code}", "tail": f"loading\n{line}\n", "exit_code": code}
+    run.put("attempt#0001", ending="failed", ended=AT, error="ProgramFailed", cause=json.dumps(cause))
+    outcome = {"kind": "stop", "error": "ProgramFailed", "reason": "Attempt 1 failed"}
+    for _ in range(2):  # a repeated call gives the same end
+        ended, row = run.ends(outcome=outcome), run.account.table[key]
+        assert row["state"] == ("refused" if is_refused else "ready"), sentence
+        assert row.get("reason") == (line.removeprefix(REFUSAL) if is_refused else None), sentence
+        assert ended["error"] == ("ModelRefused" if is_refused else "ProgramFailed"), sentence
+        assert ("version 2 of text is refused by its host" in ended["reason"]) is is_refused, sentence
 
 
 def test_a_run_that_was_cut_short_is_counted_once(run: Run, log: Log) -> None:

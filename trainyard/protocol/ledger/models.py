@@ -19,7 +19,8 @@ from trainyard.values.lazy import dataclass
 DEFAULT = "default"
 """The alias whose version answers if a request names none."""
 
-
+MOST_REASON = 512
+"""The most characters of the reason of a refusal."""
 CANARY, SHADOW = "canary", "shadow"
 """The words in place of an alias for a version that answers a share of the requests to `default`, and for a version
 whose answers to them are only counted. No alias has these names."""
@@ -33,7 +34,8 @@ class VersionState(StrEnum):
     READY = "ready"
     """It may answer requests."""
     REFUSED = "refused"
-    """Its origin is unusable, or its answers differ from its golden rows."""
+    """Its origin is unusable, or its answers differ from its golden rows. The first host that serves a version may find
+    this; aliases that name the version stay, and give its reason."""
     RETIRED = "retired"
     """A user has retired it. Its files stay."""
 
