@@ -13,7 +13,7 @@ from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
 from lambdas.needs import may
 from lambdas.steps import resuming, uploads
-from trainyard.core.jobfile import batch_rules, check, container_rules, data_files, references
+from trainyard.core.jobfile import batch_rules, check, data_files, references
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.jobfile.references import DataObjects, SourceObject
 from trainyard.core.model import submitter, tokens
@@ -163,7 +163,6 @@ def check_job(
         *_secret_faults(parsed, yard.yard),
         *run_slots.faults(parsed, limits, is_trial=source.trial is not None),
         *_model_faults(parsed, yard.table_name),
-        *container_rules.not_yet(parsed),
     )
     parsed, against, more = _with_container(parsed, yard)
     faults = (*faults, *against)

@@ -10,8 +10,6 @@ from trainyard.values.fields import Flag, Kind, Text, key, required, whole
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import BareWord, show_value
 
-HOSTS_RUN_CONTAINERS = False
-"""True if the hosts of this version run programs in containers. Admit refuses `program.container` until then."""
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "arm64"}
 """EC2's name of each architecture of an image."""
 LOGIN = r"[A-Za-z0-9_.-]{1,40}"

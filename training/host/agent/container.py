@@ -78,6 +78,7 @@ class Images:
             return recalled
         kept.give(_digest(container), self.paths, self.account)
         kept.make_room(self.paths)
+        self._sent = time.monotonic()
         with self.account.act():
             image = pull(
                 self._registry(container), _version(container), self.paths.containers, tell=self.tell

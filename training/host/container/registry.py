@@ -42,6 +42,9 @@ CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 DENIED, ABSENT, TOO_MANY = (401, 403), 404, 429
 
 logger = logging.getLogger(__name__)
+logging.getLogger("urllib3.poolmanager").setLevel(
+    logging.WARNING
+)  # its line about a redirect has a signed address
 
 
 class GivenUpError(Exception):

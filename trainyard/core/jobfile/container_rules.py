@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 
 from trainyard.core.model.job import Job
-from trainyard.protocol.containers import HOSTS_RUN_CONTAINERS
-from trainyard.values.validation import Fault
 
 
 def check(job: Job, image: object, fault: Callable[[str, str], None]) -> None:
@@ -24,14 +22,3 @@ def check(job: Job, image: object, fault: Callable[[str, str], None]) -> None:
             "hardware.image, or remove program.container"
         )
         fault("hardware.image", problem)
-
-
-def not_yet(job: Job) -> tuple[Fault, ...]:
-    """Return a fault for a container as long as hosts cannot run one."""
-    if job.program.container is None or HOSTS_RUN_CONTAINERS:
-        return ()
-    problem = (
-        "hosts of this version cannot run container images yet; remove it, and list the packages of the program in "
-        "program.requirements"
-    )
-    return (Fault("program.container", problem),)

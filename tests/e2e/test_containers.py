@@ -1,0 +1,125 @@
+"""Programs in container images: the pinned bytes in every attempt, the image's user, ends and saves as without one."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.base import root_key
+from localcloud.cli.image_build import Settings, build
+from localcloud.cli.images import Pusher
+from tests.e2e.runs import Runs
+from tests.support.container_roots import make_root
+from trainyard.client import Run
+from trainyard.client.inventory import hosts as inventory
+
+PROGRAM = """#!/bin/sh
+echo "image VERSION: $(id -u) in $(pwd)"
+saved=$TRAINYARD_CHECKPOINTS/step
+trap 'echo saved at $i; exit 75' TERM
+i=0
+[ -f $saved ] && i=$(cat $saved) && echo "continues at $i"
+while [ $i -lt ${STEPS:-4} ] || [ -f /var/lib/trainyard/home/wait ]; do
+    i=$((i + 1))
+    mkdir -p $TRAINYARD_CHECKPOINTS
+    echo $i >$saved.new && mv $saved.new $saved
+    echo "step $i"
+    sleep 0.5
+done
+rm /bin/touch && echo "changed the image"
+mkdir -p $TRAINYARD_MODEL && echo weights >$TRAINYARD_MODEL/weights.txt
+exit ${CODE:-0}
+"""
+ECR = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
+TWO = {"strategy": "multi_worker", "workers": 2}
+COMMANDS = ("cat", "id", "mkdir", "mv", "rm", "sh", "sleep", "touch")
+LONG = "100000"
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="hosts of an ordinary user's local cloud have one account only"
+)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_root(tmp_path_factory.mktemp("files"), commands=COMMANDS)
+
+
+def push(runs: Runs, image: str, files: Path, version: str, tmp_path: Path, *, user: str = "1000") -> str:
+    """Push an image whose program names its version, and return the digest."""
+    program = tmp_path / version / "opt"
+    program.mkdir(parents=True)
+    (program / "train").write_text(PROGRAM.replace("VERSION", version))
+    (program / "train").chmod(0o755)
+    settings = Settings(user=user, entrypoint=["/opt/train"], folder="/work", environment={"STEPS": "4"})
+    built = build([files, program.parent], settings)
+    return Pusher(runs.cloud.port, root_key.load_key(runs.cloud.state), image).push([built])
+
+
+def job(
+    runs: Runs, name: str, image: str, *, environment: dict[str, str] | None = None, **changes: Any
+) -> dict[str, Any]:
+    plain = runs.job(name, cluster=TWO, **changes)
+    program = {"container": image, "environment": environment or {}}
+    return plain | {"name": name, "program": program, "data": {}}
+
+
+def test_a_second_attempt_runs_the_same_bytes_although_the_tag_has_moved(
+    runs: Runs, files: Path, tmp_path: Path
+) -> None:
+    image = f"{ECR}/team/pinned:v1"
+    push(runs, image, files, "one", tmp_path)
+    run = runs.in_mid_training(job(runs, "pinned", image, environment={"STEPS": LONG}))
+    assert "image one: 1000 in /work" in run.log()
+    push(runs, image, files, "two", tmp_path)
+    runs.cloud.fault("interrupt", runs.host_of(run, "worker"))
+    runs.until("the second attempt", lambda: "continues at" in run.log(attempt=2))
+    assert "image one:" in run.log(attempt=2)
+    assert "image two:" not in run.log(attempt=2)
+    run.stop()
+    runs.finish(run)
+    assert run.summary["outcome"] == "stopped"
+    assert "saved at" in run.log(attempt=2)
+
+
+@pytest.mark.parametrize("user", ["", "ann"])
+def test_the_exit_code_is_the_programs_and_the_log_shows_the_images_user(
+    runs: Runs, files: Path, tmp_path: Path, user: str
+) -> None:
+    image = f"team/ends:{user or 'root'}"
+    push(runs, image, files, "one", tmp_path, user=user)
+    run = runs.run(job(runs, "ends", image, environment={"CODE": "3"}))
+    assert (run.summary["outcome"], run.summary["restarts"]) == ("failed", 0), run.why()
+    assert "3" in run.summary["reason"]
+    assert f"image one: {1000 if user else 0} in /work" in run.log()
+    assert "changed the image" in run.log()
+
+
+@needs_root
+def test_the_next_run_on_warm_hosts_pulls_nothing(runs: Runs, files: Path, tmp_path: Path) -> None:
+    image = f"{ECR}/team/warm:v1"
+    push(runs, image, files, "one", tmp_path)
+    pool = {"keep": 2, "minutes": 20}
+    first = runs.run(job(runs, "first-image", image, pool=pool))
+    assert first.succeeded, first.why()
+    assert all("pulled" in reason for reason in pulls_of(first)), pulls_of(first)
+    runs.until("two warm hosts", lambda: len(warm(runs)) == 2)
+    second = runs.run(job(runs, "second-image", image, pool={"keep": 1, "minutes": 20}))
+    assert second.succeeded, second.why()
+    assert pulls_of(second) == ["the image is on this host already: nothing is pulled"] * 2
+    assert "changed the image" in second.log()
+    inventory.end_warm_hosts(runs.yard, second.id)
+    runs.until("no host waits", lambda: not warm(runs))
+    runs.until("patrol ends it", lambda: not runs.living())
+
+
+def pulls_of(run: Run) -> list[str]:
+    """Return the notes of the timeline about the pull of each host."""
+    return [event.reason for event in run.timeline if event.event == "ready"]
+
+
+def warm(runs: Runs) -> list[str]:
+    """Return the wiped hosts in the warm pool."""
+    rows = runs.yard.session.resource("dynamodb").Table(runs.yard.table)
+    condition = {"KeyConditionExpression": "pk = :pool", "ExpressionAttributeValues": {":pool": "pool"}}
+    return sorted(str(row["sk"]) for row in rows.query(**condition)["Items"] if row.get("ready"))
