@@ -106,7 +106,7 @@ def test_the_next_run_on_warm_hosts_pulls_nothing(runs: Runs, files: Path, tmp_p
     runs.until("two warm hosts", lambda: len(warm(runs)) == 2)
     second = runs.run(job(runs, "second-image", image, pool={"keep": 1, "minutes": 20}))
     assert second.succeeded, second.why()
-    assert pulls_of(second) == ["the image is on this host already: nothing is pulled"] * 2
+    assert set(pulls_of(second)) == {"the image is on this host already: nothing is pulled"}
     assert "changed the image" in second.log()
     inventory.end_warm_hosts(runs.yard, second.id)
     runs.until("no host waits", lambda: not warm(runs))
