@@ -18,7 +18,7 @@ from simulation.faults import EventFault, PersonFault
 from simulation.invariants.model import Invariant
 from simulation.yard.models import MODEL, MOST_SUM, Predicted
 from trainyard.core.prediction.agreement import find_difference
-from trainyard.protocol import keys
+from trainyard.protocol import conversions, keys
 from trainyard.protocol.export import GOLDEN, LITE_MODEL, Conversion, Golden
 from trainyard.protocol.ledger.models import (
     CANARY,
@@ -46,6 +46,8 @@ OK = 200
 EXPECTED = (404, 500)
 """The statuses before there is a default, and of a version with a fault."""
 ROLLBACK = "rollback"
+PREPARES_FOR_NOTHING = timedelta(minutes=10)
+"""The longest time for which a run may prepare a version whose request has ended."""
 Value = TypeVar("Value")
 Breaks = Callable[[Invariant, str], None]
 
@@ -101,6 +103,9 @@ class Models:
                         Invariant.VERSIONS,
                         f"version {each.shown} of {name} is in making, but nothing makes it",
                     )
+        for run in self.yard.runs():
+            if wrong := self._find_lonely(run, models):
+                self.breaks(Invariant.NO_ORPHAN, wrong)
         for execution in filter(is_request, self.yard.runs()):
             self._check_answer(execution, models, is_survived=is_survived)
         for made in self.yard.model_users.predicted:
@@ -112,6 +117,19 @@ class Models:
     def _all_rows(self) -> dict[str, ModelRows | None]:
         listed = [str(row["sk"]) for row in self.yard.rows("models")]
         return {name: ModelRows.of(self.yard.rows(f"{PARTITION}{name}")) for name in listed}
+
+    def _find_lonely(self, run: Execution, models: Mapping[str, ModelRows]) -> str | None:
+        """Return what is wrong with a run that prepares a version: no version, or a run that outlives it."""
+        request = conversions.request_of(run.name)
+        if request is None:
+            return None
+        if not any(rows.made_by(request) for rows in models.values()):
+            return f"{run.name} prepares no version"
+        ended = [each.stopped for each in self.yard.runs() if each.name == request]
+        after = (
+            (run.stopped or self.yard.world.now) - (ended[0] or self.yard.world.now) if ended else timedelta()
+        )
+        return f"{run.name} ended {after} after its version" if after > PREPARES_FOR_NOTHING else None
 
     def _check_answer(
         self, execution: Execution, models: Mapping[str, ModelRows], *, is_survived: bool
