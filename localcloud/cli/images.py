@@ -13,6 +13,7 @@ from urllib.parse import quote
 import typer
 
 from localcloud.base import root_key
+from localcloud.base.quantities import format_count
 from localcloud.base.registries import DOCKER_HUB, registry_of
 from localcloud.base.root_key import RootKey
 from localcloud.cli.image_build import Blob, Image, Settings, build, index
@@ -122,6 +123,5 @@ def push(
     except OSError as error:
         fail(f"The local cloud does not answer: {error}.")
     size = sum(len(layer.content) for built in images for layer in built.layers)
-    print(
-        f"{pusher.name}:{pusher.tag} is {digest} ({size / 1e6:.1f} MB in {len(folders) * len(images)} layers)"
-    )
+    layers = format_count(len(folders) * len(images), "layer")
+    print(f"{pusher.name}:{pusher.tag} is {digest} ({size / 1e6:.1f} MB in {layers})")
