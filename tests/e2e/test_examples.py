@@ -43,7 +43,7 @@ EXAMPLE_JOBS = [
     Example("parameter-server-v1", ["chief 0", "ps 0", "worker 1"], SUMMARY_LINES, 0.93),
     Example("keras-text", ["chief 0", "worker 1"], (), 0.75),
     Example("programs/layers", ["chief 0", "worker 1"], ("uses 2 hosts",), 0.95),
-    Example("programs/dtensor", ["chief 0", "worker 1"], ("a mesh of 2 x 2",), 0.95),
+    Example("programs/dtensor", ["chief 0", "worker 1"], ("a mesh of 1 x 2",), 0.95),
     Example(
         "programs/evaluator",
         ["chief 0", "evaluator 0", "worker 1"],
