@@ -31,6 +31,8 @@ NOT_NEEDED = {
     "dev_host_conclude": {"ec2:DescribeInstances"},  # after a denial, if allowed
     "prepare": {"s3:GetObject"},  # objects are read by their version
     "submit": {"s3:GetObject"},
+    "study_admit": {"ssm:GetParameters"},  # the login of a registry, in a yard with one
+    "train_admit": {"ssm:GetParameters"},
     "train_await_hosts": {
         "s3:PutObject",
         "ssm:DescribeInstanceInformation",

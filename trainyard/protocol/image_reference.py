@@ -32,7 +32,7 @@ WRITTEN = (
     rf"(?=.{{1,{MOST_CHARACTERS}}}$)(?:(?=[^/]*[.:]){HOST}/)?{PART}(?:/{PART})*(?::{TAG})?(?:@{DIGEST})?"
 )
 """A reference as a whole, for editors."""
-WORDS = f"an image, as in {EXAMPLE}: [REGISTRY/]REPOSITORY[:TAG][@DIGEST]"
+WORDS = f"the name of an image (its registry, tag and digest are optional), as in {EXAMPLE}"
 
 
 class NotAReferenceError(ValueError):

@@ -5,7 +5,6 @@ Trials are compared at equal steps, at the rung itself. A rung stops no trial be
 
 from collections.abc import Sequence
 from math import isnan
-from statistics import median
 
 from trainyard.core.model.study import Pruner, Rule, Unit
 from trainyard.protocol.objective import Objective, Point
@@ -44,6 +43,8 @@ def judge(pruner: Pruner, objective: Objective, mine: Reached, others: Sequence[
     other trials at this rung."""
     if len(others) + 1 < LEAST_VALUES:
         return None
+    from statistics import median  # only a trial at a rung needs it
+
     limit = median(others)
     if objective.is_better(limit, mine.value):
         where = describe(pruner, objective, mine)
