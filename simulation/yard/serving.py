@@ -57,7 +57,7 @@ class Asked:
     at: datetime
     answer: Answered | None = None
     said: list[str] = field(default_factory=list)
-    """What the client has told the user in place of an answer."""
+    """The message for the user if there is no answer."""
     is_over: bool = False
 
 

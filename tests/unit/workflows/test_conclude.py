@@ -401,7 +401,7 @@ def test_a_run_that_admit_writes_while_its_stopped_execution_is_concluded_stays_
 
 
 def test_a_run_without_a_row_is_open_no_more(run: Run) -> None:
-    """A user has deleted its row, of which a late update has written a part again."""
+    """A user has deleted its row, and a late update has written a part of it again."""
     run.account.table["run#r", "run"] = {"pk": "run#r", "sk": "run", "attempt": 1}
     run.ends(outcome={"kind": "error", "error": "Aborted", "reason": "by hand"}, cut_short=True)
     assert {("open", "r"), ("run#r", "run")} & run.account.table.keys() == set()

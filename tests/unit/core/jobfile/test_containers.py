@@ -48,9 +48,9 @@ def test_the_module_may_be_one_of_the_image() -> None:
     ("container", "reason"),
     [
         ("", 'program.container: "" is empty'),
-        (5, "program.container: found the number 5; an image"),
-        (True, "program.container: found the boolean true; an image"),
-        (["a"], "program.container: found a list; an image"),
+        (5, "program.container: found the number 5; the name of an image"),
+        (True, "program.container: found the boolean true; the name of an image"),
+        (["a"], "program.container: found a list; the name of an image"),
         ("a:b:c", 'program.container: "a:b:c" has several tags'),
         ({}, "program.container.image: is missing"),
         ({"image": "A"}, "program.container.image: "),
