@@ -57,7 +57,7 @@ class Asked:
     at: datetime
     answer: Answered | None = None
     said: list[str] = field(default_factory=list)
-    """The message for the user if there is no answer."""
+    """The message that the user gets instead of an answer."""
     is_over: bool = False
 
 

@@ -73,7 +73,7 @@ class Yard:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.started: list[tuple[str, str, dict[str, Any]]] = []
         self.begins: dict[str, bool] = {}
-        """Return True if the execution of this name is new."""
+        """For each name, True if its execution is new."""
 
     def predict(self, function: str, payload: bytes) -> dict[str, Any]:
         self.asked.append((function, json.loads(payload)))
