@@ -36,6 +36,8 @@ NOT_EXECUTABLE, NOT_FOUND = 126, 127
 MARK = "container: "
 """The beginning of every line that this program prints."""
 CANNOT = f"{MARK}this host cannot enter the image: "
+ADDED_USER = "trainyard"
+"""The name of a user that the image does not list."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -256,8 +258,8 @@ def name_user(entrance: Entrance) -> None:
     """Add the user and its group to the image's lists if they lack them. Many libraries ask for the user's name."""
     user, group = entrance.user
     for file, number, line in (
-        (Path("/etc/passwd"), user, f"trainyard:x:{user}:{group}::{entrance.home}:/bin/sh\n"),
-        (Path("/etc/group"), group, f"trainyard:x:{group}:\n"),
+        (Path("/etc/passwd"), user, f"{ADDED_USER}:x:{user}:{group}::{entrance.home}:/bin/sh\n"),
+        (Path("/etc/group"), group, f"{ADDED_USER}:x:{group}:\n"),
     ):
         text = file.read_text(errors="surrogateescape") if file.is_file() else ""
         if any(each.split(":")[2:3] == [str(number)] for each in text.splitlines()):
