@@ -75,8 +75,10 @@ OTHER_WAYS = {
         made.onloadedmetadata = () => report("loaded"); made.onerror = () => report("refused");
         document.body.append(made);""",
     "a window": """
-        const opened = window.open(url);
-        setTimeout(() => { try { report(opened.document.body.textContent) } catch { report("refused") } }, 1000);""",
+        const opened = window.open(url);  // empty and readable until it has loaded
+        setInterval(() => {
+            try { if (opened.document.body.textContent) report(opened.document.body.textContent) }
+            catch { report("refused") } }, 100);""",
     "a worker": """
         try { const made = new Worker(url); made.onmessage = () => report("loaded");
               made.onerror = () => report("refused") } catch { report("refused") }""",
