@@ -75,9 +75,10 @@ OTHER_WAYS = {
         made.onloadedmetadata = () => report("loaded"); made.onerror = () => report("refused");
         document.body.append(made);""",
     "a window": """
-        const opened = window.open(url);  // empty and readable until it has loaded
+        const opened = window.open(url);  // a readable about:blank until the answer arrives
         setInterval(() => {
-            try { if (opened.document.body.textContent) report(opened.document.body.textContent) }
+            const loaded = () => opened.location.href !== "about:blank" && opened.document.body;
+            try { if (loaded()) report(opened.document.body.textContent) }
             catch { report("refused") } }, 100);""",
     "a worker": """
         try { const made = new Worker(url); made.onmessage = () => report("loaded");
