@@ -91,7 +91,7 @@ def test_functions_start_a_few_at_a_time_and_give_way_to_the_endpoint(cloud: Clo
             return began, started, os.nice(0)
         """,
         allow("s3:*"),
-        Timeout=60,
+        Timeout=300,
     )
     with ThreadPoolExecutor(TOGETHER) as people:
         answers = [payload for payload, _ in people.map(lambda _: invoke(cloud, function), range(TOGETHER))]

@@ -281,7 +281,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "hours-in-the-pool",
         "hosts stay in the warm pool for hours instead of minutes (D17)",
-        "lambdas/core/run/warm_pool.py",
+        "lambdas/core/run/warm_host.py",
         "now + timedelta(minutes=self.minutes)",
         "now + timedelta(hours=self.minutes)",
         World("pool: event JobUploaded  #2: lost", BOOKS),
