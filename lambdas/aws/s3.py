@@ -20,6 +20,8 @@ MOST_DELETED = 1000
 """The most objects of one DeleteObjects request."""
 LARGEST_DOCUMENT = 16 * 2**20
 PIECE = 2**20
+ARCHIVES = ("GLACIER", "DEEP_ARCHIVE")
+"""Storage classes whose objects S3 returns only after a restore."""
 ALREADY_WRITTEN = ("PreconditionFailed", "ConditionalRequestConflict")
 
 
@@ -160,9 +162,18 @@ def list_first_page(bucket: str, prefix: str) -> tuple[tuple[str, int], ...]:
 
 def list_sizes(bucket: str, prefix: str, *, most: int) -> tuple[tuple[str, int], ...]:
     """Return (key, size) of the first `most` objects under a prefix."""
+    return tuple((key, size) for key, size, _ in list_objects(bucket, prefix, most=most))
+
+
+def list_objects(bucket: str, prefix: str, *, most: int) -> tuple[tuple[str, int, str], ...]:
+    """Return (key, size, storage class) of the first `most` objects under a prefix."""
     pages = client("s3").get_paginator("list_objects_v2")
     found = pages.paginate(Bucket=bucket, Prefix=prefix, PaginationConfig={"MaxItems": most})
-    return tuple((each["Key"], each["Size"]) for page in found for each in page.get("Contents", []))
+    return tuple(
+        (each["Key"], each["Size"], each.get("StorageClass", ""))
+        for page in found
+        for each in page.get("Contents", [])
+    )
 
 
 def delete(bucket: str, keys: Sequence[str]) -> None:

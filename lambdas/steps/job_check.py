@@ -157,7 +157,9 @@ def check_job(
         parsed = replace(parsed, data={MODEL_DATA: Data(source=f"s3://{yard.bucket_name}/{folder}")})
     if faults := _faults_elsewhere(parsed, yard):
         return InputFaults(source.name, faults), ()
-    findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
+    objects = _data_facts(parsed)
+    findings = references.findings(parsed, _source_facts(parsed), objects)
+    parsed = references.with_objects(parsed, objects)
     faults = (
         *(batch_rules.as_written(each, parsed) for each in findings.faults),
         *_secret_faults(parsed, yard.yard),
@@ -272,12 +274,22 @@ def _source_facts(admitted: Job) -> SourceObject | None:
 def _data_facts(admitted: Job) -> dict[str, DataObjects]:
     facts = {}
     for name, entry in admitted.data.items():
-        listed = dict(s3.list_sizes(*references.split_uri(entry.source), most=references.MOST_LISTED))
-        sizes = [size for size in listed.values() if size]
+        most = references.MOST_LISTED
+        found = s3.list_objects(*references.split_uri(entry.source), most=most)
+        listed = [key for key, _, _ in found]
+        sizes = [size for _, size, _ in found if size]
+        archived = (key for key, size, storage in found if size and storage in s3.ARCHIVES)
         try:
             data_files.files_of(entry.source, (key for key in listed if not key.endswith("/")))
             same_file = ""
         except data_files.NamesMeetError as error:
             same_file = str(error)
-        facts[name] = DataObjects(len(sizes), sum(sizes), same_file)
+        facts[name] = DataObjects(
+            len(sizes),
+            sum(sizes),
+            same_file,
+            gets=data_files.count_gets(sizes),
+            archived=next(archived, ""),
+            is_cut=len(found) == most,
+        )
     return facts

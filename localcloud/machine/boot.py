@@ -70,6 +70,8 @@ SHIMS = {
         ("systemctl", "systemd-run", "journalctl", "shutdown", "poweroff", "reboot", "halt"), "systemctl"
     ),
     "nft": "nft",
+    "mount-s3": "mount_s3",
+    "umount": "mounting",
 }
 """Commands, each with the module of the guest package that implements it."""
 

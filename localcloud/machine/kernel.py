@@ -19,6 +19,8 @@ MNT_DETACH = 2
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NODEV = 0x1, 0x4
 SYS_MOUNT_SETATTR = 442  # the same number on every architecture
+SYS_OPEN_TREE, SYS_MOVE_MOUNT = 428, 429  # the same numbers on every architecture
+OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH = 0x1, 0x4
 SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP = 1, 24
 
@@ -79,6 +81,20 @@ def bind(source: Path, target: Path, *, read_only: bool = False) -> None:
     mount(source, target, flags=MS_BIND | MS_REC)
     if read_only:
         make_read_only(target)
+
+
+def open_tree(path: str) -> int:
+    """Return a descriptor of a copy of the mount at `path`, which another namespace can attach."""
+    descriptor = libc.syscall(SYS_OPEN_TREE, AT_FDCWD, path.encode(), OPEN_TREE_CLONE | AT_RECURSIVE)
+    if descriptor < 0:
+        check_result(descriptor, f"copy the mount of {path}")
+    return int(descriptor)
+
+
+def move_mount(tree: int, target: Path) -> None:
+    """Attach a copy of `open_tree` at a folder of this namespace."""
+    result = libc.syscall(SYS_MOVE_MOUNT, tree, b"", AT_FDCWD, bytes(target), MOVE_MOUNT_F_EMPTY_PATH)
+    check_result(result, f"mount on {target}")
 
 
 def below(root: Path, path: str) -> Path:

@@ -21,6 +21,7 @@ def change_job(**sections: Any) -> dict[str, Any]:
 
 SOURCE = {"source": "s3://BUCKET/programs/x.tar.gz"}
 SERVERS = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
+STREAM = {"source": "s3://BUCKET/data/x/", "mode": "stream"}
 BAD = [
     # path of the fault, job file, part of the message
     ("nmae", change_job(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, outputs, limits, after, pool, labels, objective, policy, predict, study, origin; did you mean "name"?'),
@@ -232,6 +233,15 @@ BAD = [
     ("data.train.shard", change_job(data={"train": {"source": "s3://BUCKET/data/x/", "shard": "file"}}), 'did you mean "sharding"?'),
     ("data.train.sharding", change_job(data={"train": {"source": "s3://BUCKET/data/x/", "sharding": "auto"}}), "allowed are none, file"),
     ("data.train.sharding", change_job(data={"train": {"source": "s3://BUCKET/data/x/", "sharding": "file"}}), "the strategy single has one host"),
+    ("data.train.mode", change_job(data={"train": STREAM | {"mode": "mount"}}), "allowed are copy, stream"),
+    ("data.train.source", change_job(data={"train": STREAM | {"source": "s3://BUCKET/data/x/a.tfrecord"}}), "does not end in /"),
+    ("data.train.source", change_job(data={"train": STREAM | {"source": "s3://BUCKET/data/../x/"}}), "has an empty, . or .. part"),
+    ("data.train.cache_gib", change_job(data={"train": STREAM | {"cache_gib": 0}}), "a whole number from 1 to 16384"),
+    ("data.train.cache_gib", change_job(data={"train": STREAM | {"mode": "copy", "cache_gib": 2}}), "is allowed with mode stream only, found copy"),
+    ("data.train.cache_gib", change_job(data={"train": STREAM | {"cache_gib": 101}}, hardware={"disk_gib": 100}), "above the disk of each host, hardware.disk_gib: 100"),
+    ("data.train.access", change_job(data={"train": STREAM | {"access": "write"}}), "programs only read the objects of S3"),
+    ("data.keras.mode", change_job(data={"keras": STREAM}), "because Keras writes beside the files of ~/.keras"),
+    ("data.b.source", change_job(data={"a": STREAM, "b": STREAM | {"mode": "copy"}}), "is the folder of data.a, too; a folder is streamed by one entry"),
     ("checkpoints.steps", change_job(checkpoints={"steps": -1}), "a whole number from 0 to 1000000000"),
     ("checkpoints.seconds", change_job(checkpoints={"seconds": 0.5}), "a number of seconds from 1 to 86400"),
     ("checkpoints.keep", change_job(checkpoints={"keep": 0}), "a whole number from 1 to 100"),

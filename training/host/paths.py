@@ -135,6 +135,19 @@ class Paths:
         return self.home / "data"
 
     @property
+    def mounts(self) -> Path:
+        """Mounted file systems with data, their logs and caches, by the names of data entries. Root owns the
+        folder."""
+        return self.work / "mounts"
+
+    def mount_folder(self, name: str) -> Path:
+        return self.mounts / name
+
+    def mount(self, name: str) -> Path:
+        """The mount point of a data entry."""
+        return self.mount_folder(name) / "files"
+
+    @property
     def journals(self) -> Path:
         """Journals that map the files of data entries to objects of the bucket."""
         return self.home / "journals"

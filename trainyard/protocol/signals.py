@@ -43,7 +43,8 @@ class StopReason(StrEnum):
     """SIGKILL has ended all processes of the program, the power was cut, or SIGTERM has ended one of several programs.
     The agent did not send it, and memory and disk were not the reason."""
     HANGS = "hangs"
-    """The program showed no work and was asked to leave. Only the chief reports it."""
+    """The program showed no work and was asked to leave, which only the chief reports. Or, with a `reason`, a mounted
+    file system with data has ended on this host."""
 
 
 class FailureKind(StrEnum):
@@ -119,6 +120,16 @@ class Pulling:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Streamed:
+    """Sent by a host whose program reads data from S3 (`mode: stream`): every minute while the number grows, and at the
+    program's end."""
+
+    detail_type: ClassVar[str] = "streamed"
+    gets: int
+    """GET requests of all attempts on this host so far, from the log of mount-s3."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Started:
     """Sent by every host when the process of its program runs."""
 
@@ -187,7 +198,7 @@ class Stopped(HowFar):
     detail_type: ClassVar[str] = "stopped"
     why: StopReason | None = None
     reason: str | None = None
-    """Details of the end of a program that was `killed`."""
+    """Details of the end of a program that was `killed`, or of the mount for which it `hangs`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +245,7 @@ Signal = (
     | DevCredentials
     | Ready
     | Pulling
+    | Streamed
     | Started
     | Progress
     | Checkpointed

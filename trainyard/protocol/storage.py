@@ -1,4 +1,4 @@
-"""The kinds of storage that are billed by the GiB and month, with their usual prices."""
+"""The kinds of storage that are billed by the GiB and month, with their usual prices, and the price of requests."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -24,4 +24,6 @@ GIB_MONTH: Mapping[Storage, float] = {
     Storage.LOGS: 0.03,
 }
 """Dollars in the catalog's region."""
+GET_DOLLARS = 0.40 / 1_000_000
+"""The price of a GET request to S3 (aws.amazon.com/s3/pricing, us-east-1)."""
 HOURS_A_MONTH = 730

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.core.capacity import container, initialization
+from lambdas.core.capacity import container, initialization, streams
 from lambdas.core.capacity.exclusion import (
     PlanInputs,
     Pool,
@@ -63,6 +63,8 @@ def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
         return NoPlan(error, "\n".join(_no_pool(job, candidates, excluded)), excluded)
     if too_large := container.find_fault(job.program.container, disk_gib(job.hardware, image)):
         return NoPlan("JobRefused", too_large, excluded)
+    if no_room := streams.find_fault(job.data, disk_gib(job.hardware, image)):
+        return NoPlan("JobRefused", no_room, excluded)
     image_gib = sum(snapshot.gib for snapshot in image.snapshots)
     candidates = tuple(_with_rate(job, inputs, candidate, image_gib) for candidate in candidates)
     return Plan(
@@ -73,7 +75,7 @@ def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
         least_gang=job.at_least.gang,
         hourly_cap=job.hardware.max_dollars_per_hour,
         made=now,
-        reason=_why(job, inputs, candidates, excluded, image_gib) + _container(job, candidates, image),
+        reason=_why(job, inputs, candidates, excluded, image_gib) + _fetched(job, candidates, image),
         cpu_gang=job.cpu_gang,
         image_gib=image_gib,
         disk_gib=disk_gib(job.hardware, image),
@@ -82,11 +84,11 @@ def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
     )
 
 
-def _container(job: Job, candidates: Sequence[Candidate], image: Image) -> str:
-    """Return what hosts of the first candidate pull."""
+def _fetched(job: Job, candidates: Sequence[Candidate], image: Image) -> str:
+    """Return what hosts of the first candidate pull and stream."""
     kind, disk = instance_type(candidates[0].type), disk_gib(job.hardware, image)
     said = container.describe(job.program.container, kind, job.gang, disk).rstrip()
-    return f" {said}" if said else ""
+    return "".join(f" {each}" for each in (said, streams.describe(job)) if each)
 
 
 def quota_codes(job: Job) -> tuple[str, ...]:

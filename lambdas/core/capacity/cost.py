@@ -10,7 +10,8 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True)
 class Bill:
-    """The bill for instances, root disks and initialization rates; requests, storage and transfer are not included."""
+    """The bill for instances, root disks, initialization rates and GET requests of streamed data; storage, transfer and
+    other requests are not included."""
 
     dollars: float
     hours: float
@@ -76,7 +77,7 @@ def _dollars(host: BilledHost, now: datetime, price: float) -> float:
         price,
         disk_gib=host.disk_gib,
         gib_month=host.gib_month,
-        volume_charge=host.volume_charge,
+        volume_charge=host.charges,
     )
 
 

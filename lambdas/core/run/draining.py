@@ -107,6 +107,10 @@ def _hangs(records: Records, attempt: int, going: Collection[str]) -> str:
     minutes = PROGRAM_SILENT.total_seconds() / 60
     log = f"{keys.logs(records.run.run, attempt)}chief-0/"
     hosts = f"{', '.join(going)} left meanwhile" if going else "all hosts are running"
+    members = (host for host in records.members(attempt) if host.stopped >= attempt)
+    told = next((host for host in members if host.why == StopReason.HANGS and host.details), None)
+    if told:
+        return f"{told.details} ({told.instance}), so the program was ended; {hosts}"
     return (
         f"for {minutes:g} minutes the program has shown no work (no progress, no new line or file, no real share of a "
         f"processor or GPU on any host), so it was ended: it hangs; {hosts}; {log} contains its log"

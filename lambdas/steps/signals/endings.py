@@ -67,7 +67,12 @@ def handle_stopped(context: SignalContext, sent: Sent, signal: Stopped, now: dat
     said = f"{why}: {signal.reason}" if signal.reason else why
     entry = context.host_entry(sent, "stopped", now, reason=said, step=step)
     is_new = records.hosts[instance].stopped < context.attempt
-    stopped: HostUpdate = {"stopped": context.attempt, "stopped_at": now, "why": why}
+    stopped: HostUpdate = {
+        "stopped": context.attempt,
+        "stopped_at": now,
+        "why": why,
+        "details": signal.reason or "",
+    }
     left = host_row(context.run, instance, stopped, rising=(("stopped", context.attempt),))
     context.move(left, event_row(context.run, entry))
     chief = records.chief(context.attempt)

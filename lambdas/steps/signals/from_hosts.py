@@ -18,6 +18,7 @@ from trainyard.protocol.signals import (
     Sent,
     Started,
     Stopped,
+    Streamed,
     Wiped,
 )
 
@@ -33,6 +34,8 @@ def handle(context: SignalContext, sent: Sent, now: datetime) -> str:
             return ready.ready(context, sent, signal, now)
         case Pulling() as signal:
             return ready.pulling(context, sent, signal, now)
+        case Streamed() as signal:
+            return ready.streamed(context, sent, signal)
         case Started() as signal:
             return progress.handle_started(context, sent, signal, now)
         case Progress() as signal:

@@ -16,7 +16,7 @@ from lambdas.steps.signals import joining
 from lambdas.steps.signals.context import SignalContext
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.orders import Order, OrderKind
-from trainyard.protocol.signals import Pulling, Ready, Sent
+from trainyard.protocol.signals import Pulling, Ready, Sent, Streamed
 from trainyard.protocol.timeline import Source
 
 
@@ -58,6 +58,16 @@ def pulling(context: SignalContext, sent: Sent, signal: Pulling, now: datetime) 
         event_row(context.run, context.host_entry(sent, "pulling", now, reason=signal.reason))
     )
     return f"{sent.instance} pulls its image"
+
+
+def streamed(context: SignalContext, sent: Sent, signal: Streamed) -> str:
+    """Record the requests of a host that streams data. They belong to the bill."""
+    records = context.open_run()
+    if records is None or sent.instance not in records.hosts:
+        return "not a host of a live run"
+    update: HostUpdate = {"gets": signal.gets}
+    context.move(host_row(context.run, sent.instance, update, rising=(("gets", signal.gets),)))
+    return f"{sent.instance} has sent {signal.gets} GET requests"
 
 
 def _has_finished(records: Records) -> bool:

@@ -16,7 +16,7 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ POWEROFF_SECONDS = 60.0
 """Seconds between SIGTERM and SIGKILL for processes that remain after all units ended (systemd: 90 s)."""
 PUBLIC_VERBS = ("states",)
 """Verbs that every account of the host may use."""
+SERVERS_VERBS = ("nft", "mount", "umount")
+"""Verbs that the server carries out."""
 REQUEST_SECONDS = 1.0
 """Deadline for a client's complete request."""
 
@@ -61,7 +63,7 @@ class Init:
         self._timers: list[Timer] = []
         self._timer_count = 0
         self._commands: dict[int, int] = {}
-        self._pending: dict[int, Reply] = {}
+        self._pending: dict[int, Callable[[int, str, list[int]], None]] = {}
         self._request_count = 0
         self._temporary: list[int] = []
         self._console_size = 0
@@ -198,7 +200,11 @@ class Init:
             case "oom":
                 self._run_out_of_memory(order["process"])
             case "answer":
-                self._pending.pop(order["id"])(order["code"], order["text"])
+                self._pending.pop(order["id"])(order["code"], order["text"], files)
+                for (
+                    descriptor
+                ) in files:  # a copy here would keep readers waiting after the end of a server of FUSE
+                    os.close(descriptor)
 
     def _run_command(self, order: dict[str, Any], files: list[int]) -> None:
         if not self.going_down:
@@ -235,9 +241,11 @@ class Init:
     def _accept(self, client: socket.socket) -> None:
         client.settimeout(REQUEST_SECONDS)
 
-        def answer(code: int, text: str) -> None:
+        def answer(code: int, text: str, files: Sequence[int] = ()) -> None:
             try:
-                client.sendall(json.dumps({"code": code, "text": text}).encode() + b"\n")
+                line = json.dumps({"code": code, "text": text}).encode() + b"\n"
+                sent = socket.send_fds(client, [line], files)
+                client.sendall(line[sent:])
             except OSError:
                 pass  # the client left without waiting for the answer
             client.close()
@@ -248,7 +256,10 @@ class Init:
                 data = client.makefile("rb").readline()
                 request = json.loads(data)
                 if request["verb"] in PUBLIC_VERBS or _uid_of(client) == os.geteuid():
-                    self._on_request(request, answer)
+                    if request["verb"] in SERVERS_VERBS:
+                        self._ask_server(request, answer)
+                    else:
+                        self._on_request(request, answer)
                 else:
                     answer(1, "Interactive authentication required.")
             except (UnitError, OSError, ValueError, KeyError) as error:
@@ -265,12 +276,14 @@ class Init:
                 if self._scheduled is not None:
                     self._scheduled.cancelled = True
                 reply(0, "")
-            case "nft":
-                self._request_count += 1
-                self._pending[self._request_count] = reply
-                self._send(event="nft", id=self._request_count, ruleset=request["ruleset"])
             case _:
                 self.units.answer(request, reply)
+
+    def _ask_server(self, request: dict[str, Any], reply: Callable[[int, str, list[int]], None]) -> None:
+        """Let the server do what a host's root lacks the capabilities for."""
+        self._request_count += 1
+        self._pending[self._request_count] = reply
+        self._send(event=request.pop("verb"), id=self._request_count, **request)
 
     # --- shutdown ---
 

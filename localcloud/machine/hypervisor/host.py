@@ -153,6 +153,10 @@ class Host:
         """Send a message to init. Messages to a host that is gone are dropped."""
         self._send(json.dumps(message).encode(), [])
 
+    def answer(self, number: int, code: int, text: str, files: list[int]) -> None:
+        """Answer a request of init, with descriptors that init passes on."""
+        self._send(json.dumps({"op": "answer", "id": number, "code": code, "text": text}).encode(), files)
+
     def _send(self, data: bytes, files: list[int]) -> bool:
         with self._lock:
             if self._control is None:

@@ -17,7 +17,7 @@ from typing import Literal
 from localcloud.base import registries
 from localcloud.base.background import in_background
 from localcloud.machine.boot import START, Specification
-from localcloud.machine.hypervisor import firewall, nft
+from localcloud.machine.hypervisor import firewall, mounts, nft
 from localcloud.machine.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.machine.hypervisor.firewall import EVERYTHING, Rules
 from localcloud.machine.hypervisor.host import VANISHED, Execution, Host, HostNotRunningError, pause, python
@@ -344,6 +344,8 @@ class Hypervisor:
                     enforced = self.no_firewall is None
                     code, text = nft.apply(message["ruleset"], host.pid, enforced=enforced)
                     host.send(op="answer", id=message["id"], code=code, text=text)
+                case "mount" | "umount":
+                    mounts.carry_out(message, host, self._state)
                 case "powering-off":
                     host.powered_off = True
                     host.rebooting = message["reboot"]

@@ -9,6 +9,7 @@ SIGNALS: Mapping[str, str] = {
     "credentials": "training.host.renewal.Renewal.turn",
     "ready": "training.host.agent.agent.Agent._await_start",
     "pulling": "training.host.agent.container.Images.tell",
+    "streamed": "training.host.agent.mounts.Mounts._send_gets",
     "started": "training.host.agent.attempt.Attempt.start",
     "progress": "training.host.agent.monitor.Monitor.report",
     "checkpointed": "training.host.agent.attempt.Attempt._record_checkpoint",

@@ -22,7 +22,7 @@ from trainyard.protocol.signals import (
 from trainyard.values import serialization
 from trainyard.values.serialization import Measure
 
-NEWER = {"pulling"}
+NEWER = {"pulling", "streamed"}
 """The signals that the last version did not have."""
 GOOD = {"run": "r", "attempt": 2, "instance": "i-1", "at": "2026-11-21T04:00:00.000Z"}
 CASES: list[tuple[str, str, Any, str | None]] = [

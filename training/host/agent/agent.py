@@ -33,6 +33,7 @@ from training.host.credentials import CALLS
 from training.host.disk import Disk
 from training.host.errors import GivenUp, HostTrouble, Unreachable
 from training.host.metadata import Identity, Metadata
+from training.host.mounts.mounting import unmount_all
 from training.host.paths import Paths
 from training.host.periodic import Repeat
 from training.host.program.ending import Failed, Stopped
@@ -143,6 +144,7 @@ class Agent:
             except Exception as error:  # our own bug: a silent restart would leave the gang waiting
                 logger.exception("the agent failed")
                 self._report_trouble(HostTrouble(f"the host agent itself failed: {error!r}"))
+        unmount_all(self._paths)
         logger.info("no work is left; waiting for the end of this host")
         while not self._watchdog.lease_over:
             if self._watchdog.going_down.wait(1) or self.is_to_wait:

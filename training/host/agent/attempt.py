@@ -17,6 +17,7 @@ from training.host.agent.deadlines.drain import (
 )
 from training.host.agent.draining import Draining
 from training.host.agent.monitor import Monitor
+from training.host.agent.mounts import Mounts
 from training.host.agent.outputs import Outputs
 from training.host.agent.preparation import Preparation
 from training.host.agent.uploads import Uploads, uploads_of
@@ -71,7 +72,8 @@ class Attempt:
             bucket=context.bucket,
             note=monitor.log.note,
         )
-        self._preparation = Preparation(context, monitor, self._checkpoints, self._outputs)
+        self._mounts = Mounts(context)
+        self._preparation = Preparation(context, monitor, self._checkpoints, self._outputs, self._mounts)
         self._conclusion = Conclusion(context, monitor, self._checkpoints, self._outputs, self._closing)
 
     def start(self) -> Program:
@@ -182,6 +184,7 @@ class Attempt:
         self._checkpoints.runs = program.runs
         uploads.start()
         self._closing.begin()
+        self._mounts.watch()
         killed_before = killed_for_memory()
         draining: Draining | None = None
         itself: int | None = None
@@ -195,8 +198,12 @@ class Attempt:
                 program.kill()
                 program.kill_remaining(self._context.account, self._mark)
                 self._context.account.end_all()
-            if draining is None and (drain := self._reason_to_leave(uploads) or self._hang(program)):
-                draining = self._drain(program, drain)
+            self._mounts.report(time.monotonic())
+            leaves = draining is None and (
+                self._reason_to_leave(uploads) or self._lost_mount() or self._hang(program)
+            )
+            if leaves:
+                draining = self._drain(program, leaves)
             if draining:
                 draining.turn(datetime.now(UTC))
             time.sleep(TICK_SECONDS)
@@ -208,6 +215,7 @@ class Attempt:
             rights_taken = folders.give_back_rights(
                 folders.list_program_folders(self._context.paths, self._context.cluster.attempt)
             )
+        lost_mount, changed_object = self._mounts.conclude(code=code)
         with self._monitor.heartbeat():
             starved = killed_before is None or killed_for_memory() != killed_before
             end = End(
@@ -219,6 +227,8 @@ class Attempt:
                 background=background,
                 at_task_limit=self._tasks.is_exceeded,
                 folders_without_rights=rights_taken,
+                lost_mount=lost_mount,
+                changed_object=changed_object,
             )
             return self._conclusion.conclude(
                 end, draining or self._drain_of_shutdown(program, code), uploads, outputs
@@ -283,6 +293,13 @@ class Attempt:
         trouble = uploads.trouble
         troubled = drain_for_trouble(trouble, datetime.now(UTC)) if trouble else None
         return self._context.order_to_leave() or troubled or self._closing.drain()
+
+    def _lost_mount(self) -> Drain | None:
+        """Return the reason to leave if a mounted file system with data does not answer any more."""
+        if not (lost := self._mounts.lost):
+            return None
+        self._monitor.log.note(f"{lost}. The program will be ended, and started again")
+        return drain_hanging(datetime.now(UTC))
 
     def _hang(self, program: Program) -> Drain | None:
         """Return the reason to leave if the program hangs. Only the chief's host decides: if another host's program

@@ -11,6 +11,7 @@ from training.host.agent.deadlines.drain import (
     Drain,
 )
 from training.host.agent.monitor import Monitor
+from training.host.agent.mounts import Mounts
 from training.host.agent.outputs import Outputs
 from training.host.agent.retries import (
     Retries,
@@ -42,9 +43,14 @@ class Preparation:
     """The steps of an attempt before its program can start."""
 
     def __init__(
-        self, context: Context, monitor: Monitor, checkpoints: CheckpointUpload, outputs: Outputs
+        self,
+        context: Context,
+        monitor: Monitor,
+        checkpoints: CheckpointUpload,
+        outputs: Outputs,
+        mounts: Mounts,
     ) -> None:
-        self._context, self._monitor = context, monitor
+        self._context, self._monitor, self._mounts = context, monitor, mounts
         self._checkpoints, self._outputs = checkpoints, outputs
 
     def fetch_secrets(self) -> dict[str, str]:
@@ -82,6 +88,7 @@ class Preparation:
         self._checkpoints.last = restored.checkpoint
         self._context.note_checkpoint(restored.checkpoint)
         self.get("fetching its data", fetch_data)
+        self.get("mounting its data", self._mounts.mount)
         with self._context.account.act():
             self._context.paths.results.mkdir(exist_ok=True)
             keras_home.link(self._context.paths)

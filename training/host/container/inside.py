@@ -147,6 +147,7 @@ def _mounts(paths: Paths) -> tuple[Mount, ...]:
         show(paths.containers / "tmp", "/tmp", read_only=False),  # noqa: S108 - the run's own folder
         show(paths.home, read_only=False),
         *([show(paths.data)] if paths.data.is_dir() else []),
+        *(show(folder) for folder in sorted(paths.mounts.glob("*/files"))),
         show(paths.agent, optional=True),
         Mount(str(package), str(_library() / package.name), read_only=True, optional=True),
         show(paths.run, optional=True),

@@ -10,12 +10,12 @@ from training.host.bucket import Bucket, Object
 from training.host.data.journal import Journal
 from training.host.data.sharding import All, Nothing, Share, due, shares
 from training.host.data.transfer import clear_staging, download_all, make_sure_they_fit, never
-from training.host.disk import inside
+from training.host.disk import fresh, inside
 from training.host.errors import HostTrouble, Missing
 from training.host.paths import Paths
 from trainyard.core.jobfile.data_files import NamesMeetError, files_of
 from trainyard.core.model.job import Job
-from trainyard.core.model.program import Sharding
+from trainyard.core.model.program import Data, Sharding
 from trainyard.protocol.cluster import Assignment, Cluster
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,41 @@ class DataEntry:
 
 
 def entries_of(job: Job) -> list[DataEntry]:
-    return [DataEntry(name, data.source, data.sharding) for name, data in sorted(job.data.items())]
+    """Return the entries that are copied to the disk."""
+    return [
+        DataEntry(name, data.source, data.sharding)
+        for name, data in sorted(job.data.items())
+        if not data.is_mounted
+    ]
+
+
+def mounted_entries(job: Job) -> list[DataEntry]:
+    """Return the entries that are mounted."""
+    return [
+        DataEntry(name, data.source, data.sharding)
+        for name, data in sorted(job.data.items())
+        if data.is_mounted
+    ]
+
+
+def path_of(name: str, data: Data, paths: Paths) -> Path:
+    """Return the folder of a data entry for its program. A share of a mounted entry is a folder of links."""
+    is_whole = data.sharding is Sharding.NONE
+    return paths.mount(name) if data.is_mounted and is_whole else paths.data / name
+
+
+def link_shares(bucket: Bucket, cluster: Cluster, assignment: Assignment, job: Job, paths: Paths) -> None:
+    """Link this host's share of every mounted entry that is shared out by file."""
+    for entry in mounted_entries(job):
+        if not entry.is_shared_out:
+            continue
+        folder = paths.data / entry.name
+        fresh(folder)
+        files = _due(bucket, entry, cluster, assignment)
+        for name in named_files(entry, files, bucket) if files else ():
+            link = inside(folder, name)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(paths.mount(entry.name) / name)
 
 
 def fetch_whole(bucket: Bucket, job: Job, paths: Paths, *, given_up: Callable[[], bool] = never) -> None:

@@ -38,6 +38,7 @@ AGENTS_WORK = (
     "var/lib/trainyard/home/restores",
     "var/lib/trainyard/home/staging",
     "var/lib/trainyard/attempts",
+    "var/lib/trainyard/mounts",
     "var/lib/trainyard/cluster-*.json",
     "var/lib/trainyard/noted.json",
     "var/lib/trainyard-kept",

@@ -15,6 +15,7 @@ from pathlib import Path
 from training.host.account import ONE_ACCOUNT_ONLY, Account, remove_tree
 from training.host.container import kept
 from training.host.errors import HostTrouble
+from training.host.mounts.mounting import unmount_all
 from training.host.paths import Paths
 from training.host.pool import retained
 
@@ -67,6 +68,7 @@ def wipe(paths: Paths, account: Account, *, name: str) -> None:
         raise HostTrouble(f"{ONE_ACCOUNT_ONLY}, so its files cannot be told from others")
     began = time.monotonic()
     end_processes(paths, account)
+    unmount_all(paths)
     retained.take(paths)
     kept.take(paths)
     for leftover in (paths.work, paths.log, paths.orders):

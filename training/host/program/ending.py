@@ -148,6 +148,10 @@ class End:
     """True if the agent killed the program because it stayed at the limit of processes and threads."""
     folders_without_rights: tuple[str, ...] = ()
     """The program's folders without their owner's rights, which it has removed (folders.py)."""
+    lost_mount: str = ""
+    """Why a mounted file system with data does not answer any more; empty if all of them do."""
+    changed_object: str = ""
+    """The object of S3 that changed while the program read it, as a sentence; empty if there is none."""
     strict: bool = False
     """True if doubts about an end with 0 make it a failure (program.strict)."""
 
@@ -224,6 +228,10 @@ def decide(end: End) -> Finished | Stopped | Failed:
         return Failed(FailureKind.HOST, last_line(end.tail).removeprefix(enter.MARK), None)
     if end.code == 0 and not end.missing and not end.left_early:
         return _describe_finish(end)
+    if end.changed_object and end.asked is None:
+        return Failed(FailureKind.PROGRAM, end.changed_object, end.code, final=True, advised=True)
+    if end.lost_mount and end.asked in (None, StopReason.HANGS):
+        return Stopped(StopReason.HANGS, end.lost_mount)
     if end.asked and (end.serves or end.killed or end.code in LEFT_CODES or end.left_on_request):
         return Stopped(end.asked)
     if end.code == 0:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from training.host import account, credentials
 from training.host.container.inside import Inside
+from training.host.data.fetch import path_of
 from training.host.errors import ProgramFault
 from training.host.metadata import NO_FILES
 from training.host.paths import Paths
@@ -84,7 +85,7 @@ def environment(
     }
     for name, data in job.data.items():
         variable = f"TRAINYARD_DATA_{name.upper().replace('-', '_')}"
-        promised[variable] = str(paths.data / name)
+        promised[variable] = str(path_of(name, data, paths))
         promised[f"{variable}_SHARDING"] = data.sharding
     tf_config = frameworks.tf_config(cluster, assignment)
     if tf_config:
@@ -173,7 +174,7 @@ def placeholders(cluster: Cluster, assignment: Assignment, job: Job, paths: Path
     }
     if (rank := frameworks.rank(cluster, assignment)) is not None:
         known["rank"] = str(rank)
-    return known | {f"data.{name}": str(paths.data / name) for name in job.data}
+    return known | {f"data.{name}": str(path_of(name, data, paths)) for name, data in job.data.items()}
 
 
 def fill(text: str, known: Mapping[str, str]) -> str:

@@ -141,7 +141,7 @@ def hosts_in(hosts: Iterable[HostRow], roles: Mapping[str, str], states: Mapping
             state=states.get(row.instance, "terminated"),
             disk_gib=row.disk_gib,
             gib_month=row.gib_month,
-            volume_charge=row.volume_charge,
+            volume_charge=row.charges,
         )
 
 

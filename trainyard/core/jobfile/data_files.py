@@ -1,7 +1,10 @@
-"""Name the files that the objects of a data entry become on a host's disk."""
+"""Name the files that the objects of a data entry become on a host's disk, and count the requests of a stream."""
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath
+
+PART_BYTES = 8 * 1024**2
+"""The bytes that mount-s3 reads with one GET request (doc/CONFIGURATION.md of mountpoint-s3, --read-part-size)."""
 
 
 class NamesMeetError(ValueError):
@@ -31,3 +34,8 @@ def files_of(uri: str, keys: Iterable[str]) -> dict[str, str]:
             "rename one of them"
         )
     return named
+
+
+def count_gets(sizes: Iterable[int]) -> int:
+    """Return the GET requests that read objects of these sizes once."""
+    return sum(-(-size // PART_BYTES) for size in sizes)

@@ -1,18 +1,20 @@
 """The checks that need the bucket before a run is admitted: a program that can run, and data that is not empty."""
 
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trainyard.command_line import command_line
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
-from trainyard.core.model.program import Sharding
+from trainyard.core.model.program import Data, Listed, Sharding
 from trainyard.core.model.secret_store import store_secret
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.protocol import keys
 from trainyard.protocol.trial import study_of
 from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import format_bytes, format_count
 from trainyard.values.validation import Fault, show_value
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ MOST_SOURCE_BYTES = 1024**3
 MOST_LISTED = 10_000
 """The most objects of a data entry that admission lists, in ten pages. Hosts list all of them."""
 BLOCK = 512
+GIB = 1024**3
+SMALL_BYTES = 1024**2
+"""Smaller objects are slow to stream."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,12 @@ class DataObjects:
     """The sum of their bytes."""
     same_file: str = ""
     """The fault of two objects that would be one file (data_files.py)."""
+    gets: int = 0
+    """GET requests that read each object once (data_files.py)."""
+    archived: str = ""
+    """The key of an object that S3 returns only after a restore; empty if there is none."""
+    is_cut: bool = False
+    """True if there are more objects."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +73,30 @@ def findings(job: Job, source: SourceObject | None, data: Mapping[str, DataObjec
     """
     program = _program_findings(job, job.program.source, source) if job.program.source else Findings()
     faults = [
-        _data_fault(name, entry.source, data[name]) or _share_fault(job, name, data[name])
+        _data_fault(name, entry, data[name]) or _share_fault(job, name, data[name])
         for name, entry in job.data.items()
     ]
-    warnings = (*left_out_flags(job), *program.warnings)
+    streams = [
+        warning
+        for name, entry in job.data.items()
+        if entry.is_streamed
+        for warning in _warn_of_stream(f"data.{name}", entry, data[name])
+    ]
+    warnings = (*left_out_flags(job), *streams, *program.warnings)
     return Findings((*program.faults, *(fault for fault in faults if fault)), warnings)
+
+
+def with_objects(job: Job, data: Mapping[str, DataObjects]) -> Job:
+    """Return the job with the objects of each data entry that is streamed, for the plan."""
+    entries = {
+        name: replace(entry, listed=_listed(data[name])) if entry.is_streamed else entry
+        for name, entry in job.data.items()
+    }
+    return replace(job, data=entries)
+
+
+def _listed(found: DataObjects) -> Listed:
+    return Listed(objects=found.objects, bytes=found.size, gets=found.gets, is_cut=found.is_cut)
 
 
 def list_foreign_uris(job: Job, bucket: str) -> dict[str, str]:
@@ -250,13 +280,41 @@ def _source_fault(uri: str, source: SourceObject | None) -> Fault | None:
     return None
 
 
-def _data_fault(name: str, uri: str, prefix: DataObjects) -> Fault | None:
-    path = f"data.{name}"
+def _data_fault(name: str, entry: Data, prefix: DataObjects) -> Fault | None:
+    path, uri = f"data.{name}", entry.source
     if prefix.objects == 0:
         return Fault(path, f"there is nothing under {uri}; upload the data first: aws s3 sync FOLDER {uri}")
     if prefix.size == 0:
         return Fault(path, f"the {prefix.objects} objects under {uri} are all empty")
-    return Fault(path, prefix.same_file) if prefix.same_file else None
+    if prefix.same_file:
+        return Fault(path, prefix.same_file)
+    if entry.is_streamed and prefix.archived:
+        bucket, _ = split_uri(uri)
+        problem = (
+            f"s3://{bucket}/{prefix.archived} is in an archive of S3 Glacier, which a stream cannot read: restore the "
+            "objects and copy them to another storage class, or to another folder"
+        )
+        return Fault(path, problem)
+    return None
+
+
+def _warn_of_stream(path: str, entry: Data, found: DataObjects) -> Iterator[str]:
+    """Yield the warnings about a stream that will be slow, or whose cache will not help."""
+    if not found.objects:
+        return
+    average, more = found.size / found.objects, " or more" if found.is_cut else ""
+    if average < SMALL_BYTES:
+        yield (
+            f"{path} streams {format_count(found.objects, 'object')}{more} of {format_bytes(average)} on average, and "
+            "each one costs a request and a wait of some 10 ms: pack them into files of 100 MB (TFRecord), or use "
+            "mode copy"
+        )
+    cache = (entry.cache_gib or 0) * GIB
+    if 0 < cache < found.size and entry.sharding is Sharding.NONE:
+        yield (
+            f"{path}.cache_gib is {entry.cache_gib}, but the data have {format_bytes(found.size)}{more}: a cache that "
+            "is smaller than one epoch has dropped each object before it is read again, so it hardly helps"
+        )
 
 
 def _share_fault(job: Job, name: str, prefix: DataObjects) -> Fault | None:

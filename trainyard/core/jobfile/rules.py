@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainyard.core.jobfile import container_rules
+from trainyard.core.jobfile import container_rules, data_rules
 from trainyard.core.jobfile.program_command import find_start, key_of_start, launched_by
 from trainyard.core.model.gpus import Wanted, all_names, choose
 from trainyard.core.model.hardware import CPU_TYPES_BY_DEFAULT, MOST_HOSTS, Chief, Cluster, Hardware
 from trainyard.core.model.instance_types import MarketChoice, instance_type
 from trainyard.core.model.job import Hosts, ImageWhen, Job
-from trainyard.core.model.program import OF_MODELS, PROGRAMS, SHIPPED, Program, Scalar, Sharding
+from trainyard.core.model.program import OF_MODELS, PROGRAMS, SHIPPED, Program, Scalar
 from trainyard.core.model.program_fields import WORDS
 from trainyard.protocol.cluster import ASYNCHRONOUS, IN_STEP, SEVERAL_HOSTS, Role, Strategy
 from trainyard.values.lazy import dataclass
@@ -23,8 +23,6 @@ CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: 
 """The roles on hosts without a GPU by default, with parameter servers."""
 GPU_KEYS = ("gpus", "gpu", "gpu_memory")
 """The keys of the section hardware that select instance types by their GPUs."""
-SHARDING_SUFFIX = "_sharding"
-"""The ending that a host appends to a data entry's variable for its sharding."""
 STARTS = ("module", "command", "shell")
 """Keys of the section program that select the start. A job has one of them."""
 REPLACED = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
@@ -55,7 +53,7 @@ def settle(job: Job, written: Written) -> Job:
     job = replace(job, cluster=cluster, hardware=_hardware(job.hardware, cluster, written))
     _check_program(job, written)
     container_rules.check(job, written.value("hardware", "image"), written.fault)
-    _check_data(job, written)
+    data_rules.check(job, written.fault)
     _check_hosts(job, written)
     _check_pool(job, written)
     return job
@@ -313,30 +311,6 @@ def _shell_problems(text: str, entries: list[str], cluster: Cluster) -> Iterator
 def _words(entries: list[str]) -> list[str]:
     """Return every word that a host of this job replaces."""
     return [*WORDS, *(f"data.{name}" for name in entries)]
-
-
-def _check_data(job: Job, written: Written) -> None:
-    strategy = job.cluster.strategy
-    for name, entry in job.data.items():
-        if f"{name}{SHARDING_SUFFIX}" in job.data:
-            variable = f"TRAINYARD_DATA_{name}{SHARDING_SUFFIX}".upper()
-            problem = (
-                f"maps to the variable {variable}, which says how data.{name} is shared out; give data.{name} or "
-                f"data.{name}{SHARDING_SUFFIX} another name"
-            )
-            written.fault(f"data.{name}{SHARDING_SUFFIX}", problem)
-        if entry.sharding is Sharding.FILE and not strategy.has_several_hosts:
-            written.fault(
-                f"data.{name}.sharding",
-                f"found file, which shares the files out among hosts; the strategy {strategy} has one host: none is "
-                f"allowed, or the strategies {any_of(SEVERAL_HOSTS)}",
-            )
-        if entry.sharding is Sharding.FILE and job.cluster.is_elastic:
-            written.fault(
-                f"data.{name}.sharding",
-                "found file, with which the batches depend on the number of workers, so that a run could not "
-                "continue with more or fewer; with cluster.workers.min and max, only none is allowed",
-            )
 
 
 def _check_pool(job: Job, written: Written) -> None:

@@ -30,6 +30,8 @@ def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
         written["program"]["container"] = {
             name: pinned[name] for name in keys(Container) if pinned[name] != ""
         }
+    for entry in written.get("data", {}).values():
+        entry.pop("listed", None)
     if written.get("predict"):
         written |= {"program": PROGRAM, "data": {}}
     return written

@@ -5,7 +5,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from trainyard.core.model.hardware import named
-from trainyard.core.model.job_fields import Uri
+from trainyard.core.model.job_fields import MOST_GIB, Uri
 from trainyard.core.model.program_fields import (
     Arguments,
     CommandLine,
@@ -18,7 +18,7 @@ from trainyard.core.model.progress import EXAMPLE
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import SEVERAL_HOSTS
 from trainyard.protocol.containers import Container
-from trainyard.values.fields import Choice, Flag, Text, choices, key, required
+from trainyard.values.fields import Choice, Count, Flag, Text, choices, key, required
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Short
 
@@ -180,6 +180,33 @@ class Program:
         return f"{first} ..." if more else first
 
 
+class Mode(StrEnum):
+    """How the files of a data entry get to the program: fetched before it starts, or read from S3 meanwhile."""
+
+    COPY = "copy"
+    STREAM = "stream"
+
+
+class Access(StrEnum):
+    """What a program may do with the files of a data entry."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """The objects of a data entry at admission."""
+
+    objects: int
+    """The objects with content."""
+    bytes: int
+    gets: int
+    """GET requests that read every object once: one for each object, and one for each further 8 MiB."""
+    is_cut: bool = False
+    """True if there are more objects than admission lists."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Data:
     """One data entry: all files under `source`, or a worker's share of them."""
@@ -199,6 +226,36 @@ class Data:
         "`none`: every host has all files. `file`: each worker has its own share of the files; only with "
         f"{named(SEVERAL_HOSTS)}, and with at least as many files as workers.",
     )
+    mode: Mode = key(
+        Mode.COPY,
+        Choice(Mode),
+        "`copy`: the files are on every host's disk before the program starts. `stream`: the program reads them from "
+        "S3 through a mount, and starts at once ([data](tasks/data.md)).",
+    )
+    cache_gib: int | None = key(
+        None,
+        Count(least=1, most=MOST_GIB, because="a part of each host's disk in GiB"),
+        "With `mode: stream`: keep up to this much of the data on each host's disk, so that the next epoch reads it "
+        "from there.",
+        usual="no cache",
+    )
+    access: Access = key(
+        Access.READ,
+        Choice(Access),
+        "`read`: the program can only read the files. S3 allows nothing else: checkpoints, models and outputs have "
+        "folders of their own.",
+    )
+    listed: Listed | None = None
+    """The objects that Admit found; only with `mode: stream`."""
+
+    @property
+    def is_streamed(self) -> bool:
+        return self.mode is Mode.STREAM
+
+    @property
+    def is_mounted(self) -> bool:
+        """Return True if hosts mount the files instead of copying them."""
+        return self.is_streamed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 from trainyard.protocol.cluster import Member
 from trainyard.protocol.plan import Market
 from trainyard.protocol.signals import StopReason
-from trainyard.protocol.storage import GIB_MONTH, Storage
+from trainyard.protocol.storage import GET_DOLLARS, GIB_MONTH, Storage
 from trainyard.values.lazy import dataclass
 
 
@@ -27,9 +27,16 @@ class BilledHost:
     """Dollars for each GiB of the disk and month."""
     volume_charge: float = 0.0
     """Dollars once, for the rate at which the disk is initialized."""
+    gets: int = 0
+    """GET requests to S3 of data that the host's programs streamed, as far as the host has reported them."""
     launched: datetime
     ended: datetime | None = None
     """None while EC2 bills the host."""
+
+    @property
+    def charges(self) -> float:
+        """Return the dollars that do not depend on the time: for the disk's initialization and for requests."""
+        return self.volume_charge + self.gets * GET_DOLLARS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +53,8 @@ class HostRow(Member, BilledHost):
     stopped_at: datetime | None = None
     why: str | None = None
     """Why the host left: a StopReason."""
+    details: str | None = None
+    """What the host added to `why`; None for nothing."""
     warned: str | None = None
     """The interruption notice of EC2."""
     lost: str | None = None

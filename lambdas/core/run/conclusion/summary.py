@@ -15,6 +15,7 @@ from trainyard.protocol import keys
 from trainyard.protocol.ledger.attempt import AttemptRow, Ending
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.run import Outcome, RunRow
+from trainyard.protocol.storage import GET_DOLLARS
 from trainyard.protocol.summary import (
     AttemptSummary,
     Cost,
@@ -30,6 +31,7 @@ from trainyard.protocol.summary import (
 )
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import format_count
 from trainyard.values.text import printable
 
 LONG_METRICS = ("history", "samples", "scalars")
@@ -274,7 +276,7 @@ def _steps(ended: EndedRun, metrics: Mapping[str, Any]) -> Steps:
     }
 
 
-def _cost(ended: EndedRun, hosts: Iterable[HostRow]) -> Cost:
+def _cost(ended: EndedRun, hosts: Sequence[HostRow]) -> Cost:
     """Return dollars and hours by market, the on-demand cost of these hours, and the region of the prices."""
     total, plan = bill(hosts, now=ended.now), ended.records.plan if ended.records else None
     percent = None
@@ -291,8 +293,17 @@ def _cost(ended: EndedRun, hosts: Iterable[HostRow]) -> Cost:
         "saved_dollars": total.saved_dollars,
         "saved_percent": percent,
         "prices": (plan.prices or None) if plan else None,
-        "counts": "instance hours and their root disks with their initialization, not storage, requests or transfer",
+        "counts": _counts(sum(host.gets for host in hosts)),
     }
+
+
+def _counts(gets: int) -> str:
+    """Return what the dollars contain. `gets` are the requests of streamed data."""
+    hours = "instance hours and their root disks with their initialization"
+    if not gets:
+        return f"{hours}, not storage, requests or transfer"
+    streamed = f"{format_count(gets, 'GET request')} of streamed data (${gets * GET_DOLLARS:.4f})"
+    return f"{hours}, and {streamed}, not storage, other requests or transfer"
 
 
 def _pool(ended: EndedRun, hosts: Iterable[HostRow]) -> WarmPool:

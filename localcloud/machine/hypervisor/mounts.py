@@ -1,0 +1,122 @@
+"""Mount and unmount in a host's namespace, on behalf of its init (guest/mounting.py).
+
+Each call is a process of its own (`main`), because a namespace belongs to a process without other threads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from localcloud.base.background import in_background
+from localcloud.machine import kernel
+from localcloud.machine.kernel import CLONE_NEWNS, MNT_DETACH, MS_NODEV, MS_NOSUID, KernelError, alone
+
+if TYPE_CHECKING:
+    from localcloud.machine.hypervisor.host import Host
+
+DEVICE = Path("/dev/fuse")
+MS_RDONLY = 0x1
+FUSE_NAME = "mountpoint-s3"
+MOST_SECONDS = 20.0
+SHARED_FOLDERS = "file-systems"
+"""The folder of the state whose folders `bind` may show on hosts."""
+
+
+def missing() -> str | None:
+    """Return why this machine cannot mount file systems of programs (FUSE); None if it can."""
+    try:
+        os.close(os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return f"{DEVICE}: {error.strerror}"
+    return None
+
+
+def carry_out(order: Mapping[str, Any], host: Host, state: Path) -> None:
+    """Mount or unmount on a host as its init asks, and answer init, in the background."""
+    pid = host.pid
+
+    def act() -> None:
+        descriptor = None
+        if order["event"] == "umount":
+            code, text = unmount(order["target"], pid)
+        else:
+            code, text, descriptor = mount(order, pid, state)
+        host.answer(order["id"], code, text, [] if descriptor is None else [descriptor])
+        if descriptor is not None:
+            os.close(descriptor)
+
+    in_background(f"mount on {host.machine.instance_id}", act)
+
+
+def mount(order: Mapping[str, Any], pid: int, state: Path) -> tuple[int, str, int | None]:
+    """Mount in the mount namespace of `pid`. Return the exit code, its text, and the descriptor for a server of FUSE,
+    which the caller closes: a copy here would keep readers waiting after the server's end."""
+    if order["kind"] == "bind":
+        source = (state / SHARED_FOLDERS / str(order["source"])).resolve()
+        if not source.is_relative_to(state / SHARED_FOLDERS) or not source.is_dir():
+            return 32, f"{order['source']} does not exist", None
+        folder = os.open(source, os.O_PATH | os.O_CLOEXEC)
+        try:
+            return (*_run({**order, "pid": pid, "descriptor": folder}, folder), None)
+        finally:
+            os.close(folder)
+    if problem := missing():
+        return 1, f"fuse: device not found, {problem}", None
+    descriptor = os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
+    code, text = _run({**order, "pid": pid, "descriptor": descriptor}, descriptor)
+    if code:
+        os.close(descriptor)
+        return code, text, None
+    return 0, "", descriptor
+
+
+def unmount(target: str, pid: int) -> tuple[int, str]:
+    """Unmount in the mount namespace of `pid`, as `umount --lazy` does."""
+    return _run({"kind": "umount", "target": target, "pid": pid})
+
+
+def _run(order: Mapping[str, Any], *descriptors: int) -> tuple[int, str]:
+    command = [os.path.realpath(sys.executable), "-I", "-c", alone("localcloud.machine.hypervisor.mounts")]
+    try:
+        done = subprocess.run(
+            [*command, json.dumps(dict(order))],
+            check=False,
+            pass_fds=descriptors,
+            capture_output=True,
+            text=True,
+            timeout=MOST_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return 1, f"the mount took longer than {MOST_SECONDS:g} s"
+    return done.returncode, done.stderr.strip()
+
+
+def main() -> int:
+    """Carry out the order of the first argument."""
+    order = json.loads(sys.argv[1])
+    try:
+        own = f"/proc/self/fd/{order['descriptor']}" if order["kind"] == "bind" else ""
+        tree = kernel.open_tree(own) if own else None
+        with Path(f"/proc/{order['pid']}/ns/mnt").open("rb") as namespace:
+            kernel.check_result(kernel.libc.setns(namespace.fileno(), CLONE_NEWNS), "enter the host")
+        target = Path(order["target"])
+        if order["kind"] == "umount":
+            kernel.check_result(kernel.libc.umount2(bytes(target), MNT_DETACH), "not mounted")
+            return 0
+        if tree is not None:
+            kernel.move_mount(tree, target)
+            if order["read_only"]:
+                kernel.make_read_only(target)
+            return 0
+        options = f"fd={order['descriptor']},rootmode=40000,user_id=0,group_id=0,allow_other"
+        kernel.mount(FUSE_NAME, target, "fuse", MS_NOSUID | MS_NODEV | MS_RDONLY, options)
+    except (KernelError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
