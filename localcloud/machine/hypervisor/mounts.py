@@ -1,6 +1,6 @@
 """Mount and unmount in a host's namespace, on behalf of its init (guest/mounting.py).
 
-Each call is a process of its own (`main`), because a namespace belongs to a process without other threads.
+Each call is a process of its own (attach.py), because a namespace belongs to a process without other threads.
 """
 
 from __future__ import annotations
@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from localcloud.base.background import in_background
-from localcloud.machine import kernel
-from localcloud.machine.kernel import CLONE_NEWNS, MNT_DETACH, MS_NODEV, MS_NOSUID, KernelError, alone
+from localcloud.machine.kernel import alone
 
 if TYPE_CHECKING:
     from localcloud.machine.hypervisor.host import Host
 
 DEVICE = Path("/dev/fuse")
-MS_RDONLY = 0x1
-FUSE_NAME = "mountpoint-s3"
 MOST_SECONDS = 20.0
 SHARED_FOLDERS = "file-systems"
 """The folder of the state whose folders `bind` may show on hosts."""
@@ -82,7 +79,7 @@ def unmount(target: str, pid: int) -> tuple[int, str]:
 
 
 def _run(order: Mapping[str, Any], *descriptors: int) -> tuple[int, str]:
-    command = [os.path.realpath(sys.executable), "-I", "-c", alone("localcloud.machine.hypervisor.mounts")]
+    command = [os.path.realpath(sys.executable), "-I", "-c", alone("localcloud.machine.attach")]
     try:
         done = subprocess.run(
             [*command, json.dumps(dict(order))],
@@ -95,28 +92,3 @@ def _run(order: Mapping[str, Any], *descriptors: int) -> tuple[int, str]:
     except subprocess.TimeoutExpired:
         return 1, f"the mount took longer than {MOST_SECONDS:g} s"
     return done.returncode, done.stderr.strip()
-
-
-def main() -> int:
-    """Carry out the order of the first argument."""
-    order = json.loads(sys.argv[1])
-    try:
-        own = f"/proc/self/fd/{order['descriptor']}" if order["kind"] == "bind" else ""
-        tree = kernel.open_tree(own) if own else None
-        with Path(f"/proc/{order['pid']}/ns/mnt").open("rb") as namespace:
-            kernel.check_result(kernel.libc.setns(namespace.fileno(), CLONE_NEWNS), "enter the host")
-        target = Path(order["target"])
-        if order["kind"] == "umount":
-            kernel.check_result(kernel.libc.umount2(bytes(target), MNT_DETACH), "not mounted")
-            return 0
-        if tree is not None:
-            kernel.move_mount(tree, target)
-            if order["read_only"]:
-                kernel.make_read_only(target)
-            return 0
-        options = f"fd={order['descriptor']},rootmode=40000,user_id=0,group_id=0,allow_other"
-        kernel.mount(FUSE_NAME, target, "fuse", MS_NOSUID | MS_NODEV | MS_RDONLY, options)
-    except (KernelError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
