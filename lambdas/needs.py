@@ -22,6 +22,7 @@ Sentence = Literal[
     "plan launches",
     "read and list objects",
     "read data buckets",
+    "read file systems",
     "read models",
     "read objects",
     "read parameters of base images",

@@ -10,6 +10,7 @@ from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge
 from stacks.settings import YardSettings
+from trainyard.protocol.file_systems import FileSystemKind
 
 TENSORFLOW_PORTS = ec2.Port.tcp_range(1024, 65535)
 """Ports between members of a gang: TensorFlow's server listens on 2222, NCCL picks its ports."""
@@ -39,7 +40,7 @@ class NetworkStack(cdk.Stack):
             description="Trainyard: the network of the hosts",
         )
         vpc = self._vpc_of_the_user(settings) if settings.vpc else self._vpc(settings)
-        self.hosts = self._hosts_security_group(vpc)
+        self.hosts = self._hosts_security_group(vpc, settings)
         self.s3_vpc = vpc.vpc_id if settings.s3_endpoint or not settings.vpc else None
         """The VPC whose S3 endpoint hosts use; None without a known endpoint."""
         if settings.private:
@@ -100,7 +101,7 @@ class NetworkStack(cdk.Stack):
             )
         return [cdk.Fn.select(index, cdk.Fn.get_azs()) for index in range(2)]
 
-    def _hosts_security_group(self, vpc: ec2.IVpc) -> ec2.SecurityGroup:
+    def _hosts_security_group(self, vpc: ec2.IVpc, settings: YardSettings) -> ec2.SecurityGroup:
         """Return the security group. Only members of the gang may connect to each other."""
         hosts = ec2.SecurityGroup(
             self,
@@ -112,6 +113,11 @@ class NetworkStack(cdk.Stack):
         hosts.add_ingress_rule(hosts, TENSORFLOW_PORTS, "a gang trains together")
         hosts.add_egress_rule(hosts, TENSORFLOW_PORTS, "a gang trains together")
         hosts.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS and the package index, by TLS")
+        for kind in FileSystemKind:
+            for first, last in kind.ports if any(each.kind is kind for each in settings.file_systems) else ():
+                hosts.add_egress_rule(
+                    ec2.Peer.any_ipv4(), ec2.Port.tcp_range(first, last), f"{kind.service}, as data"
+                )
         return hosts
 
     def _interface_endpoints(self, vpc: ec2.IVpc) -> None:

@@ -56,7 +56,7 @@ class TrainingStack(cdk.Stack):
             snapshot=snapshot,
         )
         DevHost(self, factory, network, train=self.train, release=images.release)
-        Study(self, factory, train=self.train)
+        Study(self, factory, network, train=self.train)
         Version(self, factory, train=self.train)
         Predict(self, factory)
         Submit(self, factory, queue)

@@ -23,6 +23,7 @@ from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.program import Data
 from trainyard.core.model.yard.data_buckets import DataBucket
+from trainyard.core.model.yard.file_systems import ListedFileSystem
 from trainyard.core.model.yard.registries import Registry
 from trainyard.protocol import conversions, keys
 from trainyard.protocol.requests import model_of
@@ -46,6 +47,12 @@ class JobSettings(LimitSettings):
     """Other buckets that runs may read, as the setting of the yard names them."""
     registries: tuple[str, ...] = ()
     """Registries and repositories of container images, as the setting of the yard names them."""
+    file_systems: tuple[str, ...] = ()
+    """File systems that runs may mount, as the setting of the yard names them."""
+    subnet_ids: tuple[str, ...] = ()
+    """The subnets of hosts."""
+    hosts_group: str = ""
+    """The security group of hosts."""
 
 
 OF_RUNS = (keys.latest_checkpoint(keys.ANY), keys.job(keys.ANY))
@@ -64,6 +71,7 @@ GRANTS = (
     ),
     may("read data buckets"),
     may("read registries"),
+    may("read file systems"),
     may("write objects", keys.RUNS),
     may("call", "ssm:DescribeParameters"),
     may("use the ledger", "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem"),
@@ -167,7 +175,8 @@ def check_job(
         *_model_faults(parsed, yard.table_name),
     )
     parsed, against, more = _with_container(parsed, yard)
-    faults = (*faults, *against)
+    parsed, unmounted = _with_file_systems(parsed, yard)
+    faults = (*faults, *against, *unmounted)
     resume, warnings = parsed.checkpoints.resume, (*findings.warnings, *more)
     earlier = Ledger(yard.table_name).run(resume) if resume else None
     if resume and earlier and resuming.is_open(earlier):
@@ -200,6 +209,18 @@ def _with_container(job: Job, yard: JobSettings) -> tuple[Job, tuple[Fault, ...]
 
     found = containers.pin(job, yard.yard, [Registry.of(each) for each in yard.registries])
     return found.job, found.faults, found.warnings
+
+
+def _with_file_systems(job: Job, yard: JobSettings) -> tuple[Job, tuple[Fault, ...]]:
+    """Return the job with the addresses of its file systems, and its faults."""
+    if not any(entry.folder for entry in job.data.values()):
+        return job, ()
+    from lambdas.steps import file_systems  # most jobs mount no file system, so that Admit starts faster
+
+    listed = tuple(ListedFileSystem.of(each) for each in yard.file_systems)
+    return file_systems.pin(
+        job, file_systems.Yard(yard.yard, yard.aws_region, listed, yard.subnet_ids, yard.hosts_group)
+    )
 
 
 def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:
@@ -274,6 +295,8 @@ def _source_facts(admitted: Job) -> SourceObject | None:
 def _data_facts(admitted: Job) -> dict[str, DataObjects]:
     facts = {}
     for name, entry in admitted.data.items():
+        if entry.folder:
+            continue
         most = references.MOST_LISTED
         found = s3.list_objects(*references.split_uri(entry.source), most=most)
         listed = [key for key, _, _ in found]

@@ -133,6 +133,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     from localcloud.services.cloudwatch.insights import query as insights
     from localcloud.services.ec2 import install as ec2
     from localcloud.services.eventbridge import rules, service_events, targets
+    from localcloud.services.file_systems import api as file_systems
     from localcloud.services.lambdas import concurrency, function_urls, functions
 
     for name in QUIET_LOGGERS:
@@ -152,6 +153,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     targets.install()
     stepfunctions.install(context)
     faults.install(ec2.install(context, hypervisor))
+    file_systems.install(context, hypervisor)
     metrics.install()
     embedded.install()
     alarms.install(context)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trainyard.core.model.yard.data_buckets import DataBucket
+from trainyard.core.model.yard.file_systems import ListedFileSystem
 from trainyard.core.model.yard.policy import Policy
 from trainyard.core.model.yard.registries import Registry
 from trainyard.core.model.yard.settings import CALLED, NOT_REMEMBERED, READERS, as_word
@@ -81,6 +82,10 @@ class YardSettings:
     registries: tuple[Registry, ...] = ()
     """Registries whose container images jobs may use: ARNs of repositories of Amazon ECR (`*` matches any text), and
     hosts such as `docker.io`."""
+    file_systems: tuple[ListedFileSystem, ...] = ()
+    """File systems of Amazon EFS and FSx for Lustre that runs may mount as data, each with its `id` (`fs-...`, or
+    `fsx://fs-...` for FSx), `access` (`read` or `write`) and, for EFS, `access_point`. Or as words,
+    `fs-...:write:fsap-...`."""
     most_hosts: int = 64
     """How many hosts training runs and launches may have at once in total; 0: no limit."""
     most_hold_hours: float = 24.0

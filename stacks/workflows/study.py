@@ -7,6 +7,7 @@ from lambdas.workflows.study import admit, conclude, keep, turn
 from stacks.constructs.events import BADLY, DeadLetterQueue, rule
 from stacks.constructs.factory import FunctionFactory
 from stacks.constructs.workflow import Workflow
+from stacks.network import NetworkStack
 from stacks.workflows.train import Train
 from trainyard.protocol.trial import ENDING
 
@@ -20,10 +21,12 @@ class Study(Workflow):
 
     word = "study"
 
-    def __init__(self, scope: cdk.Stack, factory: FunctionFactory, *, train: Train) -> None:
+    def __init__(
+        self, scope: cdk.Stack, factory: FunctionFactory, network: NetworkStack, *, train: Train
+    ) -> None:
         super().__init__(scope, factory)
         self._train = train
-        self.function(admit)
+        self.function(admit, subnet_ids=network.subnet_ids, hosts_group=network.hosts.security_group_id)
         self.turn = self.function(turn)
         self.function(keep)
         self.conclude = self.function(conclude)

@@ -29,6 +29,8 @@ NAMES: dict[str, Any] = {
     "when_full": "wait",
     "data_buckets": (),
     "registries": (),
+    "file_systems": (),
+    "hosts_group": "",
     "subnet_ids": (),
     "topic_arn": "unused",
     "version_state_machine_arn": "unused",

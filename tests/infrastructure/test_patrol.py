@@ -155,6 +155,7 @@ def test_a_policy_is_a_mapping_in_cdk_json_or_json_on_the_command_line() -> None
         ),
         ({"registries": "123456789012.dkr.ecr.us-east-1.amazonaws.com"}, "expected ARNs of repositories"),
         ({"registries": "https://nvcr.io"}, "expected ARNs of repositories"),
+        ({"file_systems": "team"}, "team is not a file system; expected file systems, as a list of mappings"),
     ],
 )
 def test_a_wrong_policy_or_limit_is_refused_at_synth(context: dict[str, Any], says: str) -> None:

@@ -100,8 +100,8 @@ class Excluded:
     zone: str
     market: Market
     code: str
-    """The first reason: incompatible, no_subnet, not_offered, no_spot_price, no_price, no_quota, no_cpu_type (each of
-    hardware.cpu_instance_types has another), too_expensive."""
+    """The first reason: incompatible, no_subnet, not_offered, no_mount_target, no_spot_price, no_price, no_quota,
+    no_cpu_type (each of hardware.cpu_instance_types has another), too_expensive."""
     reason: str
 
 

@@ -89,12 +89,23 @@ def find_reasons(job: Job, inputs: PlanInputs, pool: Pool) -> list[Reason]:
     price, beside = find_price(inputs, pool, pool.kind), find_beside(job, inputs, pool)
     found = [
         *incompatible,
+        *_unreachable_data(job, pool.zone),
         _no_price(inputs, pool, pool.kind),
         _no_quota(inputs, pool.market, [(size(job, Gang.MAIN), pool.kind)]),
         None if beside or not job.cpu_gang else _no_cpu_type(job, inputs, pool),
         None if price is None else check_price(job, inputs, hourly_dollars(job, price, beside)),
     ]
     return [each for each in found if each]
+
+
+def _unreachable_data(job: Job, zone: str) -> list[Reason]:
+    """Return why hosts in the zone do not reach the file systems of the job."""
+    mounted = {name: entry.file_system for name, entry in job.data.items() if entry.file_system}
+    return [
+        ("no_mount_target", f"data.{name}: {each.unreachable[zone]}")
+        for name, each in mounted.items()
+        if zone in each.unreachable
+    ]
 
 
 def _no_cpu_type(job: Job, inputs: PlanInputs, pool: Pool) -> Reason:

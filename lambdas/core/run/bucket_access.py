@@ -1,18 +1,19 @@
-"""The session policy of a run's hosts: what they may reach in the bucket, and the secrets and the container image that
-they may read. Pure.
+"""The session policy of a run's hosts: what they may reach in the bucket, and the secrets, the container image and the
+file systems that they may read. Pure.
 
-The role behind the policy contains what any run may do; the policy names the run, its source, its data, its secrets
-and its image.
+The role behind the policy contains what any run may do; the policy names the run, its source, its data, its secrets,
+its image and its file systems.
 docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.yard.registries import arn_of
 from trainyard.protocol import keys
+from trainyard.protocol.file_systems import Access, FileSystemKind
 
 RESUMED = ("checkpoints", "outputs", "outputs-of")
 """The folders of a resumed run that hosts may read."""
@@ -27,7 +28,7 @@ def session_policy(
 ) -> str:
     """Return the session policy. Above `longest` characters, names give way to their folders, the longest name
     first."""
-    uris = (job.program.source, *(each.source for each in job.data.values()))
+    uris = (job.program.source, *(each.source for each in job.data.values() if not each.folder))
     paths = {_literal(uri) for uri in uris if uri}
     container = job.program.container
     login = {container.login} if container and container.login else set()
@@ -35,10 +36,17 @@ def session_policy(
     repository = arn_of(container.reference, partition) if container else ""
     secrets = [f"arn:{partition}:ssm:*:*:parameter{name}" for name in names]
     resumed = job.checkpoints.resume
+    mounts = _mounts(job, partition)
     earlier = [f"{bucket}/{keys.run(resumed)}{each}/" for each in RESUMED] if resumed else []
     while True:
         policy = _policy(
-            f"arn:{partition}:s3:::", bucket, keys.run(run), [*earlier, *sorted(paths)], secrets, repository
+            f"arn:{partition}:s3:::",
+            bucket,
+            keys.run(run),
+            [*earlier, *sorted(paths)],
+            secrets,
+            repository,
+            mounts,
         )
         long = max(paths, key=lambda path: (len(path), path), default="")
         folder = _folder_of(long)
@@ -47,9 +55,18 @@ def session_policy(
         paths = {path for path in paths if not path.startswith(folder)} | {folder}
 
 
-def _policy(arn: str, ours: str, own: str, paths: Sequence[str], secrets: list[str], repository: str) -> str:
+def _policy(
+    arn: str,
+    ours: str,
+    own: str,
+    paths: Sequence[str],
+    secrets: list[str],
+    repository: str,
+    mounts: Mapping[str, list[str]],
+) -> str:
     """Return the policy as JSON. `paths` are objects and folders behind the name of their bucket; `arn` is the
-    beginning of a bucket's ARN; `secrets` and `repository` are ARNs, or empty.
+    beginning of a bucket's ARN; `secrets` and `repository` are ARNs, or empty; `mounts` has
+    the ARNs of file systems by action.
 
     Every list names a prefix, because a list without one would return the keys of all runs. S3 therefore answers
     "denied" for a missing object, too, and a host lists the key to distinguish the two (training/host/bucket.py).
@@ -70,7 +87,20 @@ def _policy(arn: str, ours: str, own: str, paths: Sequence[str], secrets: list[s
     if repository:
         statements.append(_allow("ecr:*", [repository]))
         statements.append(_allow("ecr:GetAuthorizationToken", ["*"]))
+    statements += [_allow(action, arns) for action, arns in mounts.items()]
     return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+
+
+def _mounts(job: Job, partition: str) -> dict[str, list[str]]:
+    """Return the file systems of Amazon EFS that the job reads and writes, by action."""
+    found: dict[str, set[str]] = {}
+    for entry in job.data.values():
+        if entry.folder and entry.folder.kind is FileSystemKind.EFS:
+            arn = f"arn:{partition}:elasticfilesystem:*:*:file-system/{entry.folder.id}"
+            found.setdefault("elasticfilesystem:ClientMount", set()).add(arn)
+            if entry.access is Access.WRITE:
+                found.setdefault("elasticfilesystem:ClientWrite", set()).add(arn)
+    return {action: sorted(arns) for action, arns in found.items()}
 
 
 def _allow(action: str, on: list[str], when: object = None) -> dict[str, object]:

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     PossibleKeys = Callable[[object, AttributePickerContext], Iterable[str]]
 
 
+RESTORED: list[Callable[[], None]] = []
+"""Called when the saved state of EC2 is back, for services whose state is saved with it."""
+
+
 def install(context: Context, hypervisor: Hypervisor) -> Ec2:
     """Answer the service `ec2`, provision AWS::EC2::*, and save the state of both."""
     settings, timers = context.settings, Timers()
@@ -110,6 +114,8 @@ def _keep(context: Context, lifecycle: Lifecycle) -> None:
     def restore(saved: bytes) -> None:
         with records.LOCK:
             records.restore(pickle.loads(saved))  # noqa: S301 - our own file in the state folder
+            for restore_beside in RESTORED:
+                restore_beside()
             with request_scope(context.account, context.region):
                 images.seed(context.settings.images)
                 images.publish_parameters(context.settings.images)

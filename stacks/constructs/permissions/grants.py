@@ -15,6 +15,7 @@ from stacks.constructs.hosts import HostTemplates
 from stacks.constructs.names import by_name
 from stacks.constructs.permissions import hosts, kms, launches, models
 from stacks.constructs.permissions.data_buckets import read_data_buckets
+from stacks.constructs.permissions.file_systems import look_up_file_systems
 from stacks.constructs.permissions.holder import Condition
 from stacks.constructs.permissions.registries import read_images
 from stacks.settings import YardSettings
@@ -80,6 +81,8 @@ class Granting:
                 permissions.list_objects(role, self.bucket, *on)
             case "read data buckets":
                 read_data_buckets(role, *settings.data_buckets)
+            case "read file systems":
+                look_up_file_systems(role, *settings.file_systems)
             case "read objects":
                 permissions.read_objects(role, self.bucket, *on)
             case "read parameters of base images":

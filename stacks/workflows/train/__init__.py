@@ -37,7 +37,8 @@ class Train(Workflow):
         Document(self, "start", yard=self.yard)
         self.plan = self.function(plan, subnet_ids=network.subnet_ids)
         self.launch = self.function(launch, launching=Launching(host, network.launch_arns))
-        for module in (admit, await_hosts, train, recover):
+        self.function(admit, subnet_ids=network.subnet_ids, hosts_group=network.hosts.security_group_id)
+        for module in (await_hosts, train, recover):
             self.function(module)
         self.conclude = self.function(conclude)
         cdk.CfnOutput(scope, "Limits", value=self.settings.limits)

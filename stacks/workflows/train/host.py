@@ -9,6 +9,7 @@ from constructs import Construct
 from stacks.constructs import permissions
 from stacks.constructs.hosts import OF_ITSELF, HostRole, HostTemplates, only_from
 from stacks.constructs.permissions.data_buckets import read_data_buckets
+from stacks.constructs.permissions.file_systems import mount_file_systems
 from stacks.constructs.permissions.holder import NarrowedRole
 from stacks.constructs.permissions.registries import pull_images
 from stacks.network import NetworkStack
@@ -101,3 +102,4 @@ class RunRole(NarrowedRole):
         only_from(self, s3_vpc, bucket, *settings.data_buckets)
         permissions.read_secrets(self, settings.yard, settings.kms_key)
         pull_images(self, *settings.registries)
+        mount_file_systems(self, *settings.file_systems)

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from trainyard.core.model.job import Job
-from trainyard.core.model.program import Access, Data, Mode, Sharding
+from trainyard.core.model.program import Data, Mode, Sharding
 from trainyard.protocol.cluster import SEVERAL_HOSTS
+from trainyard.protocol.file_systems import Access
 from trainyard.values.validation import any_of
 
 SHARDING_SUFFIX = "_sharding"

@@ -69,12 +69,13 @@ def findings(job: Job, source: SourceObject | None, data: Mapping[str, DataObjec
     """Return the faults and warnings that only the bucket shows.
 
     `source` is None if the object does not exist or the job names none. `data` has an item for each data entry of the
-    job.
+    job that is in S3.
     """
     program = _program_findings(job, job.program.source, source) if job.program.source else Findings()
     faults = [
         _data_fault(name, entry, data[name]) or _share_fault(job, name, data[name])
         for name, entry in job.data.items()
+        if not entry.folder
     ]
     streams = [
         warning
@@ -102,7 +103,7 @@ def _listed(found: DataObjects) -> Listed:
 def list_foreign_uris(job: Job, bucket: str) -> dict[str, str]:
     """Return the S3 URIs that the job reads outside of the yard's bucket, by their keys in the job file."""
     named = {"program.source": job.program.source} | {
-        f"data.{name}": each.source for name, each in job.data.items()
+        f"data.{name}": each.source for name, each in job.data.items() if not each.folder
     }
     return {path: uri for path, uri in named.items() if uri and split_uri(uri)[0] != bucket}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainyard.core.jobfile import container_rules, data_rules
+from trainyard.core.jobfile import container_rules, data_rules, file_system_rules
 from trainyard.core.jobfile.program_command import find_start, key_of_start, launched_by
 from trainyard.core.model.gpus import Wanted, all_names, choose
 from trainyard.core.model.hardware import CPU_TYPES_BY_DEFAULT, MOST_HOSTS, Chief, Cluster, Hardware
@@ -54,6 +54,7 @@ def settle(job: Job, written: Written) -> Job:
     _check_program(job, written)
     container_rules.check(job, written.value("hardware", "image"), written.fault)
     data_rules.check(job, written.fault)
+    file_system_rules.check(job, written.fault)
     _check_hosts(job, written)
     _check_pool(job, written)
     return job

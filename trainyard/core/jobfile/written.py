@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainyard.core.model.batch import PROGRAM
+from trainyard.core.model.program import Data
 from trainyard.protocol.cluster import Strategy
 from trainyard.protocol.containers import Container
 from trainyard.values import serialization
@@ -17,7 +18,8 @@ SECOND_GANG_KEYS = (("hardware", "cpu_instance_types"), ("hardware", "cpu_roles"
 
 def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
     """Return job.json as a user may write it: without empty lists that a file cannot have, and without `chief` unless
-    the job has parameter servers. A container image is named by the digest that the run used."""
+    the job has parameter servers. A container image is named by the digest that the run used, and a
+    file system only by its source."""
     written = _without_none(admitted)
     serves = Strategy(written["cluster"]["strategy"]).is_asynchronous
     for section, key in NEVER_EMPTY if serves else (*NEVER_EMPTY, *SECOND_GANG_KEYS):
@@ -30,8 +32,8 @@ def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
         written["program"]["container"] = {
             name: pinned[name] for name in keys(Container) if pinned[name] != ""
         }
-    for entry in written.get("data", {}).values():
-        entry.pop("listed", None)
+    for name, entry in admitted["data"].items():
+        written["data"][name] = {each: entry[each] for each in keys(Data) if entry.get(each) is not None}
     if written.get("predict"):
         written |= {"program": PROGRAM, "data": {}}
     return written

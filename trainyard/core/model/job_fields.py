@@ -216,7 +216,7 @@ class Uri(Kind[str]):
                 return "names a whole bucket; name a folder or an object of it"
         elif not path.startswith(folder) or (path == folder and self.ends != ("/",)):
             return f"is not under {folder}; hosts read only {self.place} here"
-        if not _is_plain_key(path):
+        if not is_plain_key(path):
             return "has an empty, . or .. part, a backslash or a control character in its path"
         if path.endswith(self.ends):
             return None
@@ -248,7 +248,7 @@ def _as_path(value: str, is_program: bool) -> str:
     return f'; for the folder beside the job file write "./{value}"'
 
 
-def _is_plain_key(key: str) -> bool:
+def is_plain_key(key: str) -> bool:
     parts = key.removesuffix("/").split("/")
     return (
         not has_controls(key)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 
+from trainyard.core.model.data_source import DataSource
 from trainyard.core.model.hardware import named
 from trainyard.core.model.job_fields import MOST_GIB, Uri
 from trainyard.core.model.program_fields import (
@@ -18,6 +19,7 @@ from trainyard.core.model.progress import EXAMPLE
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import SEVERAL_HOSTS
 from trainyard.protocol.containers import Container
+from trainyard.protocol.file_systems import Access, FileSystem, FolderOfFileSystem, folder_of
 from trainyard.values.fields import Choice, Count, Flag, Text, choices, key, required
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Short
@@ -187,13 +189,6 @@ class Mode(StrEnum):
     STREAM = "stream"
 
 
-class Access(StrEnum):
-    """What a program may do with the files of a data entry."""
-
-    READ = "read"
-    WRITE = "write"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Listed:
     """The objects of a data entry at admission."""
@@ -213,11 +208,12 @@ class Data:
 
     source: str = field(
         metadata=required(
-            Uri(folder="data", ends=("/",)),
+            DataSource(folder="data", ends=("/",)),
             "A folder of the bucket. All files below it are on every host's disk before the program starts, at the "
             "path in `TRAINYARD_DATA_NAME`. Or a folder next to the job file, such as `./data/`, which `trainyard "
             "submit` sends. Or a folder of another bucket that the yard reads, `s3://NAME/.../` "
-            "([below](#other-buckets)).",
+            "([below](#other-buckets)). Or a folder of a file system, `efs://fs-.../` or `fsx://fs-.../`, which hosts "
+            "mount ([data](tasks/data.md#file-systems)).",
         )
     )
     sharding: Sharding = key(
@@ -242,11 +238,18 @@ class Data:
     access: Access = key(
         Access.READ,
         Choice(Access),
-        "`read`: the program can only read the files. S3 allows nothing else: checkpoints, models and outputs have "
-        "folders of their own.",
+        "`write`: the program may also write the files of a file system, for itself and for every other user of it. "
+        "The setting `file_systems` of the yard must allow it. Data in S3 can only be read.",
     )
     listed: Listed | None = None
     """The objects that Admit found; only with `mode: stream`."""
+    file_system: FileSystem | None = None
+    """The file system as Admit found it; None for data in S3."""
+
+    @property
+    def folder(self) -> FolderOfFileSystem | None:
+        """Return the folder of a file system that the entry names, or None for data in S3."""
+        return folder_of(self.source)
 
     @property
     def is_streamed(self) -> bool:
@@ -255,7 +258,7 @@ class Data:
     @property
     def is_mounted(self) -> bool:
         """Return True if hosts mount the files instead of copying them."""
-        return self.is_streamed
+        return self.is_streamed or self.folder is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,6 +158,8 @@ class Records:
     spot_requests: dict[str, SpotRequest] = field(default_factory=dict)
     tokens: dict[tuple[str, str], Answered] = field(default_factory=dict)
     notices: dict[str, InterruptionNotice] = field(default_factory=dict)
+    beside: dict[str, Any] = field(default_factory=dict)
+    """moto's stores of other services that hold objects of EC2, by the name of the service."""
 
 
 _records: dict[tuple[str, str], Records] = {}
@@ -236,3 +238,4 @@ def restore(saved: Snapshot) -> None:
     for (account, region), (store, records) in saved.items():
         ec2_backends[account][region] = store
         _records[account, region] = records
+        vars(records).setdefault("beside", {})  # missing in the state of an earlier version

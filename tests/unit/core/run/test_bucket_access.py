@@ -143,6 +143,25 @@ def test_what_a_policy_would_read_as_something_else_gives_way_to_its_folder(name
     assert not may(policy, "GetObject", "runs/other/job.json")
 
 
+def test_a_run_mounts_the_file_systems_that_its_job_names_as_the_job_says() -> None:
+    read, write, fsx = ("fs-0123456789abcdef0", "fs-0fedcba9876543210", "fs-0aaaaaaaaaaaaaaaa")
+    data = {
+        "a": f"efs://{read}/team/",
+        "b": {"source": f"efs://{write}/", "access": "write"},
+        "c": f"fsx://{fsx}/",
+    }
+    policy = session_policy(BUCKET, RUN, job(data=data), yard="trainyard")
+    found = {
+        each["Action"]: each["Resource"]
+        for each in json.loads(policy)["Statement"]
+        if each["Action"].startswith("elasticfilesystem:")
+    }
+    arns = [f"arn:aws:elasticfilesystem:*:*:file-system/{name}" for name in (read, write)]
+    assert found == {"elasticfilesystem:ClientMount": arns, "elasticfilesystem:ClientWrite": arns[1:]}
+    assert fsx not in policy
+    assert "efs" not in policy.replace("elasticfilesystem", "")
+
+
 LATEST = {"key": "runs/first/checkpoints/00000120/", "step": 120}
 
 

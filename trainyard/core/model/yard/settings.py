@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from trainyard.core.model.yard import data_buckets, policy, registries
+from trainyard.core.model.yard import data_buckets, file_systems, policy, registries
 from trainyard.core.model.yard.data_buckets import DataBucket
+from trainyard.core.model.yard.file_systems import ListedFileSystem
 from trainyard.core.model.yard.policy import Policy
 from trainyard.core.model.yard.registries import Registry
 from trainyard.values.validation import InputFaults, nearest, show_value
@@ -91,6 +92,13 @@ def _data_buckets(key: str, given: object) -> tuple[DataBucket, ...]:
     return tuple(DataBucket.of(each) for each in _several(data_buckets.PLACE, expected)(key, given))
 
 
+def _file_systems(key: str, given: object) -> tuple[ListedFileSystem, ...]:
+    try:
+        return file_systems.read_file_systems(given)
+    except ValueError as error:
+        raise ValueError(f"context {key}={show_value(given)}: {error}; {file_systems.EXPECTED}") from error
+
+
 def _registries(key: str, given: object) -> tuple[Registry, ...]:
     return tuple(Registry.of(each) for each in _several(registries.PLACE, registries.EXPECTED)(key, given))
 
@@ -132,6 +140,7 @@ READERS: Mapping[str, Reader] = {
     "most_predictions_at_once": _matches(r"\d{1,4}", "expected a whole number; 0 for no reservation", to=int),
     "data_buckets": _data_buckets,
     "registries": _registries,
+    "file_systems": _file_systems,
     "when_full": _matches("wait|refuse", "expected wait or refuse"),
     "bucket": _matches(f"({data_buckets.BUCKET})?", "expected the name of a bucket, or nothing"),
     "ledger": _matches(r"([A-Za-z0-9_.-]{3,255})?", "expected the name of a table, or nothing"),
