@@ -10,7 +10,7 @@ from ministack.core.responses import request_scope
 from ministack.services import cloudformation, stepfunctions
 
 from localcloud.base.context import Context
-from localcloud.machine.hypervisor import Hypervisor
+from localcloud.machine.hypervisor import Hypervisor, mounts
 from localcloud.machine.python import functions_platform
 from localcloud.server import admin
 from localcloud.services.ec2.store.records import LOCK, instances
@@ -31,6 +31,7 @@ def install(context: Context, hypervisor: Hypervisor) -> None:
                 "hosts": _hosts(),
                 "executions": _executions(),
                 "not_enforced": {"security groups": hypervisor.no_firewall} if hypervisor.no_firewall else {},
+                "missing": {"streams": problem} if (problem := mounts.missing()) else {},
                 "unwritten": context.store.unwritten,
                 "not_saved": context.store.failed,
             }

@@ -2,13 +2,10 @@
 
 import json
 import platform
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from training.baking.builder import Builder
-from training.baking.packages import APT, APT_ENVIRONMENT
-from training.host.errors import HostTrouble
+from training.baking.signed import SignedPackage, install_signed, must
 from training.host.orders import write_whole
 from training.host.reporting.gpus import INTERVAL_SECONDS, NAMESPACE
 
@@ -19,7 +16,6 @@ PACKAGE = (
     "/ubuntu/{architecture}/latest/amazon-cloudwatch-agent.deb"
 )
 KEY = "https://amazoncloudwatch-agent.s3.amazonaws.com/assets/amazon-cloudwatch-agent.gpg"
-FETCH = ("curl", "-fsS", "--retry", "5", "--max-time", "300", "-o")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -52,37 +48,25 @@ def install_agent(builder: Builder) -> None:
     if not builder.for_gpus:
         builder.log.note("an image without GPUs does not need the CloudWatch agent: it is not installed")
         return
+    agents_package = package(builder.identity.region)
     if not builder.paths.cloudwatch_agent.exists():
-        install_package(builder)
+        install_signed(builder, agents_package)
     written = builder.paths.cloudwatch
     write_whole(written, json.dumps(configuration(), indent=2) + "\n")
     agent = str(builder.paths.cloudwatch_agent)
     configure = (agent, "-a", "fetch-config", "-m", "ec2", "-s", "-c", f"file:{written}")
-    _must(builder, "configuring the CloudWatch agent", *configure)
+    must(builder, agents_package, "configuring the CloudWatch agent", *configure)
 
 
-def install_package(builder: Builder) -> None:
-    """Install the package from AWS's bucket in this region, and only with AWS's signature."""
-    architecture = ARCHITECTURES[platform.machine()]
-    package = PACKAGE.format(region=builder.identity.region, architecture=architecture)
-    with tempfile.TemporaryDirectory() as place:
-        deb, signature, key = (str(Path(place) / name) for name in ("agent.deb", "agent.deb.sig", "key.gpg"))
-        for url, path in ((package, deb), (package + ".sig", signature), (KEY, key)):
-            _must(builder, f"fetching {url}", *FETCH, path, url)
-        keys, trusted = ("gpg", "--batch", "--homedir", place), str(Path(place) / "trusted.gpg")
-        _must(builder, "reading the key of the CloudWatch agent", *keys, "--import", key)
-        _must(builder, f"looking for AWS's key {SIGNED_BY}", *keys, "--list-keys", SIGNED_BY)
-        # The file may contain other keys, too. A package that those have signed is not AWS's.
-        _must(builder, "selecting only AWS's key", *keys, "--output", trusted, "--export", SIGNED_BY)
-        checking = "checking AWS's signature of the CloudWatch agent"
-        _must(builder, checking, "gpgv", "--keyring", trusted, signature, deb)
-        _must(builder, "installing the CloudWatch agent", *APT, "install", deb)
-
-
-def _must(builder: Builder, doing: str, *command: str) -> None:
-    done = builder.shell.run(command, environment=APT_ENVIRONMENT)
-    if not done.is_good:
-        raise HostTrouble(
-            f"{doing} failed ({done.reason}): {done.last_lines()}; without the agent, idle GPUs are not detected: let "
-            "the builder reach AWS's buckets, or start from a base image with amazon-cloudwatch-agent"
-        )
+def package(region: str) -> SignedPackage:
+    """Return the agent's package in AWS's bucket of this region."""
+    url = PACKAGE.format(region=region, architecture=ARCHITECTURES[platform.machine()])
+    return SignedPackage(
+        called="the CloudWatch agent",
+        url=url,
+        signature=f"{url}.sig",
+        key=KEY,
+        fingerprint=SIGNED_BY,
+        consequence="without the agent, idle GPUs are not detected: let the builder reach AWS's buckets, or start from "
+        "a base image with amazon-cloudwatch-agent",
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 from training.baking.builder import Builder
 from training.baking.cloudwatch import install_agent
 from training.baking.jupyter import install_jupyter
+from training.baking.mountpoint import install_mountpoint
 from training.baking.packages import install_python_packages, install_requirements, install_system_packages
 from training.baking.recipe import named
 from training.host import account
@@ -129,6 +130,7 @@ STEPS: tuple[tuple[str, Callable[[Builder], None]], ...] = (
     ("CUDA libraries for TensorFlow", link_cuda_libraries),
     ("Python packages of the recipe", install_python_packages),
     ("CloudWatch agent", install_agent),
+    ("mount-s3 for data that are streamed", install_mountpoint),
     ("account of programs", make_account),
     ("boot unit", install_boot_unit),
     ("command trainyard", install_command),

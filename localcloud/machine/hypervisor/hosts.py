@@ -336,9 +336,7 @@ class Hypervisor:
                 case "running":
                     host.is_up = True
                     self._notify(host.machine.instance_id, "running", "init is up")
-                case "exited" if (
-                    not host.powered_off
-                ):  # a host that goes down sends no more reports of its agent
+                case "exited" if not host.powered_off:  # a host that goes down reports nothing more
                     host.finish(message["id"], message["code"])
                 case "nft":
                     enforced = self.no_firewall is None

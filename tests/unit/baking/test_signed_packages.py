@@ -12,6 +12,7 @@ from tests.support.objects import Objects
 from tests.unit.baking.builder import Host
 from training.baking import cloudwatch
 from training.baking.log import BuilderLog
+from training.baking.signed import install_signed
 from training.host.errors import HostTrouble
 from training.host.paths import Paths
 
@@ -86,8 +87,8 @@ def test_the_agent_is_installed_with_awss_signature_alone(
         host.says("apt-get", "installing")
         builder = host.bench().builder
         if refusal is None:
-            cloudwatch.install_package(builder)
+            install_signed(builder, cloudwatch.package("us-east-1"))
         else:
             with pytest.raises(HostTrouble, match=refusal):
-                cloudwatch.install_package(builder)
+                install_signed(builder, cloudwatch.package("us-east-1"))
     assert ("installing" in message.getvalue().splitlines()) == (refusal is None)

@@ -35,7 +35,7 @@ def doctor(
 
     from trainyard.cli import yard_settings
     from trainyard.cli.output import terminal
-    from trainyard.client.admin import checkup
+    from trainyard.client.admin import checkup, local_parts
     from trainyard.client.admin.preflight import Preflight, look, request_increases
     from trainyard.client.deployment import settings_of
     from trainyard.client.errors import YardNotFound
@@ -47,6 +47,7 @@ def doctor(
         vcpus = ", ".join(f"{row.desired} vCPUs of {row.quota}" for row in asked)
         terminal.hint(f"Asked AWS for {vcpus}.")
         seen = look(session, needs)
+    seen = Preflight((*seen.rows, *local_parts.look(session)))
     try:
         of_yard = checkup.look(options.find())
         subjects = {row.subject for row in of_yard}
