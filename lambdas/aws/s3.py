@@ -1,6 +1,6 @@
 """Objects in S3, mostly in the yard's bucket."""
 
-import hashlib
+import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,7 +19,6 @@ NO_BUCKET = ("NoSuchBucket", "404")
 MOST_DELETED = 1000
 """The most objects of one DeleteObjects request."""
 LARGEST_DOCUMENT = 16 * 2**20
-PIECE = 2**20
 ARCHIVES = ("GLACIER", "DEEP_ARCHIVE")
 """Storage classes whose objects S3 returns only after a restore."""
 ALREADY_WRITTEN = ("PreconditionFailed", "ConditionalRequestConflict")
@@ -142,17 +141,12 @@ def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: s
 
 
 def copy(bucket: str, key: str, target: str) -> str:
-    """Copy an object of at most 5 GB within the bucket, and return the SHA-256 of its content."""
-    digest = hashlib.sha256()
-    found = client("s3").get_object(Bucket=bucket, Key=key)
-    try:
-        for piece in found["Body"].iter_chunks(PIECE):
-            digest.update(piece)
-    except NO_ANSWER as error:
-        raise as_unavailable(error) from error
+    """Copy an object of at most 5 GB within the bucket, and return the SHA-256 of the copy, which S3 computes."""
     source = {"Bucket": bucket, "Key": key}
-    client("s3").copy_object(Bucket=bucket, Key=target, CopySource=source, CopySourceIfMatch=found["ETag"])
-    return digest.hexdigest()
+    answer = client("s3").copy_object(
+        Bucket=bucket, Key=target, CopySource=source, ChecksumAlgorithm="SHA256"
+    )
+    return base64.b64decode(answer["CopyObjectResult"]["ChecksumSHA256"]).hex()
 
 
 def list_first_page(bucket: str, prefix: str) -> tuple[tuple[str, int], ...]:

@@ -18,8 +18,9 @@ from trainyard.core.prediction.http import HttpRequest, RefusedError, Status
 from trainyard.core.prediction.routes import WITH_BODY, Act, Route, route_of
 from trainyard.core.prediction.tensors import FaultError
 from trainyard.protocol import keys
-from trainyard.protocol.export import LITE_MODEL, RECORD, Conversion, ExportRecord, SignatureTypes
+from trainyard.protocol.export import GOLDEN, LITE_MODEL, Conversion, Golden, SignatureTypes
 from trainyard.protocol.ledger.models import DEFAULT, ModelRow, VersionRow
+from trainyard.protocol.predictions import GoldenCheck
 from trainyard.values import serialization
 
 if TYPE_CHECKING:
@@ -65,18 +66,27 @@ class Predictions:
             said = f"try again: {unavailable}"
             return http.refusal(RefusedError(Status.UNAVAILABLE, said, retry_seconds=RETRY_SECONDS))
 
-    def answer_golden(self, model: str, number: int, signature: str, inputs: Any) -> dict[str, Any]:
-        """Return the outputs of a version that is being made, by name, or the error. The version is not kept."""
+    def check_golden(self, model: str, number: int) -> GoldenCheck:
+        """Compare the answers of a version that is being made with its golden rows. The version is not kept."""
+        from trainyard.core.prediction.agreement import find_difference
+
         try:
             row = self._version(model, str(number), for_golden=True)
-            content = s3.get_json(self._bucket, f"{keys.version(model, number)}{RECORD}") or {}
-            record = serialization.read(ExportRecord, content)
-            lite, _ = self._load(model, row, record.lite.how if record.lite else Conversion.NONE)
-            types = record.signatures[signature]
-            given = body.read({"inputs": inputs}, types)
-            return {"outputs": lite.answer(signature, types, given.tensors)}
+            if row.lite is Conversion.NONE:
+                return GoldenCheck(unchecked=row.lite_reason or "no golden rows")
+            found = s3.get_json(self._bucket, f"{keys.version(model, number)}{GOLDEN}") or {}
+            golden = serialization.read(Golden, found)
+            lite, _ = self._load(model, row, row.lite)
+            checked = sorted(lite.signatures & {*golden.signatures})
+            for name in checked:
+                expected, types = golden.signatures[name], row.signatures[name]
+                given = body.read({"inputs": expected.inputs}, types)
+                outputs = lite.answer(name, types, given.tensors)
+                if difference := find_difference(expected.tensorflow, outputs):
+                    return GoldenCheck(difference=f"{name}, {difference}")
         except (RefusedError, FaultError, RuntimeError, ValueError) as error:
-            return {"error": str(error)}
+            return GoldenCheck(difference=f"the model failed: {error}")
+        return GoldenCheck(unchecked=None if checked else "no golden rows")
 
     def _answer(self, route: Route, request: HttpRequest) -> dict[str, Any]:
         if route.act is Act.HEALTH:

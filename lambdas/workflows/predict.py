@@ -11,7 +11,7 @@ from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.predictions import Predictions
 from trainyard.protocol import keys
-from trainyard.protocol.export import DEFAULT_SIGNATURE
+from trainyard.protocol.predictions import GoldenCheck
 from trainyard.values.lazy import dataclass
 
 NEEDS = Needs(
@@ -24,7 +24,7 @@ NEEDS = Needs(
 
 @dataclass(frozen=True, kw_only=True)
 class PredictInput:
-    """A request as a function URL passes it, or a request of the workflow version for golden rows."""
+    """A request as a function URL passes it, or a request of the workflow version about golden rows."""
 
     path: str = field(default="/", metadata={"json_key": "rawPath"})
     context: Mapping[str, Any] = field(default_factory=dict, metadata={"json_key": "requestContext"})
@@ -32,19 +32,17 @@ class PredictInput:
     body: str | None = None
     encoded: bool = field(default=False, metadata={"json_key": "isBase64Encoded"})
     golden: bool = False
-    """True if the workflow version asks. Then the fields below name version, signature and inputs."""
+    """True if the workflow version asks about a version that it makes."""
     model: str = ""
-    version: Any = None
-    signature_name: str = DEFAULT_SIGNATURE
-    inputs: Any = None
+    version: int = 0
 
 
 @entry_point
-def handler(given: PredictInput) -> dict[str, Any]:
+def handler(given: PredictInput) -> dict[str, Any] | GoldenCheck:
     yard = environment.read(YardSettings)
     predictions = predictions_of(yard.bucket_name, yard.table_name)
     if given.golden:
-        return predictions.answer_golden(given.model, int(given.version), given.signature_name, given.inputs)
+        return predictions.check_golden(given.model, given.version)
     method = str(given.context.get("http", {}).get("method", "POST"))
     headers = {name: str(value) for name, value in given.headers.items()}
     return predictions.respond(

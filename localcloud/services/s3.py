@@ -10,6 +10,7 @@ import contextvars
 import json
 import sys
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -36,6 +37,7 @@ def install(context: Context) -> None:
     encrypt_by_the_managed_key()
     refuse_what_no_bucket_takes()
     list_past_deleted_versions()
+    answer_the_checksum_of_a_copy()
 
 
 def name_the_version_in_events() -> None:
@@ -170,3 +172,26 @@ def refuse_on_a_full_disk(state: Path) -> None:
 
     MINISTACK.replace("services.s3:_atomic_write", write)
     MINISTACK.extend("app:SERVICE_HANDLERS", {"s3": handle})
+
+
+def answer_the_checksum_of_a_copy() -> None:
+    """Compute the checksum that a copy requests, and name the checksums of each copy in its answer."""
+    name = "services.s3:_copy_object"
+    stock = MINISTACK.stock(name)
+
+    def copied(bucket: str, key: str, headers: Mapping[str, str]) -> Any:
+        asked = headers.get("x-amz-checksum-algorithm")
+        code, answered, body = stock(
+            bucket, key, {**headers, **({"x-amz-sdk-checksum-algorithm": asked} if asked else {})}
+        )
+        if code != HTTPStatus.OK:
+            return code, answered, body
+        made, root = s3._buckets[bucket]["objects"][key], s3.fromstring(body)
+        if asked:
+            made["checksums"] = {asked: made["checksums"][asked]}  # S3 keeps only the last one
+        for algorithm, digest in made["checksums"].items():
+            s3.SubElement(root, f"Checksum{algorithm}").text = digest
+            s3.SubElement(root, "ChecksumType").text = "FULL_OBJECT"
+        return code, answered, s3._xml_body(root)
+
+    MINISTACK.replace(name, copied)

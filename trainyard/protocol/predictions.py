@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from trainyard.values.lazy import dataclass
+
 MOST_BYTES = 6 * 1024 * 1024
 """Lambda's limit for a request and for an answer."""
 MARGIN_BYTES = 64 * 1024
@@ -40,3 +42,18 @@ def url_of(base: str, model: str) -> str:
 def event_of(method: str, path: str, body: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
     context = {"http": {"method": method}}
     return {"rawPath": path, "requestContext": context, "body": body, "headers": dict(headers or {})}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenCheck:
+    """The answer about the golden rows of a version that is being made."""
+
+    difference: str | None = None
+    """The first difference from TensorFlow's answers at the export, with the signature."""
+    unchecked: str | None = None
+    """Why the function answered none of the golden rows. The first host that serves the version checks it."""
+
+
+def golden_event(model: str, version: int) -> dict[str, Any]:
+    """Return the event of the workflow version, which asks for a GoldenCheck."""
+    return {"golden": True, "model": model, "version": version}

@@ -23,7 +23,6 @@ NEEDS = Needs(
         may("use the ledger", "UpdateItem"),
     ),
     minutes=15,
-    memory_mib=1769,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
@@ -204,8 +205,10 @@ class S3:
         if same is not None and source.etag.strip('"') != same.strip('"'):
             raise ServiceError("PreconditionFailed", UNMET, status=412)
         made = self.write(request["Bucket"], request["Key"], source.body or b"", media_type=source.media_type)
+        digest = base64.b64encode(hashlib.sha256(made.body or b"").digest()).decode()
+        checksum = {"ChecksumSHA256": digest} if request.get("ChecksumAlgorithm") == "SHA256" else {}
         return {
-            "CopyObjectResult": {"ETag": made.etag, "LastModified": made.at},
+            "CopyObjectResult": {"ETag": made.etag, "LastModified": made.at} | checksum,
             "CopySourceVersionId": source.id,
             "VersionId": made.id,
         }

@@ -1,5 +1,7 @@
 """The simulated S3 through its API."""
 
+import base64
+import hashlib
 from typing import Any
 
 import pytest
@@ -151,7 +153,9 @@ def test_many_are_deleted_as_far_as_one_may(s3: S3) -> None:
 
 def test_a_copy_is_an_object_of_its_own(s3: S3, heard: list[tuple[Any, ...]]) -> None:
     put(s3, "a", b"1")
-    s3.copy_object(ME, {"Bucket": "b", "Key": "c", "CopySource": {"Bucket": "b", "Key": "a"}})
+    asked = {"Bucket": "b", "Key": "c", "CopySource": {"Bucket": "b", "Key": "a"}}
+    made = s3.copy_object(ME, asked | {"ChecksumAlgorithm": "SHA256"})["CopyObjectResult"]
+    assert base64.b64decode(made["ChecksumSHA256"]) == hashlib.sha256(b"1").digest()
     put(s3, "a", b"2")
     assert get(s3, "c")["Body"] == b"1"
     assert [about[2] for about in heard] == ["a", "c", "a"]

@@ -15,17 +15,17 @@ from tests.support.recorded import CONTEXT
 from tests.unit.workflows.conftest import Log, Place
 from trainyard.protocol import keys
 from trainyard.protocol.export import (
+    GOLDEN,
     LITE_MODEL,
-    RECORD,
     Conversion,
-    ExportRecord,
-    Lite,
+    Golden,
+    GoldenAnswer,
     SignatureTypes,
     TensorType,
 )
 from trainyard.protocol.ledger import models
 from trainyard.protocol.ledger.models import Canary, ModelRow, VersionRow, VersionState
-from trainyard.protocol.predictions import event_of
+from trainyard.protocol.predictions import GoldenCheck, event_of, golden_event
 from trainyard.values import serialization
 from trainyard.values.serialization import parse_timestamp
 
@@ -60,6 +60,7 @@ class Registry:
         state: VersionState = VersionState.READY,
         how: Conversion = Conversion.WHOLE,
         content: bytes = LITE,
+        golden: Golden | None = None,
     ) -> None:
         row = VersionRow(
             number=number,
@@ -77,8 +78,8 @@ class Registry:
         self._write("twice", models.version_key(number), row)
         folder = keys.version("twice", number)
         self._place.s3.write("bucket", f"{folder}{LITE_MODEL}", content)
-        record = ExportRecord(tensorflow="2", signatures=TYPES, lite=Lite(how=how, signatures=("both",)))
-        self._place.put(f"{folder}{RECORD}", serialization.to_json(record))
+        if golden:
+            self._place.put(f"{folder}{GOLDEN}", serialization.to_json(golden))
 
     def _write(self, model: str, sk: str, row: object) -> None:
         values = {name: value for name, value in serialization.to_json(row).items() if value is not None}
@@ -226,18 +227,50 @@ def test_a_version_that_cannot_answer_is_refused_and_others_answer(
     assert ask("/v1/models/twice:predict", {"instances": [[1, 2]]})[0] == 200
 
 
-def test_golden_rows_of_a_version_in_the_making_are_answered_by_name(registry: Registry) -> None:
-    registry.version(3, state=VersionState.MAKING)
-    event = {
-        "golden": True,
-        "model": "twice",
-        "version": 3,
-        "signature_name": "both",
-        "inputs": {"x": [[1.0, 2.0]]},
-    }
-    assert predict.handler(event, CONTEXT) == {"outputs": {"y": [[2, 4]], "sum": [3]}}
-    broken = event | {"inputs": {"x": [[1.0]]}}
-    assert "found a list of 1 number; wanted 2" in predict.handler(broken, CONTEXT)["error"]
+def golden(inputs: Any, **tensorflow: Any) -> GoldenAnswer:
+    return GoldenAnswer(inputs={"x": inputs}, tensorflow=tensorflow)
+
+
+@pytest.mark.parametrize(
+    ("signatures", "how", "answer"),
+    [
+        (
+            {
+                "serving_default": golden([[1.0, 2.0]], y=[[2, 4]]),
+                "both": golden([[1.0, 2.0]], y=[[2, 4]], sum=[3]),
+            },
+            Conversion.WHOLE,
+            GoldenCheck(),
+        ),
+        (
+            {
+                "both": golden([[1.0, 2.0]], y=[[2, 4]], sum=[3]),
+                "serving_default": golden([[1.0, 2.0]], y=[[2, 5]]),
+            },
+            Conversion.WHOLE,
+            GoldenCheck(difference="serving_default, row 0, y: found 4.0, expected 5"),
+        ),
+        (
+            {"both": golden([[1.0]], y=[[2, 4]], sum=[3])},
+            Conversion.WHOLE,
+            GoldenCheck(
+                difference="the model failed: inputs.x[0]: found a list of 1 number; wanted 2 (float32, shape (any, 2))"
+            ),
+        ),
+        (
+            {"parse": golden([[1.0, 2.0]], y=[[2, 4]])},
+            Conversion.WHOLE,
+            GoldenCheck(unchecked="no golden rows"),
+        ),
+        ({}, Conversion.NONE, GoldenCheck(unchecked="LiteRT lacks the operation ParseExampleV2")),
+    ],
+)
+def test_all_golden_rows_of_a_version_in_the_making_are_compared_by_one_call(
+    registry: Registry, signatures: dict[str, GoldenAnswer], how: Conversion, answer: GoldenCheck
+) -> None:
+    registry.version(3, state=VersionState.MAKING, how=how, golden=Golden(signatures=signatures))
+    found = predict.handler(golden_event("twice", 3), CONTEXT)
+    assert serialization.read(GoldenCheck, found) == answer
 
 
 def test_versions_beyond_the_memory_leave_and_are_loaded_again(

@@ -1,5 +1,7 @@
-"""Object keys in S3 and IAM, compared to the character."""
+"""Objects in S3: their keys, compared to the character, and the checksums of copies."""
 
+import base64
+import hashlib
 import uuid
 from typing import Any
 
@@ -79,3 +81,24 @@ def test_a_list_of_keys_that_is_no_xml_is_malformed_for_each_caller(cloud: Cloud
         named = {"Objects": [{"Key": "mine/a\x01b"}]}
         assert code(s3.delete_objects, Bucket=bucket, Delete=named) == "MalformedXML"
         assert code(s3.delete_objects, Bucket=bucket, Delete={"Objects": [{"Key": "mine/a"}]}) == "done"
+
+
+def digest(body: bytes) -> str:
+    return base64.b64encode(hashlib.sha256(body).digest()).decode()
+
+
+def test_a_copy_has_the_checksum_of_the_algorithm_that_its_request_names(cloud: Cloud, bucket: str) -> None:
+    s3, body = cloud.client("s3"), b"weights"
+    s3.put_object(Bucket=bucket, Key="a", Body=body, ChecksumAlgorithm="CRC32")
+
+    def copy(source: str, target: str, **more: str) -> dict[str, Any]:
+        found = {"Bucket": bucket, "Key": source}
+        answer = s3.copy_object(Bucket=bucket, Key=target, CopySource=found, **more)["CopyObjectResult"]
+        return {name: value for name, value in answer.items() if name.startswith("Checksum")}
+
+    crc = s3.head_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")["ChecksumCRC32"]
+    assert copy("a", "b") == {"ChecksumCRC32": crc, "ChecksumType": "FULL_OBJECT"}
+    of_b = {"ChecksumSHA256": digest(body), "ChecksumType": "FULL_OBJECT"}
+    assert copy("b", "c", ChecksumAlgorithm="SHA256") == of_b
+    kept = s3.head_object(Bucket=bucket, Key="c", ChecksumMode="ENABLED")
+    assert (kept["ChecksumSHA256"], "ChecksumCRC32" in kept) == (digest(body), False)
