@@ -1,5 +1,7 @@
 """Rows of files of each format, and their answers: the rows that do not fit get a reason, and all others an answer."""
 
+import argparse
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +11,11 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from training.programs import convert
+from training.programs import convert, predict_batch
 from training.programs.batches import rows
 from training.programs.batches.answering import Answering
 from training.programs.batches.results import name_of
+from training.programs.batches.rows import Row
 from trainyard.core.model.batch import Format
 from trainyard.protocol.export import (
     GOLDEN,
@@ -151,3 +154,27 @@ def test_a_foreign_saved_model_is_prepared_in_a_copy(tmp_path: Path) -> None:
     (source / "saved_model.pb").write_bytes(b"rubbish")
     with pytest.raises(SystemExit, match="cannot load the SavedModel"):
         convert.prepare(source, target)
+
+
+@pytest.mark.parametrize("planted", [0.0, 1.0])
+def test_a_batch_begins_with_the_golden_rows_of_its_version(
+    tmp_path: Path, planted: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    double = tf.function(lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([None], tf.float32, "x")])
+    tf.saved_model.save(tf.Module(), str(source), signatures={"serving_default": double})
+    exports.complete(convert.prepare(source, target))
+    golden, record = (json.loads((target / each).read_text()) for each in (GOLDEN, RECORD))
+    golden["signatures"]["serving_default"]["tensorflow"]["y"][0] += planted
+    (target / GOLDEN).write_text(json.dumps(golden))
+    record["digests"][GOLDEN] = hashlib.sha256((target / GOLDEN).read_bytes()).hexdigest()
+    (target / RECORD).write_text(json.dumps(record))
+
+    arguments = argparse.Namespace(model="twice", version=2, record=None, signature=None, batch_size=4)
+    if planted:
+        with pytest.raises(SystemExit, match="version 2 of twice differs from TensorFlow's answers"):
+            predict_batch.load(target, arguments)
+        return
+    (answer,) = predict_batch.load(target, arguments).answer([Row(1, instance=3.0)])
+    assert answer.prediction == 6.0
+    assert "version 2 of twice answers the golden rows of 1 signature" in capsys.readouterr().out

@@ -1,9 +1,9 @@
 """Answer the rows of many files with a version of a model.
 
-Reads the files from the data entry `rows` and the SavedModel from `model`. Each worker answers its own files. The
-answers to a file appear whole in `predictions/` of the run, so that a later attempt answers only the files that have
-none. The chief ends last and writes `predictions/errors.jsonl`, which names file, line and reason of each row without
-an answer."""
+Reads the files from the data entry `rows` and the SavedModel from `model`. The version must answer its golden rows as
+at its export. Each worker answers its own files. The answers to a file appear whole in `predictions/` of the run, so
+that a later attempt answers only the files that have none. The chief ends last and writes `predictions/errors.jsonl`,
+which names file, line and reason of each row without an answer."""
 
 import argparse
 import json
@@ -13,19 +13,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import boto3
-import tensorflow as tf
 from botocore.config import Config
 
 from training.programs.arguments import SHOWN, at_least, parser_of
 from training.programs.batches import rows
 from training.programs.batches.answering import Answer, Answering
 from training.programs.batches.results import Count, Results, name_of
+from training.programs.serving.model import Model, NotServedError
 from trainyard.core.model.batch import MODEL, ROWS, Format
 from trainyard.core.prediction.body import signature_name
-from trainyard.protocol.export import RECORD, ExportRecord
+from trainyard.core.prediction.http import RefusedError
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.metrics import write_metrics
-from trainyard.values import serialization
 from trainyard.values.quantities import format_count
 from trainyard.values.validation import any_of
 
@@ -40,7 +39,6 @@ def main() -> None:
     environment = Environment.from_os()
     results = results_of(environment)
     answering = load(environment.data_folder(MODEL), arguments)
-    print(f"{arguments.version}: rows are answered by {arguments.signature or 'its signature'}", flush=True)
     total = answer_files(environment.data_folder(ROWS), arguments.format, answering, results)
     attempt, index, workers = (os.environ[f"TRAINYARD_{name}"] for name in ("ATTEMPT", "INDEX", "WORKERS"))
     print(f"this worker has answered {format_count(total.answered, 'row')}", flush=True)
@@ -64,7 +62,9 @@ def parse_arguments() -> argparse.Namespace:
         "--format", type=Format, default=Format.JSONL, help=f"{any_of(tuple(Format))} {SHOWN}"
     )
     parser.add_argument("--signature", help="the signature that answers")
-    parser.add_argument("--version", default="the model", help="name and number of the version, for the log")
+    parser.add_argument("--model", required=True, help="name of the model")
+    parser.add_argument("--version", type=at_least(1), required=True, help="number of the version")
+    parser.add_argument("--record", help="SHA-256 of the version's trainyard.json")
     parser.add_argument("--batch-size", type=at_least(1), default=64, help=f"most rows of one call {SHOWN}")
     return parser.parse_args()
 
@@ -79,14 +79,17 @@ def results_of(environment: Environment) -> Results:
 
 
 def load(folder: Path, arguments: argparse.Namespace) -> Answering:
-    record = serialization.read(ExportRecord, json.loads((folder / RECORD).read_text()))
+    """Return the signature that answers, of a version that answers its golden rows as at its export."""
     given = {"signature_name": arguments.signature} if arguments.signature else {}
-    name = signature_name(given, record.signatures)
-    if name not in record.signatures:
-        raise SystemExit(f"the model has no signature {name}; it has {any_of(list(record.signatures))}")
-    loaded = tf.saved_model.load(str(folder))
-    arguments.signature = name
-    return Answering(loaded.signatures[name], record.signatures[name], arguments.batch_size)
+    try:
+        model = Model.load(folder, arguments.model, arguments.version, label="", record=arguments.record)
+        name = signature_name(given, model.record.signatures)
+        types = model.check_signature(name)
+        print(model.check_golden(), flush=True)
+    except (NotServedError, RefusedError) as refused:
+        raise SystemExit(str(refused)) from None
+    print(f"{model.named}: rows are answered by {name}", flush=True)
+    return Answering(model.loaded.signatures[name], types, arguments.batch_size)
 
 
 def answer_files(folder: Path, form: Format, answering: Answering, results: Results) -> Count:

@@ -8,6 +8,7 @@ from trainyard.core.model.errors import ModelRefused
 from trainyard.core.model.job import Job
 from trainyard.core.model.program import Data
 from trainyard.protocol import keys
+from trainyard.protocol.export import RECORD
 from trainyard.protocol.ledger.models import ModelRows, VersionRow
 from trainyard.values.validation import any_of, did_you_mean
 
@@ -28,6 +29,8 @@ def add_version(job: Job, wanted: Predict, version: VersionRow, bucket: str) -> 
     """Return the job with the files of the version as data."""
     source = f"s3://{bucket}/{keys.version(wanted.name, version.number)}"
     args = job.program.args
-    known = {**args, "version": f"{wanted.name} {version.number}"} if isinstance(args, dict) else args
+    digest = version.manifest.get(RECORD)
+    named = {"model": wanted.name, "version": version.number, **({"record": digest} if digest else {})}
+    known = {**args, **named} if isinstance(args, dict) else args
     program = replace(job.program, args=known)
     return replace(job, data={**job.data, MODEL: Data(source=source)}, program=program)

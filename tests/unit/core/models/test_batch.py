@@ -76,6 +76,7 @@ def test_the_job_gets_the_files_of_the_version() -> None:
     job = check.check(document, source="job.yaml", bucket="yard")
     assert isinstance(job, Job)
     assert job.predict
-    found = add_version(job, job.predict, version(2), "yard")
+    made = version(2, manifest={"trainyard.json": "0f"})
+    found = add_version(job, job.predict, made, "yard")
     assert found.data["model"].source == "s3://yard/models/digits/2/"
-    assert found.program.args == {"format": "jsonl", "version": "digits 2"}
+    assert found.program.args == {"format": "jsonl", "model": "digits", "version": 2, "record": "0f"}
