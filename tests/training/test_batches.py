@@ -178,3 +178,34 @@ def test_a_batch_begins_with_the_golden_rows_of_its_version(
     (answer,) = predict_batch.load(target, arguments).answer([Row(1, instance=3.0)])
     assert answer.prediction == 6.0
     assert "version 2 of twice answers the golden rows of 1 signature" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("[1, 2.5]", 3.5),
+        ("[1e38, 1]", pytest.approx(1e38)),
+        (
+            "[1e39, 1]",
+            "the row[0]: found 1e+39; wanted a finite number of this type (float32, shape (any, 2))",
+        ),
+        (
+            "[1e400, 1]",
+            "the row[0]: found inf; wanted a finite number of this type (float32, shape (any, 2))",
+        ),
+        ("[1, 2, 3]", "the row: found a list of 3 numbers; wanted 2 (float32, shape (any, 2))"),
+        ("[[1, 2]]", "the row: found a list of 1 list; wanted 2 (float32, shape (any, 2))"),
+        ("[true, 1]", "the row[0]: found true; wanted a number (float32, shape (any, 2))"),
+        ('["1", 1]', 'the row[0]: found the text "1"; wanted a number (float32, shape (any, 2))'),
+        ("[null, 1]", "the row[0]: found null; wanted a number (float32, shape (any, 2))"),
+        ("7", "the row: found 7; wanted a list of 2 (float32, shape (any, 2))"),
+    ],
+)
+def test_rows_of_numbers_are_checked_like_all_others(tmp_path: Path, line: str, found: Any) -> None:
+    types = SignatureTypes(inputs={"x": tensor("float32", None, 2)}, outputs={"sum": tensor("float32", None)})
+    function = tf.function(
+        lambda x: {"sum": tf.reduce_sum(x, 1)}, input_signature=[tf.TensorSpec([None, 2], tf.float32, "x")]
+    )
+    (tmp_path / "rows").write_text(f"[1, 1]\n{line}\n[2, 2]\n")
+    answers = Answering(function, types, 64).answer(rows.read(tmp_path / "rows", Format.JSONL, types))
+    assert [each.reason or each.prediction for each in answers] == [2.0, found, 4.0]

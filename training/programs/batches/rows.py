@@ -20,9 +20,11 @@ from trainyard.values.quantities import format_count
 from trainyard.values.validation import any_of
 
 MOST_CHARACTERS = 200
+OTHERS = (b'"', b"t", b"f", b"n")
+"""What a line has that is not only numbers in lists: a text or a name, true, false, null."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Row:
     """A row of a file."""
 
@@ -32,6 +34,8 @@ class Row:
     """The row as a request has it in `instances`."""
     fault: str = ""
     """Why the row cannot be read; empty for a row that can."""
+    has_only_numbers: bool = False
+    """True if the row is known to have nothing but numbers in lists."""
 
 
 def read(path: Path, form: Format, types: SignatureTypes) -> Iterator[Row]:
@@ -44,8 +48,9 @@ def _lines(path: Path, _types: SignatureTypes) -> Iterator[Row]:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
+            only_numbers = not any(mark in line for mark in OTHERS)
             try:
-                yield Row(number, body.parse_row(line.decode()))
+                yield Row(number, body.parse_row(line.decode()), has_only_numbers=only_numbers)
             except UnicodeDecodeError as error:
                 yield Row(number, fault=f"the line is not UTF-8: byte {error.start + 1}")
             except FaultError as fault:

@@ -50,12 +50,22 @@ def parse_row(text: str) -> Any:
     return _load(text, "the line")
 
 
-def _load(text: str, what: str) -> Any:
-    def refuse_constant(word: str) -> NoReturn:
-        raise FaultError(f"{what} has {word}; wanted finite numbers")
+class _ConstantError(Exception):
+    """JSON has NaN or Infinity."""
 
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise _ConstantError(word)
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _load(text: str, what: str) -> Any:
     try:
-        return json.loads(text, parse_constant=refuse_constant)
+        return DECODER.decode(text)
+    except _ConstantError as word:
+        raise FaultError(f"{what} has {word}; wanted finite numbers") from word
     except json.JSONDecodeError as error:
         raise FaultError(
             f"{what} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"

@@ -4,6 +4,7 @@ import base64
 import binascii
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from trainyard.protocol.export import TensorType
@@ -42,7 +43,8 @@ def check(place: Place) -> Any:
     tensor = place.tensor
     depth = _depth(place.value) if tensor.shape is None else len(tensor.shape)
     dims: Sequence[int | None] = (None,) * depth if tensor.shape is None else tensor.shape
-    return _Check(place, [*dims]).check(place.value, ())
+    checked = _Check(place, [*dims])
+    return place.value if checked.fits(place.value) else checked.check(place.value, ())
 
 
 def describe(tensor: TensorType) -> str:
@@ -104,12 +106,22 @@ class _Check:
             raise self._fault(index, value, str(size))
         if depth:
             self._sizes[depth] = len(value)  # rows of a free length must have equal lengths
-        if depth == len(self._sizes) - 1 and self._is_plain(value):
-            return value
         return [self.check(each, (*index, number)) for number, each in enumerate(value)]
 
-    def _is_plain(self, values: list[Any]) -> bool:
-        """Return True if all numbers fit, without a look at each of them in Python."""
+    def fits(self, value: Any) -> bool:
+        """Return True if this is a tensor of numbers, and all of them fit. Python's own functions look at each number,
+        because a loop would take longer than the model."""
+        level = [value]
+        for size in self._sizes:
+            if set(map(type, level)) != {list}:
+                return False
+            lengths = set(map(len, level))
+            if len(lengths) > 1 or (size is not None and lengths != {size}):
+                return False
+            level = [*chain.from_iterable(level)]
+        return self._are_in_range(level)
+
+    def _are_in_range(self, values: list[Any]) -> bool:
         kinds = set(map(type, values))
         if not kinds:
             return True
