@@ -23,6 +23,12 @@ PoolOrType = Annotated[
     ),
 ]
 Zone = Annotated[str, typer.Argument(help="With an instance type: Availability Zone, or * for all.")]
+FailingRequests = Annotated[
+    int | None, typer.Option("--times", help="Number of requests that fail. Default: 1.", min=1)
+]
+FailingSeconds = Annotated[
+    float | None, typer.Option("--seconds", help="Fail every request for this many seconds.", min=0)
+]
 Market = Annotated[str, typer.Argument(help="With a zone: spot, on-demand, or * for both.")]
 
 
@@ -104,12 +110,8 @@ def throttle(
             help='Action as in a policy, such as "ssm:SendCommand", or a service, "s3:*". "ec2:" is optional.'
         ),
     ],
-    times: Annotated[
-        int | None, typer.Option(help="Number of requests that fail. Default: 1.", min=1)
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Fail every request for this many seconds.", min=0)
-    ] = None,
+    times: FailingRequests = None,
+    seconds: FailingSeconds = None,
     code: Annotated[
         str | None, typer.Option(help="Error code. Default: the service's throttling error.")
     ] = None,
@@ -210,12 +212,8 @@ def registry(
     image: Annotated[
         str, typer.Argument(help="REGISTRY/REPOSITORY; wildcards allowed.", metavar="IMAGE")
     ] = "*",
-    times: Annotated[
-        int | None, typer.Option(help="Number of requests that fail. Default: 1.", min=1)
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Fail every request for this many seconds.", min=0)
-    ] = None,
+    times: FailingRequests = None,
+    seconds: FailingSeconds = None,
     state: State = DEFAULT_STATE,
 ) -> None:
     """Fail requests to a registry of container images (401, 404, 429), or send layers broken or slowly."""
