@@ -2,18 +2,15 @@
 
 https://github.com/opencontainers/distribution-spec, https://distribution.github.io/distribution/spec/auth/token/"""
 
-import base64
 import hashlib
-import json
-import re
 import urllib.error
-import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from http.client import HTTPException
 from typing import Any
 
 from trainyard.protocol.image_reference import Reference
+from trainyard.protocol.registry_login import BASIC, Challenge, UnknownLoginError, write_basic, write_bearer
 
 SECONDS = 10
 MOST_BYTES = 4 * 1024**2
@@ -49,7 +46,7 @@ class RegistryImages:
 
     def __init__(self, image: Reference, login: str = "") -> None:
         self._base = f"https://{image.address}/v2/{image.repository}"
-        self._login = login
+        self._repository, self._login = image.repository, login
         self._authorization = ""
         self._opener = urllib.request.build_opener(_WithoutLogin())
 
@@ -86,25 +83,18 @@ class RegistryImages:
 
     def _authorize(self, challenge: str) -> str:
         """Return the header for the login that a challenge asks for."""
-        scheme, _, rest = challenge.partition(" ")
-        basic = f"Basic {base64.b64encode(self._login.encode()).decode()}" if self._login else ""
-        if scheme.lower() == "basic":
-            if not basic:
+        asked, own = Challenge.of(challenge), write_basic(self._login)
+        if asked.scheme == BASIC:
+            if not own:
                 raise NoAccessError
-            return basic
-        words = dict(re.findall(r'(\w+)="([^"]*)"', rest))
-        realm = words.get("realm", "")
-        if scheme.lower() != "bearer" or not realm.startswith("https://"):
-            raise RegistryUnreachableError(f"it asks for a login of an unknown kind ({scheme})")
-        query = {name: words[name] for name in ("service", "scope") if words.get(name)}
-        address = f"{realm}?{urllib.parse.urlencode(query)}"
+            return own
         try:
-            answer = json.loads(self._open(address, {"Authorization": basic} if basic else {}))
+            address = asked.token_address(self._base, self._repository)
+            return write_bearer(self._open(address, {"Authorization": own} if own else {}))
         except urllib.error.HTTPError as refusal:
             raise NoAccessError from refusal
-        except ValueError as error:
-            raise RegistryUnreachableError(f"{realm} gave no token") from error
-        return f"Bearer {answer.get('token') or answer.get('access_token')}"
+        except UnknownLoginError as error:
+            raise RegistryUnreachableError(str(error)) from error
 
     def _open(self, address: str, headers: Mapping[str, str]) -> bytes:
         request = urllib.request.Request(address, headers={"User-Agent": "trainyard", **headers})  # noqa: S310 - https

@@ -4,22 +4,20 @@ A blob that stops arriving continues where it stopped. Only a lack of progress e
 the whole: images have tens of GB, and registries differ in speed.
 """
 
-import base64
 import hashlib
 import json
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
-from urllib.parse import urlencode, urljoin
 
 import urllib3
 from urllib3.exceptions import HTTPError
 
 from training.host.errors import Damaged, HostTrouble, Missing, Unreachable
+from trainyard.protocol.registry_login import BEARER, Challenge, UnknownLoginError, write_basic, write_bearer
 
 MANIFESTS = (
     "application/vnd.oci.image.index.v1+json",
@@ -38,7 +36,6 @@ RETRY_AFTER_SECONDS, MOST_RETRY_AFTER_SECONDS = 15.0, 900.0
 PIECE = 1 << 20
 ONLY_REDIRECTS = urllib3.Retry(5, connect=0, read=0, status=0, other=0, respect_retry_after_header=False)
 """Blobs lie elsewhere. urllib3 keeps the header Authorization from another host."""
-CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 DENIED, ABSENT, TOO_MANY = (401, 403), 404, 429
 
 logger = logging.getLogger(__name__)
@@ -189,21 +186,18 @@ class Registry:
 
     def _answer_challenge(self, challenge: str) -> str:
         """Return the header that the registry asks for: the login itself, or a token of its token service."""
-        kind, _, rest = challenge.partition(" ")
-        basic = self.login().basic
-        own = f"Basic {base64.b64encode(basic.encode()).decode()}" if basic else ""
-        if kind.lower() != "bearer":
+        asked, own = Challenge.of(challenge), write_basic(self.login().basic)
+        if asked.scheme != BEARER:
             return own
-        asked = dict(CHALLENGE.findall(rest))
-        realm = urljoin(self.url, asked.pop("realm", "/token"))
-        asked.setdefault("scope", f"repository:{self.repository}:pull")
-        url = f"{realm}{'&' if '?' in realm else '?'}{urlencode(asked)}"
-        answer = self._request(url, {"Authorization": own} if own else {})
-        body = answer.read(MOST_MANIFEST_BYTES)
-        if answer.status != 200:
-            self._refuse(answer, "token")
-        found = json.loads(body)
-        return f"Bearer {found.get('token') or found.get('access_token', '')}"
+        try:
+            address = asked.token_address(self.url, self.repository)
+            answer = self._request(address, {"Authorization": own} if own else {})
+            body = answer.read(MOST_MANIFEST_BYTES)
+            if answer.status != 200:
+                self._refuse(answer, "token")
+            return write_bearer(body)
+        except UnknownLoginError as error:
+            raise HostTrouble(f"the registry of {self.name} cannot be used: {error}", final=True) from error
 
     def _refuse(self, answer: urllib3.BaseHTTPResponse, path: str) -> NoReturn:
         if answer.status in DENIED:
