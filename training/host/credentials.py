@@ -24,6 +24,12 @@ from training.host.paths import Paths
 CALLS = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 6})
 """Configuration of the clients of the agent and of a bake, which can wait."""
 
+CAT = "/bin/cat"
+CAT_FOLDER = "/opt/trainyard/cat"
+"""The folder in a container without `cat` that has the host's (container/cat.py)."""
+CAT_LOADER = f"{CAT_FOLDER}/ld.so"
+CAT_OF_HOST = f"{CAT_LOADER} --library-path {CAT_FOLDER} {CAT_FOLDER}/cat"
+
 MODELS = botocore.loaders.create_loader()
 """One loader of AWS's service models for all sessions: a list of all services takes longer than reading one model."""
 
@@ -45,9 +51,10 @@ def belong_to(text: bytes, run: str) -> bool:
 
 
 def configure(paths: Paths, account: Account) -> None:
-    """Write the AWS config for s5cmd, programs, and all other processes that get `environment`."""
-    config = f"[default]\ncredential_process = /bin/cat {paths.credentials}\n"
-    keep(paths.aws_config, config, account)
+    """Write the AWS config for s5cmd, programs, and all other processes that get `environment`; and the one for
+    programs in an image without `cat`."""
+    for file, cat in ((paths.aws_config, CAT), (paths.aws_config_without_cat, CAT_OF_HOST)):
+        keep(file, f"[default]\ncredential_process = {cat} {paths.credentials}\n", account)
 
 
 def keep(path: Path, text: str, account: Account) -> None:
@@ -58,10 +65,11 @@ def keep(path: Path, text: str, account: Account) -> None:
     new.replace(path)
 
 
-def environment(paths: Paths) -> dict[str, str]:
-    """Return the variables that make boto3, the aws command, and s5cmd use the run's credentials only."""
+def environment(paths: Paths, *, has_cat: bool = True) -> dict[str, str]:
+    """Return the variables that make boto3, the aws command, and s5cmd use the run's credentials only. `has_cat` is
+    False for a program in an image without `cat`."""
     return {
-        "AWS_CONFIG_FILE": str(paths.aws_config),
+        "AWS_CONFIG_FILE": str(paths.aws_config if has_cat else paths.aws_config_without_cat),
         "AWS_SDK_LOAD_CONFIG": "1",  # s5cmd's SDK reads no config without it
         "AWS_EC2_METADATA_DISABLED": "true",
     }

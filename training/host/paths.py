@@ -268,6 +268,11 @@ class Paths:
         return self.run / "aws-config"
 
     @property
+    def aws_config_without_cat(self) -> Path:
+        """The AWS config for programs in an image without `cat`."""
+        return self.run / "aws-config-without-cat"
+
+    @property
     def orders(self) -> Path:
         return self.run / "orders"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import trainyard
 from training.host.account import Account, remove_tree
+from training.host.container import cat
 from training.host.container.configuration import find_command, find_user, python_version
 from training.host.container.driver import LIBRARIES, Driver
 from training.host.container.enter import Entrance, Mount
@@ -41,6 +42,10 @@ class Inside:
     @property
     def path(self) -> str:
         return self.image.configuration.path
+
+    @property
+    def lacks_cat(self) -> bool:
+        return cat.is_missing(self.image.root)
 
     @property
     def reads_our_library(self) -> bool:
@@ -97,7 +102,7 @@ class Inside:
             changes=tuple(map(str, folders_of_changes(paths))),
             account=(account.uid, account.gid),
             user=self.user,
-            mounts=(*_mounts(paths), *self.driver.mounts),
+            mounts=(*_mounts(paths), *self.driver.mounts, *(cat.mounts() if self.lacks_cat else ())),
             folder=folder,
             home=str(paths.home),
             most_tasks=most_tasks,

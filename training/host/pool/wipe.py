@@ -74,7 +74,7 @@ def wipe(paths: Paths, account: Account, *, name: str) -> None:
     for leftover in (paths.work, paths.log, paths.orders):
         if leftover.exists():
             remove_tree(leftover)
-    for file in (paths.credentials, paths.aws_config, paths.started_again):
+    for file in (paths.credentials, paths.aws_config, paths.aws_config_without_cat, paths.started_again):
         file.unlink(missing_ok=True)
     account.remove_traces(paths.root)
     _remove_elsewhere(paths, account, name)

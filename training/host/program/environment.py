@@ -81,7 +81,7 @@ def environment(
         **_search_paths(job, paths, base, inside),
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
-        **credentials.environment(paths),
+        **credentials.environment(paths, has_cat=not (inside and inside.lacks_cat)),
     }
     for name, data in job.data.items():
         variable = f"TRAINYARD_DATA_{name.upper().replace('-', '_')}"

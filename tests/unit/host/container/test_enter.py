@@ -13,8 +13,10 @@ import pytest
 
 from tests.support.container_roots import make_root
 from training.host.account import Account
-from training.host.container import enter
+from training.host.container import cat, enter
 from training.host.container.enter import FAILED, Entrance, Mount
+from training.host.credentials import CAT_OF_HOST, configure, environment
+from training.host.paths import Paths
 from training.host.program.process import Program, enter_command
 
 IS_ROOT = os.geteuid() == 0
@@ -213,6 +215,26 @@ def test_an_image_without_a_shell_runs_its_only_program(entrance: Entrance, agen
         if path.name != "id":
             path.unlink()
     assert "uid=1000" in run(entrance, agent, "/bin/id").stdout
+
+
+def test_an_image_without_cat_reads_the_credentials_with_the_hosts(
+    entrance: Entrance, agent: str, tmp_path: Path
+) -> None:
+    root = Path(entrance.image)
+    assert not cat.is_missing(root)
+    for name in ("bin/cat", "lib", "lib64"):
+        subprocess.run(["rm", "-rf", str(root / name)], check=True)
+    assert cat.is_missing(root)
+    with_cat = replace(entrance, mounts=(*entrance.mounts, *cat.mounts()))
+    done = run(with_cat, agent, *CAT_OF_HOST.split(), f"{entrance.home}/data/entry")
+    assert (done.returncode, done.stdout) == (0, "data\n"), done.stderr
+    paths = Paths(tmp_path)
+    paths.run.mkdir(parents=True)
+    configure(paths, Account(os.geteuid(), os.getegid()))
+    process = f"credential_process = {CAT_OF_HOST} {paths.credentials}"
+    assert process in paths.aws_config_without_cat.read_text()
+    wanted = str(paths.aws_config_without_cat)
+    assert environment(paths, has_cat=False)["AWS_CONFIG_FILE"] == wanted
 
 
 def test_a_folder_that_cannot_hold_changes_is_passed_over(entrance: Entrance, agent: str) -> None:
