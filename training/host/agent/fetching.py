@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 from training.host.agent.container import Images
 from training.host.bucket import Bucket
 from training.host.pool import retained
+from training.host.program import container_packages
 from training.host.program.fetch import fetch_all
 from trainyard.core.model.job import Job
 
@@ -29,8 +30,12 @@ def fetch_files(get: Get, images: Images, bucket: Bucket, job: Job) -> None:
             return fetch_all(bucket, job, paths)
 
     packages = get("fetching program, packages and data", fetch)
-    if inside and job.program.requirements:
-        get("installing its packages", lambda: images.install(job, inside))
+    requirements = job.program.requirements
+    if inside and requirements:
+        packages = get(
+            "installing its packages",
+            lambda: container_packages.install(requirements, inside, paths, account),
+        )
     if job.pool.keep:
         retained.note(job, packages, paths)
         images.note(inside)

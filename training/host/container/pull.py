@@ -2,6 +2,7 @@
 
 import json
 import logging
+import platform
 import shutil
 import threading
 import time
@@ -17,6 +18,7 @@ from training.host.container.configuration import Configuration, Layer, check_ar
 from training.host.container.registry import GivenUpError, Registry
 from training.host.container.unpack import Contents, TooLargeError, read_contents
 from training.host.errors import Unreachable
+from trainyard.protocol.containers import Container
 from trainyard.values import serialization
 from trainyard.values.quantities import format_count
 
@@ -82,6 +84,18 @@ def _size(count: int) -> str:
 def folder_of(folder: Path, digest: str) -> Path:
     """Return the folder of an image below the folder of all images."""
     return folder / digest.removeprefix("sha256:")
+
+
+def version_for(container: Container) -> str:
+    """Return the digest to pull, or the tag if Admit could not reach the registry."""
+    return digest_for(container) or container.digest or container.reference.version
+
+
+def digest_for(container: Container) -> str:
+    """Return the digest of the manifest for this machine that Admit has pinned; empty without one."""
+    machine = "arm64" if platform.machine() == "aarch64" else platform.machine()
+    found = container.for_machine(machine)
+    return found.digest if found else ""
 
 
 def recall(folder: Path, digest: str) -> Image | None:
