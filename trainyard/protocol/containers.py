@@ -1,6 +1,6 @@
 """The container image of a program: as the job file names it, and as Admit pins it in job.json for all hosts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
@@ -13,6 +13,11 @@ from trainyard.values.validation import BareWord, show_value
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "arm64"}
 """EC2's name of each architecture of an image."""
 LOGIN = r"[A-Za-z0-9_.-]{1,40}"
+SHORT_DIGITS = 12
+"""The hexadecimal digits of a digest in the tag of an image of hosts."""
+MOST_BAKED = 16
+"""The container images that the tag has room for: a tag's value has up to 256 characters."""
+NONE_BAKED = "none"
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,10 @@ class Manifest:
     """The sum of the compressed bytes of its layers."""
     user: str = ""
     """The USER of the image as it is written there, or empty."""
+    cuda: str = ""
+    """The image's CUDA_VERSION, or empty."""
+    requires: str = ""
+    """The image's NVIDIA_REQUIRE_CUDA: the drivers that NVIDIA's toolkit starts it with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,3 +103,17 @@ class Container:
         return next(
             (found for name, found in self.manifests.items() if ARCHITECTURES.get(name) == architecture), None
         )
+
+
+def write_tag(digests: Iterable[str]) -> str:
+    """Return the value of the tag Tag.CONTAINERS for these digests of manifests."""
+    return " ".join(map(_shorten, digests)) or NONE_BAKED
+
+
+def is_in_tag(tag: str, digest: str) -> bool:
+    """Return True if the value of the tag Tag.CONTAINERS names this digest of a manifest."""
+    return bool(digest) and _shorten(digest) in tag.split()
+
+
+def _shorten(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:SHORT_DIGITS]

@@ -88,7 +88,7 @@ def _no_driver(gpu: str, generation: Generation) -> str | None:
 
 def _driver(gpu: str, generation: Generation, software: Software) -> str | None:
     says = f"the image's NVIDIA driver is {software.driver}"
-    branch = (_version(software.driver) or (0,))[0]
+    branch = (version(software.driver) or (0,))[0]
     if generation.last_driver and branch > generation.last_driver:
         return f"The type has a {gpu}, whose last driver branch was {generation.last_driver}; {says}."
     if generation.first_driver and branch < generation.first_driver:
@@ -100,7 +100,7 @@ def _driver(gpu: str, generation: Generation, software: Software) -> str | None:
 
 def _cuda(software: Software) -> str | None:
     """Return the reason of a driver that is too old: it supports CUDA up to its own major version."""
-    cuda, driver = _version(software.cuda), _version(software.driver)
+    cuda, driver = version(software.cuda), version(software.driver)
     least = LEAST_DRIVER.get(cuda[0]) if cuda else None
     if driver is None or least is None or driver >= least:
         return None
@@ -112,10 +112,10 @@ def _cuda(software: Software) -> str | None:
 
 
 def _tensorflow(gpu: str, generation: Generation, software: Software) -> str | None:
-    version = _version(software.tensorflow)
-    if generation.name != "Blackwell" or version is None or "+" in str(software.tensorflow):
+    release = version(software.tensorflow)
+    if generation.name != "Blackwell" or release is None or "+" in str(software.tensorflow):
         return None
-    if version[:2] > NO_BLACKWELL:
+    if release[:2] > NO_BLACKWELL:
         return None
     return (
         f"The type has a {gpu}, for which TensorFlow {software.tensorflow} of the image is not built: its kernels fail "
@@ -128,7 +128,7 @@ def _tag(image: Image, tag: str) -> str | None:
     return value if value not in ("", "none") else None
 
 
-def _version(text: str | None) -> Version | None:
+def version(text: str | None) -> Version | None:
     """Return the leading numbers, or None for a text without them."""
     found = re.match(r"\d+(?:\.\d+)*", text or "")
     return tuple(int(part) for part in found.group().split(".")) if found else None

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from lambdas.core.capacity import compatibility, container
+from lambdas.core.capacity import compatibility, container, container_driver
 from lambdas.core.capacity.image_choice import ImageReference
 from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.gang import size
+from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import InstanceType, instance_type, quota, raise_quota_command
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Gang
@@ -140,9 +141,16 @@ def _incompatible(job: Job, inputs: PlanInputs, kind: InstanceType) -> list[Reas
     reasons = (
         compatibility.find_conflicts(kind, compatibility.software_of(image)) if image else None,
         container.find_conflict(job.program.container, kind),
+        _old_driver(job, image, kind) if image and kind.gpus else None,
     )
     found = " ".join(reason for reason in reasons if reason)
     return [("incompatible", found)] if found else []
+
+
+def _old_driver(job: Job, image: Image, kind: InstanceType) -> str | None:
+    wanted = job.program.container
+    manifest = wanted.for_machine(kind.architecture) if wanted else None
+    return container_driver.find_conflict(manifest, compatibility.software_of(image))
 
 
 def _no_price(inputs: PlanInputs, pool: Pool, kind: InstanceType) -> Reason | None:

@@ -24,6 +24,8 @@ INDEX_KINDS = (
 ACCEPTED = (*MANIFEST_KINDS, *INDEX_KINDS)
 """The formats that hosts read. Schema 1 of Docker is none of them."""
 SYSTEM = "linux"
+MOST_CHARACTERS = 40
+"""The longest version that is read."""
 
 
 class UnreadableManifestError(ValueError):
@@ -73,10 +75,25 @@ def pin(digest: str, single: Single, config: bytes) -> tuple[str, Manifest]:
     inside = document.get("config")
     user = inside.get("User") if isinstance(inside, Mapping) else ""
     architecture = str(document.get("architecture") or "")
-    manifest = Manifest(digest=digest, layers=single.layers, size=single.size, user=str(user or ""))
+    variables = _variables(inside)
+    manifest = Manifest(
+        digest=digest,
+        layers=single.layers,
+        size=single.size,
+        user=str(user or ""),
+        cuda=variables.get("CUDA_VERSION", "")[:MOST_CHARACTERS],
+        requires="" if "NVIDIA_DISABLE_REQUIRE" in variables else variables.get("NVIDIA_REQUIRE_CUDA", ""),
+    )
     if document.get("os") not in (None, "", SYSTEM):
         architecture = f"{document['os']}/{architecture}"
     return architecture, manifest
+
+
+def _variables(configuration: object) -> dict[str, str]:
+    """Return the environment variables of an image."""
+    listed = configuration.get("Env") if isinstance(configuration, Mapping) else None
+    pairs = [str(each).partition("=") for each in listed] if isinstance(listed, list) else []
+    return {name: value for name, _, value in pairs}
 
 
 def _index(listed: Sequence[Any]) -> Index:

@@ -59,3 +59,14 @@ def test_a_manifest_has_the_sum_of_its_layers_and_a_configuration() -> None:
 def test_any_other_document_is_no_manifest(document: bytes) -> None:
     with pytest.raises(UnreadableManifestError, match="its manifest"):
         manifests.read(document)
+
+
+def test_a_configuration_names_the_cuda_that_the_image_needs() -> None:
+    found = manifests.read(_bytes({"config": {"digest": DIGESTS[0]}, "layers": []}))
+    assert isinstance(found, Single)
+    env = ["PATH=/bin", "CUDA_VERSION=12.4.1", "NVIDIA_REQUIRE_CUDA=cuda>=12.4 brand=tesla,driver>=535"]
+    config = {"architecture": "amd64", "os": "linux", "config": {"Env": env}}
+    _, manifest = manifests.pin(DIGESTS[1], found, _bytes(config))
+    assert (manifest.cuda, manifest.requires) == ("12.4.1", "cuda>=12.4 brand=tesla,driver>=535")
+    config["config"] = {"Env": [*env, "NVIDIA_DISABLE_REQUIRE=1"]}
+    assert manifests.pin(DIGESTS[1], found, _bytes(config))[1].requires == ""
