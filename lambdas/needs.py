@@ -27,6 +27,7 @@ Sentence = Literal[
     "read objects",
     "read parameters of base images",
     "read registries",
+    "read registries without logins",
     "read versions",
     "retire images",
     "run documents",

@@ -31,6 +31,20 @@ class Pinned:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Resolved:
+    """A container image with its digests, or why it has none."""
+
+    container: Container
+    fault: Fault | None = None
+    warning: str | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Return True if the registry was read."""
+        return bool(self.container.digest)
+
+
 class _FaultError(Exception):
     """A fault of the image."""
 
@@ -44,24 +58,60 @@ def pin(job: Job, yard: str, registries: Sequence[Registry]) -> Pinned:
     container = job.program.container
     if container is None:
         return Pinned(job)
+    found = resolve(container, yard, registries)
+    warnings = (found.warning,) if found.warning else ()
+    fault = found.fault or (_architecture_fault(job, found.container) if found.is_read else None)
+    if fault:
+        return Pinned(job, (fault,))
+    return Pinned(replace(job, program=replace(job.program, container=found.container)), warnings=warnings)
+
+
+def resolve(
+    container: Container, yard: str, registries: Sequence[Registry], *, for_bake: bool = False
+) -> Resolved:
+    """Read the registry of an image, and return the image with the digest for each architecture."""
     image = container.reference
     if not any(each.holds(image) for each in registries):
-        return Pinned(job, (refusals.not_listed(image, registries, yard),))
+        return Resolved(container, refusals.not_listed(image, registries, yard))
     try:
         found = _read(container, image, yard)
-        _check_architectures(job, image, found)
     except _FaultError as error:
-        return Pinned(job, (error.fault,))
+        return Resolved(container, error.fault)
+    except NoAccessError:
+        login = container.login
+        hidden = refusals.hidden_from_bakes(image) if for_bake else refusals.hidden(image, yard)
+        return Resolved(container, refusals.login_refused(image, login, yard) if login else hidden)
     except AccessDenied as error:
-        return Pinned(job, (refusals.denied(image, str(error).partition(". ")[0]),))
+        return Resolved(container, refusals.denied(image, str(error).partition(". ")[0]))
     except UnreadableManifestError as error:
-        return Pinned(job, (refusals.unreadable(image, str(error)),))
+        return Resolved(container, refusals.unreadable(image, str(error)))
     except RegistryBusyError:
-        return Pinned(job, warnings=(refusals.busy(image),))
+        return Resolved(container, warning=refusals.busy(image))
     except RegistryUnreachableError as error:
-        return Pinned(job, warnings=(refusals.unreachable(image, str(error)),))
-    warnings = (refusals.latest(found),) if image.tag == LATEST and not image.digest else ()
-    return Pinned(replace(job, program=replace(job.program, container=found)), warnings=warnings)
+        return Resolved(container, warning=refusals.unreachable(image, str(error)))
+    moves = image.tag == LATEST and not image.digest
+    return Resolved(found, warning=refusals.latest(found) if moves else None)
+
+
+def resolve_for_bake(
+    images: Sequence[str], yard: str, registries: Sequence[Registry], architecture: str
+) -> tuple[Container, ...] | Fault:
+    """Return the container images of a recipe with their digests, or the fault of the first one that hosts of this
+    architecture cannot have. A bake reads registries other than Amazon ECR without a login."""
+    containers = []
+    for index, image in enumerate(images):
+        found = resolve(Container(image=image), yard, registries, for_bake=True)
+        reference = found.container.reference
+        fault = found.fault
+        if fault is None and not found.is_read:
+            fault = refusals.not_baked(reference)
+        if fault is None and found.container.for_machine(architecture) is None:
+            has = [f"linux/{name}" for name in found.container.manifests]
+            fault = refusals.not_for_base(reference, has, architecture)
+        if fault is not None:
+            return replace(fault, path=f"containers[{index}]")
+        containers.append(found.container)
+    return tuple(containers)
 
 
 def _read(container: Container, image: Reference, yard: str) -> Container:
@@ -75,10 +125,6 @@ def _read(container: Container, image: Reference, yard: str) -> Container:
             each = dict(_pin(images, image, digest) for digest in found.digests.values())
         else:
             each = dict([manifests.pin(digest, found, images.blob(found.config))])
-    except NoAccessError as error:
-        login = container.login
-        fault = refusals.login_refused(image, login, yard) if login else refusals.hidden(image, yard)
-        raise _FaultError(fault) from error
     except RepositoryMissingError as error:
         raise _FaultError(refusals.no_repository(image)) from error
     return replace(container, digest=digest, manifests=each)
@@ -114,10 +160,11 @@ def _pin(images: Images, image: Reference, digest: str) -> tuple[str, Manifest]:
 _ANY = ((*ARCHITECTURES.values(),), ("hosts",))
 
 
-def _check_architectures(job: Job, image: Reference, container: Container) -> None:
-    """Refuse an image that none of the job's types can run. Plan excludes the pools of single types."""
+def _architecture_fault(job: Job, container: Container) -> Fault | None:
+    """Return the fault of an image that none of the job's types can run. Plan excludes the pools of single types."""
     types = types_of(job)
     needed = {instance_type(name).architecture for name in types}
-    if not any(container.for_machine(each) for each in needed):
-        has = [name if "/" in name else f"linux/{name}" for name in container.manifests]
-        raise _FaultError(refusals.no_architecture(image, has, sorted(needed), types))
+    if any(container.for_machine(each) for each in needed):
+        return None
+    has = [name if "/" in name else f"linux/{name}" for name in container.manifests]
+    return refusals.no_architecture(container.reference, has, sorted(needed), types)

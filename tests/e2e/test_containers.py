@@ -1,6 +1,8 @@
 """Programs in container images: the pinned bytes in every attempt, the image's user, ends and saves as without one."""
 
+import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,7 @@ def job(
     return plain | {"name": name, "program": program, "data": {}}
 
 
-def test_a_second_attempt_runs_the_same_bytes_although_the_tag_has_moved(
+def test_a_second_attempt_and_a_resumed_run_have_the_same_bytes_although_the_tag_has_moved(
     runs: Runs, files: Path, tmp_path: Path
 ) -> None:
     image = f"{ECR}/team/pinned:v1"
@@ -79,7 +81,12 @@ def test_a_second_attempt_runs_the_same_bytes_although_the_tag_has_moved(
     run.stop()
     runs.finish(run)
     assert run.summary["outcome"] == "stopped"
-    assert "saved at" in run.log(attempt=2)
+    saved = re.findall(r"saved at (\d+)", run.log(attempt=2))
+    assert len(saved) == 1, run.log(attempt=2)
+    resumed = runs.finish(runs.yard.rerun(run.id, resume=True, set={"program.environment.STEPS": "1"}))
+    assert resumed.succeeded, resumed.why()
+    assert f"continues at {saved[0]}\n" in resumed.log()
+    assert "image one: 1000 in /work" in resumed.log()
 
 
 @pytest.mark.parametrize("user", ["", "ann"])
@@ -123,3 +130,30 @@ def warm(runs: Runs) -> list[str]:
     rows = runs.yard.session.resource("dynamodb").Table(runs.yard.table)
     condition = {"KeyConditionExpression": "pk = :pool", "ExpressionAttributeValues": {":pool": "pool"}}
     return sorted(str(row["sk"]) for row in rows.query(**condition)["Items"] if row.get("ready"))
+
+
+def test_a_recipe_puts_an_image_on_the_hosts_image_and_the_plan_prefers_it(
+    runs: Runs, files: Path, tmp_path: Path
+) -> None:
+    image = f"{ECR}/team/baked:v1"
+    digest = push(runs, image, files, "one", tmp_path)
+    recipe = {"name": "baked", "base": runs.yard.image(), "current": False, "containers": [image]}
+    made = runs.finish(runs.yard.start("bake", {"recipe": recipe}))
+    assert made.succeeded, made.why()
+    tests = {test["name"]: test["reason"] for test in made.json("tests.json")["tests"]}
+    assert tests["containers[0]"] == "it can be entered, and has no command `true`"
+    baked = made.summary["image"]
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(job(runs, "on-image", image)))
+    assert (
+        f"{image} is already on the image {baked} (baked): hosts pull nothing." in runs.yard.plan(file).reason
+    )
+    run = runs.run(job(runs, "on-image", image))
+    assert run.succeeded, run.why()
+    assert set(pulls_of(run)) == {"the image is on this host already: nothing is pulled"}
+    assert "image one: 1000 in /work" in run.log()
+    assert run.json("job.json")["program"]["container"]["digest"] == digest
+    missing = {**recipe, "containers": [f"{ECR}/team/baked:v9"]}
+    refused = runs.finish(runs.yard.start("bake", {"recipe": missing}))
+    assert refused.execution.error == "RecipeRefused"
+    assert f"containers[0]: {ECR}/team/baked has no tag v9; the nearest of its tags are v1" in refused.why()

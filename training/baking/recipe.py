@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from training.host.errors import HostTrouble
+from trainyard.protocol.containers import Container
+from trainyard.values import serialization
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class Recipe:
     python_packages: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+    containers: tuple[Container, ...] = ()
+    """The container images, with their digests."""
 
     @staticmethod
     def from_json(text: str | bytes) -> "Recipe":
@@ -43,6 +47,9 @@ class Recipe:
                 python_packages=_lines(document, "python_packages"),
                 commands=_lines(document, "commands"),
                 tests=_lines(document, "tests"),
+                containers=tuple(
+                    serialization.from_json(Container, each) for each in document.get("containers") or ()
+                ),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HostTrouble(

@@ -19,6 +19,7 @@ from training.baking import versions
 from training.baking.bench import FOR_NO_GPU, Bench
 from training.baking.bill_of_materials import bill_of_materials
 from training.baking.builder import Builder
+from training.baking.containers import container_test
 from training.baking.install import UNIT
 from training.baking.jupyter import WITHOUT, setting
 from training.baking.pair import losses_of_two
@@ -54,11 +55,15 @@ logger = logging.getLogger(__name__)
 def run_all(builder: Builder) -> None:
     """Run all tests, and write tests.json, a table, and sbom.json. Raises ProgramFault with the failed tests."""
     bench = Bench(builder)
+    containers = [
+        (f"containers[{index}]", lambda bench, index=index: container_test(bench, index))
+        for index in range(len(builder.recipe.containers))
+    ]
     recipes = [
         (f"tests[{index}]", lambda bench, index=index: recipe_test(bench, index))
         for index in range(len(builder.recipe.tests))
     ]
-    results = [run(name, test, bench) for name, test in [*TESTS, *recipes]]
+    results = [run(name, test, bench) for name, test in [*TESTS, *containers, *recipes]]
     written = {
         keys.sbom(builder.run): bill_of_materials(builder),
         keys.tests(builder.run): to_json(results, bench.versions),

@@ -77,6 +77,8 @@ class Tag:
     TESTS = f"{PREFIX}tests"
     """The number of tests of a bake that passed, as text."""
     TENSORFLOW = f"{PREFIX}tensorflow"
+    CONTAINERS = f"{PREFIX}containers"
+    """The container images on the disk, by the first digits of their digests (containers.py)."""
     DRIVER = f"{PREFIX}driver"
     CUDA = f"{PREFIX}cuda"
     RECIPE_SHA256 = f"{PREFIX}recipe-sha256"

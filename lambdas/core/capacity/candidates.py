@@ -61,7 +61,7 @@ def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
     if not candidates:
         error = "QuotaExceeded" if all(each.code == "no_quota" for each in excluded) else "NoCapacity"
         return NoPlan(error, "\n".join(_no_pool(job, candidates, excluded)), excluded)
-    if too_large := container.find_fault(job.program.container, disk_gib(job.hardware, image)):
+    if too_large := container.find_fault(job.program.container, image, disk_gib(job.hardware, image)):
         return NoPlan("JobRefused", too_large, excluded)
     if no_room := streams.find_fault(job.data, disk_gib(job.hardware, image)):
         return NoPlan("JobRefused", no_room, excluded)
@@ -87,7 +87,7 @@ def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
 def _fetched(job: Job, candidates: Sequence[Candidate], image: Image) -> str:
     """Return what hosts of the first candidate pull and stream."""
     kind, disk = instance_type(candidates[0].type), disk_gib(job.hardware, image)
-    said = container.describe(job.program.container, kind, job.gang, disk).rstrip()
+    said = container.describe(job.program.container, image, kind, job.gang, disk).rstrip()
     return "".join(f" {each}" for each in (said, streams.describe(job)) if each)
 
 

@@ -112,6 +112,35 @@ def no_architecture(
     return Fault(IMAGE, problem)
 
 
+def not_for_base(image: Reference, has: Sequence[str], architecture: str) -> Fault:
+    """Return the fault of an image in a recipe whose base image has other processors."""
+    wanted = next((name for name, ec2 in ARCHITECTURES.items() if ec2 == architecture), architecture)
+    problem = (
+        f"{image} is for {', '.join(has) or 'no known platform'}, and the base image of the recipe is for "
+        f"linux/{wanted}. Build it for that, too: docker buildx build --platform linux/{wanted} -t "
+        f"{image.name}:{image.tag or 'TAG'} --push ."
+    )
+    return Fault(IMAGE, problem)
+
+
+def not_baked(image: Reference) -> Fault:
+    """Return the fault of an image in a recipe whose registry did not answer."""
+    problem = (
+        f"{image.registry} did not answer, or allows no further request now, so the digest of {image} is unknown: bake "
+        "again later"
+    )
+    return Fault(IMAGE, problem)
+
+
+def hidden_from_bakes(image: Reference) -> Fault:
+    """Return the fault of an image in a recipe that its registry shows to no caller without a login."""
+    problem = (
+        f"{image.registry} shows {image.repository} to no caller without a login: the repository does not exist, or it "
+        "is private. A bake uses no login: copy a private image to Amazon ECR, and name it there"
+    )
+    return Fault(IMAGE, problem)
+
+
 def _have(types: Sequence[str]) -> str:
     return "has" if len(types) == 1 else "have"
 

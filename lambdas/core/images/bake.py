@@ -11,7 +11,9 @@ from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from trainyard.core.model import errors
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.images.image import Image
+from trainyard.protocol.containers import Container, write_tag
 from trainyard.protocol.tags import PREFIX, Tag
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import Fault
 
@@ -162,9 +164,17 @@ def baked_tags(
         Tag.RECIPE: str(recipe["hash"]),
         Tag.SOFTWARE: str(recipe["software"]),
         Tag.TESTS: test_counts(results) or "none",
+        Tag.CONTAINERS: _containers(recipe, str(results.get("architecture") or "")),
         "Name": name,
         **versions,
     }
+
+
+def _containers(recipe: Mapping[str, Any], architecture: str) -> str:
+    """Return the value of the tag Tag.CONTAINERS. `architecture` is the builder's, by EC2's name."""
+    listed = [serialization.from_json(Container, each) for each in recipe.get("containers", ())]
+    found = [each.for_machine(architecture) for each in listed]
+    return write_tag(each.digest for each in found if each)
 
 
 def find_discarded(made: Iterable[Image], *, run: str, keep: Collection[str]) -> tuple[str, ...]:

@@ -31,7 +31,9 @@ from trainyard.core.jobfile.recipe import BakeRequest, Builder, Recipe
 from trainyard.core.model.errors import Misconfigured, RecipeRefused, Refused
 from trainyard.core.model.images.image import Image, newest
 from trainyard.core.model.job import Job, one_host_job
+from trainyard.core.model.yard.registries import Registry
 from trainyard.protocol import keys
+from trainyard.protocol.containers import Container
 from trainyard.protocol.ledger.claim import Claim, ClaimKind
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
@@ -43,6 +45,8 @@ class BakeAdmitSettings(AdmitSettings, ImageSettings):
     base_image_parameter: str
     recipe_key: str
     software_hash: str
+    registries: tuple[str, ...] = ()
+    """Registries and repositories of container images, as the setting of the yard names them."""
 
 
 LONGEST = timedelta(days=3)
@@ -73,6 +77,7 @@ NEEDS = Needs(
         may("write objects", keys.RUNS),
         may("use the ledger", "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem"),
         may("read parameters of base images"),
+        may("read registries without logins"),
         may("describe executions", "bake"),
         may("call", "ec2:DescribeImages"),
     ),
@@ -148,8 +153,11 @@ def _recipe(
         return admitting.refuse_or_none(InputFaults(source, (base,)))
     if fault := bake.disk_fault(found.root_gib, base):
         return admitting.refuse_or_none(InputFaults(source, (fault,)))
+    containers = _containers(yard, found, base)
+    if isinstance(containers, Fault):
+        return admitting.refuse_or_none(InputFaults(source, (containers,)))
     admitted = recipe.complete_recipe(
-        found, software=yard.software_hash, base=base.id, base_made=base.created
+        found, software=yard.software_hash, base=base.id, base_made=base.created, containers=containers
     )
     same = None if wanted.force else _unchanged(yard, found, str(admitted["hash"]))
     return same or AdmittedRecipe(admitted)
@@ -182,6 +190,16 @@ def _base(yard: BakeAdmitSettings, wanted: Recipe) -> Image | Fault:
     if not image.available:
         return Fault("base", f"the image {ami} is {image.state}; an available one is allowed")
     return image
+
+
+def _containers(yard: BakeAdmitSettings, wanted: Recipe, base: Image) -> tuple[Container, ...] | Fault:
+    """Return the recipe's container images with their digests, or the fault of one."""
+    if not wanted.containers:
+        return ()
+    from lambdas.steps import containers  # most recipes have none, so that Admit starts faster
+
+    registries = [Registry.of(each) for each in yard.registries]
+    return containers.resolve_for_bake(wanted.containers, yard.yard, registries, base.architecture)
 
 
 def _parameter(yard: BakeAdmitSettings, named: str) -> str | None:

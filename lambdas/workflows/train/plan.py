@@ -10,7 +10,7 @@ from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.rows import event_row, plan_row, run_row
 from lambdas.aws.ec2 import images, instances, offerings
-from lambdas.core.capacity import candidates
+from lambdas.core.capacity import candidates, container
 from lambdas.core.capacity.exclusion import PlanInputs, types_of
 from lambdas.core.capacity.image_choice import ImageReference, ImageSource
 from lambdas.core.capacity.prices import Prices
@@ -199,9 +199,10 @@ def _choose_image(
     else:
         source, named = ImageSource.PARAMETER, ssm.read_parameter(yard.image_parameter)
     baked = frozenset(each.tensorflow for each in others if each.is_baked and each.available)
-    return ImageReference(
-        source, named, _find_image(named, others), yard.yard, yard.image_parameter, baked - {""}, submitter
-    )
+    found = _find_image(named, others)
+    if found and source is ImageSource.PARAMETER and job.program.container:
+        found = container.prefer(job.program.container, found, images.find_in_yard(yard.yard))
+    return ImageReference(source, named, found, yard.yard, yard.image_parameter, baked - {""}, submitter)
 
 
 def _find_image(named: str | Mapping[str, str] | None, others: tuple[Image, ...]) -> Image | None:

@@ -92,6 +92,8 @@ class Granting:
                 read_images(role, *settings.registries)
                 if any(not each.is_ecr for each in settings.registries):
                     permissions.read_secrets(role, yard, key)
+            case "read registries without logins":
+                read_images(role, *settings.registries)
             case "read versions":
                 permissions.read_versions(role, self.bucket, *on)
             case "retire images":

@@ -8,6 +8,7 @@ from constructs import Construct
 
 from stacks.constructs import packages, permissions
 from stacks.constructs.hosts import HostRole, HostTemplates, only_from
+from stacks.constructs.permissions.registries import pull_images
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -45,6 +46,7 @@ class Builder(Construct):
         only_from(role, network.s3_vpc, bucket)
         permissions.publish_metrics(role)
         permissions.anywhere(role, "cloudwatch:GetMetricData")
+        pull_images(role, *settings.registries)
         self.templates = HostTemplates(
             self,
             yard=settings.yard,

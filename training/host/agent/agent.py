@@ -36,7 +36,6 @@ from training.host.metadata import Identity, Metadata
 from training.host.mounts.mounting import unmount_all
 from training.host.paths import Paths
 from training.host.periodic import Repeat
-from training.host.program.container_login import Logins
 from training.host.program.ending import Failed, Stopped
 from training.host.program.fetch import fetch_job, recall_job
 from training.host.program.process import Program
@@ -48,7 +47,6 @@ from trainyard.protocol import signals
 from trainyard.protocol.cluster import Assignment, Cluster
 from trainyard.protocol.orders import Order, OrderKind
 from trainyard.protocol.signals import FailureKind, Signal, StopReason
-from trainyard.protocol.tags import Tag
 
 READY_EVERY_SECONDS = 15.0
 TICK_SECONDS = 0.2
@@ -104,8 +102,9 @@ class Agent:
             paths.state, run=tags.run, instance=identity.instance, attempt=tags.attempt
         )
         self._job: Job | None = None
-        logins = Logins(session=self._as_run, yard=identity.tags[Tag.YARD], who="the role of runs")
-        self._images = Images(paths, account, logins, has_to_leave=self._why_to_leave, send=self._send)
+        self._images = Images(
+            paths, account, identity, self._as_run, has_to_leave=self._why_to_leave, send=self._send
+        )
         self._credentials = Renewal(
             mailbox,
             tags.sender,

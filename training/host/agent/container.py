@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
+import boto3
+
 from training.host.account import Account
 from training.host.container import driver, kept
 from training.host.container.inside import Inside
 from training.host.container.pull import Image, digest_for, pull, recall, version_for
 from training.host.errors import Missing
+from training.host.metadata import Identity
 from training.host.paths import Paths
-from training.host.program.container_login import Logins
+from training.host.program.container_login import of_run
 from trainyard.core.model.job import Job
 from trainyard.protocol.containers import Container
 from trainyard.protocol.signals import Pulling, Signal
@@ -28,7 +31,9 @@ class Images:
 
     paths: Paths
     account: Account
-    logins: Logins
+    identity: Identity
+    session: boto3.Session
+    """The session with the run's credentials."""
     _: KW_ONLY
     has_to_leave: Callable[[], object]
     """Returns a reason once the host has to leave."""
@@ -47,8 +52,8 @@ class Images:
             self.send(Pulling(reason=f"the image: {line}"))
 
     def provide(self, job: Job) -> Inside | None:
-        """Return the program's container, pulled; None for a job without one. Raises
-        the errors of a pull."""
+        """Return the program's container, pulled; None for a job without one. Raises the errors of a
+        pull."""
         container = job.program.container
         if container is None:
             return None
@@ -57,7 +62,9 @@ class Images:
         kept.give(digest_for(container), self.paths, self.account)
         kept.make_room(self.paths)
         self._sent = time.monotonic()
-        registry = self.logins.open(container, stopped=lambda: bool(self.has_to_leave()))
+        registry = of_run(self.identity, self.session).open(
+            container, stopped=lambda: bool(self.has_to_leave())
+        )
         with self.account.act():
             image = pull(registry, version_for(container), self.paths.containers, tell=self.tell)
         self._pulled.write_text(image.digest)

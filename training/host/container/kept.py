@@ -45,13 +45,18 @@ def take(paths: Paths) -> None:
     if not before or dict(_look(folder)) != before:
         logger.info("the image %s is not kept: it has changed, or has too many files", noted["digest"])
         return
+    store(noted["digest"], paths)
+    logger.info("the image %s is kept", noted["digest"])
+
+
+def store(digest: str, paths: Paths) -> None:
+    """Move the run's image to the folder for the next run, which only root can read."""
     paths.kept_images.mkdir(mode=0o700, parents=True, exist_ok=True)
-    target = folder_of(paths.kept_images, noted["digest"])
+    target = folder_of(paths.kept_images, digest)
     if target.exists():
         remove_tree(target)
-    folder.rename(target)
+    folder_of(paths.containers, digest).rename(target)
     os.utime(target)
-    logger.info("the image %s is kept", noted["digest"])
 
 
 def give(digest: str, paths: Paths, account: Account) -> None:

@@ -11,12 +11,19 @@ from botocore.exceptions import BotoCoreError, ClientError
 from training.host.container.registry import Login, Registry
 from training.host.credentials import CALLS
 from training.host.errors import HostTrouble, Unreachable
+from training.host.metadata import Identity
 from training.host.outages import is_passing_error
 from training.host.program import secrets
 from trainyard.protocol.containers import Container
+from trainyard.protocol.tags import Tag
 
 ASKS = "ecr:GetAuthorizationToken"
 READS = "ecr:BatchGetImage and ecr:GetDownloadUrlForLayer"
+
+
+def of_run(identity: Identity, session: boto3.Session) -> "Logins":
+    """Return the logins of a run. The session has its credentials."""
+    return Logins(session=session, yard=identity.tags[Tag.YARD], who="the role of runs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ docs/contracts/images.md ("Images") lists the keys for users and for the builder
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -18,8 +18,9 @@ from trainyard.core.model.images.tensorflow_releases import Release
 from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job_fields import ANY_TYPES
 from trainyard.protocol import keys
+from trainyard.protocol.containers import MOST_BAKED, Container, ImageReference
 from trainyard.values import serialization
-from trainyard.values.fields import Choice, Count, Flag, Number, Text, key, required, texts
+from trainyard.values.fields import Choice, Count, Flag, Number, Several, Text, key, required, texts
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Anything, Record, section_key
 from trainyard.values.validation import Fault, InputFaults, any_of
@@ -129,6 +130,12 @@ class Recipe:
         (),
         texts(LINE, "a line for the shell", most=MOST_LINES),
         "Run as root after the packages; one item may be several lines of a script.",
+    )
+    containers: tuple[str, ...] = key(
+        (),
+        Several(each=ImageReference(), named=f"up to {MOST_BAKED} container images", most=MOST_BAKED),
+        "Container images of the setting `registries` that the image of the hosts contains, so that a job with "
+        "`program.container` pulls nothing ([containers](tasks/containers.md#images-on-the-hosts-image)).",
     )
     tests: tuple[str, ...] = key(
         (),
@@ -245,19 +252,27 @@ def is_ami(value: str) -> bool:
     return re.fullmatch(AMI, value) is not None
 
 
-def hash_of(recipe: Recipe, *, software: str, base: str, base_made: str) -> str:
+def hash_of(
+    recipe: Recipe, *, software: str, base: str, base_made: str, containers: Sequence[Container] = ()
+) -> str:
     """Return 16 hexadecimal digits that change when the resulting image would change.
 
     `base` is the AMI's id. `base_made` is its time, because the local cloud's base image changes with its packages.
+    `containers` have the digests that the recipe's container images have now.
     """
     facts = serialization.to_json(replace(recipe, base=base)) | {"software": software, "base_made": base_made}
+    facts["containers"] = [each.pinned.image for each in containers]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def complete_recipe(recipe: Recipe, *, software: str, base: str, base_made: str) -> dict[str, Any]:
-    """Return recipe.json: every key with its default, the AMI instead of the base's name, and the hash."""
+def complete_recipe(
+    recipe: Recipe, *, software: str, base: str, base_made: str, containers: Sequence[Container] = ()
+) -> dict[str, Any]:
+    """Return recipe.json: every key with its default, the AMI instead of the base's name, the digests of the container
+    images, and the hash."""
     document: dict[str, Any] = serialization.to_json(replace(recipe, base=base))
     release = release_of(recipe)
     document |= {"release": serialization.to_json(release) if release != tensorflow_releases.USUAL else None}
-    digits = hash_of(recipe, software=software, base=base, base_made=base_made)
+    document |= {"containers": [serialization.to_json(each) for each in containers]}
+    digits = hash_of(recipe, software=software, base=base, base_made=base_made, containers=containers)
     return document | {"software": software, "hash": digits}

@@ -11,6 +11,7 @@ from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from tests.unit.core.builders import ended_run
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.images.image import Image, Snapshot
+from trainyard.protocol.containers import MOST_BAKED, is_in_tag, write_tag
 from trainyard.protocol.ledger.run import Moved
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -142,6 +143,7 @@ def test_an_image_says_what_it_holds_and_how_it_was_tested() -> None:
         "trainyard:cuda": "none",
         "trainyard:tensorflow": "2.21.0",
         "trainyard:tests": "1 passed, 1 failed, 1 skipped",
+        "trainyard:containers": "none",
     }
 
 
@@ -184,3 +186,18 @@ def test_a_summary_tells_the_image_its_tests_and_what_was_left() -> None:
         "tests": "s3://b/runs/gpu-1/tests.json",
     }
     assert "resume" not in said
+
+
+def test_the_tag_of_an_image_names_the_container_images_for_its_processors() -> None:
+    amd, arm = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+    listed = {
+        "image": "team/train:v1",
+        "digest": arm,
+        "manifests": {"amd64": {"digest": amd}, "arm64": {"digest": arm}},
+    }
+    tags = bake.baked_tags("trainyard", RECIPE | {"containers": [listed]}, TESTS, "run", name="x")
+    assert tags["trainyard:containers"] == "a" * 12
+    assert is_in_tag(tags["trainyard:containers"], amd)
+    assert not is_in_tag(tags["trainyard:containers"], arm)
+    assert bake.baked_tags("trainyard", RECIPE, TESTS, "run", name="x")["trainyard:containers"] == "none"
+    assert len(write_tag(f"sha256:{index:064d}" for index in range(MOST_BAKED))) <= 256

@@ -8,6 +8,8 @@ from tests.support.recipes import WHOLE, WRONG
 from trainyard.core.jobfile import recipe
 from trainyard.core.jobfile.recipe import BakeRequest, Builder, Recipe
 from trainyard.core.model.instance_types import MarketChoice
+from trainyard.protocol.containers import Container
+from trainyard.values import serialization
 from trainyard.values.fields import keys
 from trainyard.values.validation import InputFaults
 
@@ -111,6 +113,24 @@ def test_the_hash_changes_with_recipe_software_and_base_and_with_nothing_else() 
         "the base image carries something else now"
     )
     assert len(first) == 16
+
+
+def test_the_hash_changes_with_the_digest_of_a_container_image() -> None:
+    named = Recipe(name="gpu", containers=("team/train:v1",))
+    images = [Container(image="team/train:v1", digest="sha256:" + letter * 64) for letter in "ab"]
+    found = [
+        recipe.complete_recipe(named, software="s", base="ami-1", base_made=NOON, containers=[each])
+        for each in images
+    ]
+    assert found[0]["hash"] != found[1]["hash"]
+    assert found[0]["containers"][0]["digest"] == images[0].digest
+    assert serialization.from_json(Container, found[0]["containers"][0]) == images[0]
+
+
+def test_a_container_image_of_a_recipe_is_checked_like_in_a_job() -> None:
+    found = recipe.check({"name": "gpu", "containers": ["team/Train:v1", "a:b:c"]}, source="x")
+    assert isinstance(found, InputFaults)
+    assert [fault.path for fault in found.faults] == ["containers[0]", "containers[1]"]
 
 
 def test_recipe_json_has_every_key_the_ami_and_the_hash() -> None:
