@@ -1,6 +1,8 @@
 """Container images of a recipe: pulled onto the image of the hosts, and tested there."""
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
 
 from training.baking.bench import Bench
 from training.baking.builder import Builder
@@ -11,6 +13,7 @@ from training.host.container import driver, kept
 from training.host.container.enter import NOT_FOUND
 from training.host.container.inside import Inside, clear_changes
 from training.host.container.pull import digest_for, pull, recall
+from training.host.container.registry import Registry
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.program import container_commands as commands
 from training.host.program.container_login import Logins
@@ -19,6 +22,7 @@ from trainyard.protocol.tags import Tag
 from trainyard.values.quantities import format_count
 
 SECONDS = 120
+LOOK_SECONDS = 0.5
 
 
 def pull_images(builder: Builder) -> None:
@@ -33,12 +37,29 @@ def pull_images(builder: Builder) -> None:
         builder.log.note(f"{container.image}: {digest}")
         kept.give(digest, paths, programs)
         try:
-            with programs.act():
-                pull(logins.open(container), digest, paths.containers, tell=builder.log.note)
+            _pull(builder, programs, logins.open(container), digest)
         except HostTrouble as trouble:
             fault = ProgramFault if trouble.final else HostTrouble
             raise fault(f"{_entry(builder, index)}: {trouble.reason}") from trouble
         kept.store(digest, paths)
+
+
+def _pull(builder: Builder, programs: account.Account, registry: Registry, digest: str) -> None:
+    """Pull an image in a thread that acts as the account of programs, which may not write the builder's log."""
+    lines: SimpleQueue[str] = SimpleQueue()
+
+    def act() -> None:
+        with programs.act():
+            pull(registry, digest, builder.paths.containers, tell=lines.put)
+
+    with ThreadPoolExecutor(1, thread_name_prefix="pull") as pool:
+        pulled = pool.submit(act)
+        while not pulled.done() or not lines.empty():
+            try:
+                builder.log.note(lines.get(timeout=LOOK_SECONDS))
+            except Empty:
+                continue
+        pulled.result()
 
 
 def container_test(bench: Bench, index: int) -> Finding:
