@@ -71,6 +71,8 @@ SHIMS = {
     ),
     "nft": "nft",
     "mount-s3": "mount_s3",
+    "mount.efs": "mount_efs",
+    "mount.lustre": "mount_lustre",
     "umount": "mounting",
 }
 """Commands, each with the module of the guest package that implements it."""

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -24,6 +25,10 @@ READS = f"{OTHER_BUCKET}/digits/"
 """The folder of the other bucket that the yard reads."""
 REGISTRIES = "arn:aws:ecr:us-east-1:123456789012:repository/*,docker.io,nvcr.io"
 """The registries whose images its runs may use."""
+
+
+FILE_SYSTEM = "shared"
+"""The token of the file system that its runs may mount."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -69,10 +74,18 @@ def cloud_in(state: Path) -> Cloud:
 
 
 def furnished(cloud: Cloud) -> Yard:
-    """Return the yard of a cloud with an image, and create what is missing."""
-    yard = cloud.deploy()
+    """Return the yard of a cloud with an image, and create what is missing. Its runs may mount one file system."""
+    mounts = ("-c", f"file_systems={shared_file_system(cloud)}:write")
+    yard = replace(cloud, yard_settings=(*cloud.yard_settings, *mounts)).deploy()
     yard.bake(ROOT / "examples" / yard.recipe).result()
     return yard
+
+
+def shared_file_system(cloud: Cloud) -> str:
+    """Return the id of the file system that runs of the yard may mount. A token names it, so that it is made once."""
+    efs = cloud.session().client("efs")
+    found = efs.describe_file_systems(CreationToken=FILE_SYSTEM)["FileSystems"]
+    return str((found or [efs.create_file_system(CreationToken=FILE_SYSTEM)])[0]["FileSystemId"])
 
 
 def made_once(folder: Path) -> Path:

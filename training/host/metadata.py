@@ -37,6 +37,8 @@ class Identity:
     address: str
     image: str
     tags: dict[str, str]
+    zone: str = ""
+    """The Availability Zone."""
 
 
 class Metadata:
@@ -54,6 +56,7 @@ class Metadata:
             address=self._need("meta-data/local-ipv4"),
             image=self._need("meta-data/ami-id"),
             tags=self._tags(),
+            zone=self._get("meta-data/placement/availability-zone") or "",
         )
 
     def await_identity(self, sleep: Callable[[float], None] = time.sleep) -> Identity:

@@ -140,6 +140,11 @@ class Paths:
         folder."""
         return self.work / "mounts"
 
+    @property
+    def root_credentials(self) -> Path:
+        """The AWS credentials of root, which mount.efs and its watchdog read."""
+        return self.root / "root/.aws/credentials"
+
     def mount_folder(self, name: str) -> Path:
         return self.mounts / name
 

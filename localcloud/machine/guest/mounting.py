@@ -20,11 +20,18 @@ class MountRefused(Exception):  # noqa: N818 - `raise MountRefused(why)` is the 
     """The server did not mount. The text tells why."""
 
 
-def request_mount(kind: str, target: str, *, source: str = "", read_only: bool = False) -> int | None:
+SILENT = "silent"
+"""The text of the server for a file system that does not answer."""
+
+
+def request_mount(
+    kind: str, target: str, *, source: str = "", read_only: bool = False, **more: str
+) -> int | None:
     """Mount at the folder `target` of this host. Return the descriptor of the file system's server if `kind` is `fuse`.
 
     `fuse`: a file system whose server is this process, or the one that it hands the descriptor to. `bind`: the folder
-    `source` of the local cloud's state. Raise MountRefused with the reason.
+    `source` of the local cloud's state. `file-system`: the folder of a file system of EFS or FSx, which `more` names.
+    Raise MountRefused with the reason.
     """
     request = {
         "verb": "mount",
@@ -32,6 +39,7 @@ def request_mount(kind: str, target: str, *, source: str = "", read_only: bool =
         "source": source,
         "target": os.path.realpath(target),
         "read_only": read_only,
+        **more,
     }
     with socket.socket(socket.AF_UNIX) as init:
         init.connect("/run/localcloud/init.sock")

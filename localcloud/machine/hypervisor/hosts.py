@@ -53,6 +53,7 @@ class Hypervisor:
         self.listeners: list[Callable[[str, str, str], None]] = []
         """Called with instance id, event (`Change`) and reason."""
         self.metadata: Callable[[str], InstanceDetails] = lambda instance_id: InstanceDetails()
+        self.share: mounts.FindShare = mounts.no_share
         self.rules: Callable[[Collection[str]], Mapping[str, Rules]] = lambda ids: dict.fromkeys(
             ids, EVERYTHING
         )
@@ -343,7 +344,7 @@ class Hypervisor:
                     code, text = nft.apply(message["ruleset"], host.pid, enforced=enforced)
                     host.send(op="answer", id=message["id"], code=code, text=text)
                 case "mount" | "umount":
-                    mounts.carry_out(message, host, self._state)
+                    mounts.carry_out(message, host, self._state, self.share)
                 case "powering-off":
                     host.powered_off = True
                     host.rebooting = message["reboot"]

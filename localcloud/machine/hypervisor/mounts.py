@@ -9,7 +9,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,28 @@ def missing() -> str | None:
     return None
 
 
-def carry_out(order: Mapping[str, Any], host: Host, state: Path) -> None:
+@dataclass(frozen=True)
+class Share:
+    """The folder of the state that a host mounts as a file system of EFS or FSx, or why it does not."""
+
+    source: str = ""
+    """The absolute path of the folder."""
+    read_only: bool = False
+    code: int = 0
+    text: str = ""
+
+
+SILENT = Share(code=1, text="silent")
+"""The file system does not answer: the command on the host waits."""
+FindShare = Callable[[Mapping[str, Any], str, Path], Share]
+"""Returns the folder that an order of an instance names, below a folder of the state."""
+
+
+def no_share(order: Mapping[str, Any], instance_id: str, root: Path) -> Share:
+    return SILENT
+
+
+def carry_out(order: Mapping[str, Any], host: Host, state: Path, find_share: FindShare) -> None:
     """Mount or unmount on a host as its init asks, and answer init, in the background."""
     pid = host.pid
 
@@ -42,6 +64,12 @@ def carry_out(order: Mapping[str, Any], host: Host, state: Path) -> None:
         descriptor = None
         if order["event"] == "umount":
             code, text = unmount(order["target"], pid)
+        elif order["kind"] == "file-system":
+            share = find_share(order, host.machine.instance_id, state / SHARED_FOLDERS)
+            code, text = share.code, share.text
+            if not code:
+                shown = {"kind": "bind", "source": share.source, "read_only": share.read_only}
+                code, text, _ = mount({**order, **shown}, pid, state)
         else:
             code, text, descriptor = mount(order, pid, state)
         host.answer(order["id"], code, text, [] if descriptor is None else [descriptor])
@@ -56,7 +84,7 @@ def mount(order: Mapping[str, Any], pid: int, state: Path) -> tuple[int, str, in
     which the caller closes: a copy here would keep readers waiting after the server's end."""
     if order["kind"] == "bind":
         source = (state / SHARED_FOLDERS / str(order["source"])).resolve()
-        if not source.is_relative_to(state / SHARED_FOLDERS) or not source.is_dir():
+        if not source.is_relative_to((state / SHARED_FOLDERS).resolve()) or not source.is_dir():
             return 32, f"{order['source']} does not exist", None
         folder = os.open(source, os.O_PATH | os.O_CLOEXEC)
         try:

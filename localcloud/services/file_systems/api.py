@@ -23,11 +23,12 @@ from moto.moto_api._internal import mock_random
 
 from localcloud.base.context import Context
 from localcloud.machine.hypervisor import Hypervisor
+from localcloud.machine.hypervisor.mounts import SHARED_FOLDERS
 from localcloud.patches import MINISTACK, MOTO
 from localcloud.services.ec2 import install as ec2
 from localcloud.services.ec2.api import NOT_FORWARDED
 from localcloud.services.ec2.store import records
-from localcloud.services.file_systems import access, store
+from localcloud.services.file_systems import access, share, store
 
 log = logging.getLogger(__name__)
 
@@ -152,6 +153,8 @@ def install(context: Context, hypervisor: Hypervisor) -> None:
     MINISTACK.extend("core.router:SERVICE_PATTERNS", {FSX: pattern})
     MINISTACK.extend("core.iam_actions:SERVICE_TO_IAM_NAMESPACE", {FSX: FSX})
     access.install()
+    hypervisor.share = share.find
+    store.removed.append(lambda name: share.remove(name, context.state / SHARED_FOLDERS))
     ec2.RESTORED.append(store.restore)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ministack.core.responses import get_account_id, get_region
@@ -18,12 +18,17 @@ DELETED_AT = "_deleted_at"
 """The attribute of moto's file system with the time of its deletion. moto shows no attributes with an underscore."""
 
 
+removed: list[Callable[[str], None]] = []
+"""Called with the id of each file system whose deletion has ended."""
+
+
 def efs() -> Any:
     """Return moto's store of EFS, without file systems whose deletion has ended. It is saved together with EC2's."""
     store = efs_backends[get_account_id()][get_region()]
     records.here().beside["efs"] = store
     for name in _deleted(store.file_systems_by_id):
         store.delete_file_system(name)
+        _tell(name)
     return store
 
 
@@ -33,6 +38,7 @@ def fsx() -> Any:
     records.here().beside["fsx"] = store
     for name in _deleted(store.file_systems):
         del store.file_systems[name]
+        _tell(name)
     return store
 
 
@@ -50,6 +56,11 @@ def mark_deleted(system: Any) -> None:
 
 def is_deleting(system: Any) -> bool:
     return hasattr(system, DELETED_AT)
+
+
+def _tell(name: str) -> None:
+    for listener in removed:
+        listener(name)
 
 
 def _deleted(systems: dict[str, Any]) -> list[str]:

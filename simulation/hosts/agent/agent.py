@@ -231,6 +231,8 @@ class Agent:
             bucket, key = self.bucket.of(job.program.source)
             bucket.read(key)
         for data in job.data.values():
+            if data.folder:
+                continue
             bucket, key = self.bucket.of(data.source)
             next(bucket.list(key), None)
         yield self.machine.draw(self.machine.delays.fetch)

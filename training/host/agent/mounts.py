@@ -5,7 +5,7 @@ import time
 
 from training.host.agent.context import Context
 from training.host.data.fetch import link_shares, mounted_entries
-from training.host.mounts import streams
+from training.host.mounts import file_systems, streams
 from training.host.mounts.mounting import Mount, answers, end_servers, is_mounted, mount, unmount
 from trainyard.protocol import signals
 
@@ -33,12 +33,16 @@ class Mounts:
 
     def _mount_of(self, name: str) -> Mount:
         entry = next(each for each in mounted_entries(self._context.job) if each.name == name)
-        cache_gib = self._context.job.data[name].cache_gib
+        data, identity = self._context.job.data[name], self._context.identity
+        if data.folder:
+            return file_systems.mount_of(name, data, identity.zone, identity.region, self._context.paths)
+        cache_gib = data.cache_gib
         return streams.stream_of(entry, cache_gib, self._context.bucket, self._context.paths)
 
     def mount(self) -> None:
         """Mount every entry, and link this host's shares. Mounts that answer stay."""
         context = self._context
+        self._keep_credentials()
         for each in self._mounts:
             mount(each)
         with context.account.act():
@@ -76,6 +80,11 @@ class Mounts:
         if self._mounts and now - self._reported_at >= REPORT_SECONDS:
             self._reported_at = now
             self._send_gets()
+            self._keep_credentials()
+
+    def _keep_credentials(self) -> None:
+        if any(entry.folder for entry in self._context.job.data.values()):
+            file_systems.keep_credentials(self._context.paths)
 
     def _send_gets(self) -> None:
         gets = streams.count_gets(self._context.paths.mounts)
@@ -92,6 +101,9 @@ class Mounts:
             if not lost and not (is_mounted(each.path) and answers(each.path)):
                 lost = f"the mount of {each.label} ({each.source}) has ended on this host"
         self._over.set()
+        for each in self._mounts:
+            if each.is_written and not lost:
+                file_systems.flush(each.path)
         for each in self._mounts if code == 0 else ():
             if is_mounted(each.path):
                 unmount(each.path)

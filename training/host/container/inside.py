@@ -138,6 +138,10 @@ def _library() -> Path:
     return Path("/opt/trainyard/library")
 
 
+def _is_read_only(folder: Path) -> bool:
+    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
 def _mounts(paths: Paths) -> tuple[Mount, ...]:
     def show(
         path: Path, target: str | None = None, *, read_only: bool = True, optional: bool = False
@@ -152,7 +156,7 @@ def _mounts(paths: Paths) -> tuple[Mount, ...]:
         show(paths.containers / "tmp", "/tmp", read_only=False),  # noqa: S108 - the run's own folder
         show(paths.home, read_only=False),
         *([show(paths.data)] if paths.data.is_dir() else []),
-        *(show(folder) for folder in sorted(paths.mounts.glob("*/files"))),
+        *(show(folder, read_only=_is_read_only(folder)) for folder in sorted(paths.mounts.glob("*/files"))),
         show(paths.agent, optional=True),
         Mount(str(package), str(_library() / package.name), read_only=True, optional=True),
         show(paths.run, optional=True),

@@ -28,6 +28,16 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A mount for a moment, which shows whether the file system answers."""
+
+    command: Sequence[str]
+    seconds: float
+    silence: str
+    """The reason of a failed start if it does not answer: what must be open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
     """A file system that the agent mounts for one data entry."""
 
@@ -42,6 +52,10 @@ class Mount:
     environment: Mapping[str, str] = field(default_factory=dict)
     folders: Sequence[Path] = ()
     """Folders of root that the command needs."""
+    probe: Probe | None = None
+    """A mount to try first, for file systems that would wait for ever."""
+    is_written: bool = False
+    """True if programs may write."""
 
 
 def mount(wanted: Mount) -> None:
@@ -55,6 +69,8 @@ def mount(wanted: Mount) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     for folder in wanted.folders:
         folder.chmod(0o700)
+    if wanted.probe:
+        _try(wanted, wanted.probe)
     try:
         done = subprocess.run(
             list(wanted.command),
@@ -81,6 +97,32 @@ def mount(wanted: Mount) -> None:
         said = f"{wanted.label}: {wanted.source} could not be mounted: {line}"
         raise Unreachable(said) if PASSING.search(line) else HostTrouble(said)
     logger.info("%s: %s is mounted at %s", wanted.label, wanted.source, wanted.path)
+
+
+def _try(wanted: Mount, probe: Probe) -> None:
+    """Mount for a moment. Raises HostTrouble if the file system does not answer in time, or refuses."""
+    process = subprocess.Popen(
+        list(probe.command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=os.environ | dict(wanted.environment),
+        start_new_session=True,  # the commands of makers start others, which must end, too
+    )
+    try:
+        output, _ = process.communicate(timeout=probe.seconds)
+    except subprocess.TimeoutExpired as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if is_mounted(wanted.path):
+            unmount(wanted.path)
+        raise HostTrouble(probe.silence) from error
+    if process.returncode or not is_mounted(wanted.path):
+        line = last_line(output) or f"{probe.command[0]} ended with {process.returncode}"
+        raise HostTrouble(f"{wanted.label}: {wanted.source} could not be mounted: {line}")
+    unmount(wanted.path)
 
 
 def last_line(output: str) -> str:
@@ -156,3 +198,4 @@ def unmount_all(paths: Paths) -> None:
         unmount(path)
     if paths.mounts.exists():
         remove_tree(paths.mounts)
+    paths.root_credentials.unlink(missing_ok=True)

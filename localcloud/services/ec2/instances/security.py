@@ -49,6 +49,24 @@ def rules_of(instance_ids: Collection[str]) -> Mapping[str, Rules]:
     return found
 
 
+def reaches(instance: Any, address: str, vpc: str, group_ids: Collection[str], port: int) -> bool:
+    """Return True if rules let the instance reach a TCP port at this address, whose interface has these groups. The
+    caller holds LOCK in the account and region of both."""
+    found = {group.id: group for group in backend().describe_security_groups()}
+    host, target = (
+        _member(instance),
+        _Member(address, vpc, tuple(found[each] for each in group_ids if each in found)),
+    )
+    out = [rule for group in host.groups for rule in group.egress_rules if _is_peer(rule, target)]
+    into = [rule for group in target.groups for rule in group.ingress_rules if _is_peer(rule, host)]
+    return host.vpc == vpc and all(any(_lets_pass(rule, port) for rule in rules) for rules in (out, into))
+
+
+def _lets_pass(rule: Any, port: int) -> bool:
+    first, last = _ports(rule) or (0, 65535)
+    return _number(rule) in (None, PROTOCOLS["tcp"]) and first <= port <= last
+
+
 def create_group(store: Any, stock: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Let the members of a VPC's default group reach each other, by a rule in the group."""
     group = stock(store, *arguments, **named)
