@@ -1,5 +1,4 @@
-"""Runs whose hosts mount one file system of EFS: written on one host, read on the other; closed ports are found before a
-launch."""
+"""Runs whose hosts mount one file system of EFS. Closed ports are found before a launch."""
 
 import uuid
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ fi
 
 @pytest.fixture(scope="module")
 def mounted(runs: Runs) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """Make mount targets in every zone of the yard, open to its hosts. Yield the file system, the group and its rule."""
+    """Yield a file system with mount targets in every zone of the yard, their group, and its rule for hosts."""
     ec2, efs = (runs.yard.session.client(name) for name in ("ec2", "efs"))
     name = shared_file_system(runs.cloud)
     admit = runs.yard.session.client("lambda").get_function_configuration(

@@ -8,6 +8,7 @@ from pathlib import Path
 from training.baking.builder import Builder
 from training.baking.cloudwatch import install_agent
 from training.baking.containers import pull_images
+from training.baking.file_systems import install_file_systems
 from training.baking.jupyter import install_jupyter
 from training.baking.mountpoint import install_mountpoint
 from training.baking.packages import install_python_packages, install_requirements, install_system_packages
@@ -139,5 +140,6 @@ STEPS: tuple[tuple[str, Callable[[Builder], None]], ...] = (
     ("package trainyard", install_library),
     ("JupyterLab", install_jupyter),
     ("container images of the recipe", pull_images),
+    ("file systems of the recipe", install_file_systems),
     ("commands of the recipe", run_commands),
 )

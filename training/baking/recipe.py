@@ -26,6 +26,7 @@ class Recipe:
     upgrade: bool = False
     system_packages: tuple[str, ...] = ()
     python_packages: tuple[str, ...] = ()
+    file_systems: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     containers: tuple[Container, ...] = ()
@@ -45,6 +46,7 @@ class Recipe:
                 upgrade=document.get("upgrade") is True,
                 system_packages=_lines(document, "system_packages"),
                 python_packages=_lines(document, "python_packages"),
+                file_systems=_lines(document, "file_systems"),
                 commands=_lines(document, "commands"),
                 tests=_lines(document, "tests"),
                 containers=tuple(

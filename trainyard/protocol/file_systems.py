@@ -33,6 +33,16 @@ PORTS = {FileSystemKind.EFS: ((2049, 2049),), FileSystemKind.FSX: ((988, 988), (
 SCHEMES = tuple(f"{kind}://" for kind in FileSystemKind)
 
 
+class Client(StrEnum):
+    """The software of an image that mounts file systems of a service."""
+
+    EFS = "efs"
+    LUSTRE = "lustre"
+
+
+CLIENTS = {FileSystemKind.EFS: Client.EFS, FileSystemKind.FSX: Client.LUSTRE}
+
+
 class Access(StrEnum):
     """What a program may do with the files of a data entry."""
 

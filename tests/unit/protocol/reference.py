@@ -128,6 +128,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
         "cluster", "Cluster", "Assignment", "Checkpoint", "Role", "Strategy"
     ),
     ("bucket.md", "container"): lambda: lists("containers", "Container", "Manifest"),
+    ("bucket.md", "file-systems"): lambda: lists("file_systems", "FileSystem"),
     ("bucket.md", "export"): lambda: lists("export", *reversed(classes("export"))),
     ("bucket.md", "summary"): lambda: lists("summary", *reversed(classes("summary"))),
 }

@@ -10,7 +10,7 @@ from training.host.mounts.mounting import Mount, Probe
 from training.host.orders import write_whole
 from training.host.paths import Paths
 from trainyard.core.model.program import Data
-from trainyard.protocol.file_systems import Access, FileSystem, FileSystemKind, FolderOfFileSystem
+from trainyard.protocol.file_systems import CLIENTS, Access, FileSystem, FileSystemKind, FolderOfFileSystem
 
 PROFILE = "trainyard-run"
 """The profile of root's AWS credentials that mount.efs and its watchdog read."""
@@ -35,6 +35,7 @@ def mount_of(name: str, data: Data, zone: str, region: str, paths: Paths) -> Mou
         source=data.source,
         path=path,
         command=command(folder, system, address, region, path, options),
+        remedy=f"bake an image from a recipe with file_systems: [{CLIENTS[folder.kind]}]",
         is_written=data.access is Access.WRITE,
         probe=Probe(
             command=command(folder, system, address, region, path, _softly(folder, options)),

@@ -6,6 +6,7 @@ Mount points are folders of root, because root would follow a link that a progra
 import logging
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -56,6 +57,8 @@ class Mount:
     """A mount to try first, for file systems that would wait for ever."""
     is_written: bool = False
     """True if programs may write."""
+    remedy: str = "bake an image with this yard's version"
+    """What to do if the image lacks the command."""
 
 
 def mount(wanted: Mount) -> None:
@@ -69,6 +72,12 @@ def mount(wanted: Mount) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     for folder in wanted.folders:
         folder.chmod(0o700)
+    if shutil.which(wanted.command[0]) is None:
+        raise HostTrouble(
+            f"{wanted.label}: this host's image has no {wanted.command[0]}, which mounts {wanted.source}: "
+            f"{wanted.remedy}",
+            final=True,
+        )
     if wanted.probe:
         _try(wanted, wanted.probe)
     try:
@@ -82,12 +91,6 @@ def mount(wanted: Mount) -> None:
             timeout=MOUNT_SECONDS,
             env=os.environ | dict(wanted.environment),
         )
-    except FileNotFoundError as error:
-        raise HostTrouble(
-            f"{wanted.label}: this host's image has no {wanted.command[0]}, which mounts {wanted.source}: bake an "
-            "image with this yard's version",
-            final=True,
-        ) from error
     except subprocess.TimeoutExpired as error:
         raise Unreachable(
             f"{wanted.label}: {wanted.source} could not be mounted within {MOUNT_SECONDS:g} s"

@@ -19,8 +19,9 @@ from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job_fields import ANY_TYPES
 from trainyard.protocol import keys
 from trainyard.protocol.containers import MOST_BAKED, Container, ImageReference
+from trainyard.protocol.file_systems import Client
 from trainyard.values import serialization
-from trainyard.values.fields import Choice, Count, Flag, Number, Several, Text, key, required, texts
+from trainyard.values.fields import Choice, Count, Flag, Number, Several, Text, choices, key, required, texts
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Anything, Record, section_key
 from trainyard.values.validation import Fault, InputFaults, any_of
@@ -125,6 +126,12 @@ class Recipe:
             distinct=True,
         ),
         "Installed beside TensorFlow.",
+    )
+    file_systems: tuple[Client, ...] = key(
+        (),
+        choices(Client),
+        "The commands that mount file systems as data: `efs` builds efs-utils for Amazon EFS, `lustre` installs AWS's "
+        "client for FSx for Lustre, whose module must load on the kernel of the base image.",
     )
     commands: tuple[str, ...] = key(
         (),

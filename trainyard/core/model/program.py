@@ -213,7 +213,7 @@ class Data:
             "path in `TRAINYARD_DATA_NAME`. Or a folder next to the job file, such as `./data/`, which `trainyard "
             "submit` sends. Or a folder of another bucket that the yard reads, `s3://NAME/.../` "
             "([below](#other-buckets)). Or a folder of a file system, `efs://fs-.../` or `fsx://fs-.../`, which hosts "
-            "mount ([data](tasks/data.md#file-systems)).",
+            "mount ([file systems](tasks/file-systems.md)).",
         )
     )
     sharding: Sharding = key(
