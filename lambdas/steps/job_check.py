@@ -23,7 +23,6 @@ from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.program import Data
 from trainyard.core.model.yard.data_buckets import DataBucket
-from trainyard.core.model.yard.file_systems import ListedFileSystem
 from trainyard.core.model.yard.registries import Registry
 from trainyard.protocol import conversions, keys
 from trainyard.protocol.requests import model_of
@@ -216,6 +215,7 @@ def _with_file_systems(job: Job, yard: JobSettings) -> tuple[Job, tuple[Fault, .
     if not any(entry.folder for entry in job.data.values()):
         return job, ()
     from lambdas.steps import file_systems  # most jobs mount no file system, so that Admit starts faster
+    from trainyard.core.model.yard.file_systems import ListedFileSystem
 
     listed = tuple(ListedFileSystem.of(each) for each in yard.file_systems)
     return file_systems.pin(
