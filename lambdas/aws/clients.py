@@ -74,7 +74,7 @@ EVENTUALLY_VISIBLE = {"ec2": "DeregisterImage", "kms": "CreateGrant"}
 """Operations, by service, that AWS may refuse for some seconds after their object was created: a new image in EC2, a
 new role in KMS."""
 ACTION = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z]+)")
-PREFIXES = {"stepfunctions": "states", "service-quotas": "servicequotas"}
+PREFIXES = {"efs": "elasticfilesystem", "stepfunctions": "states", "service-quotas": "servicequotas"}
 """Names of services in IAM that differ from the name of the client."""
 ACTIONS = {
     "s3:CopyObject": "s3:PutObject",
