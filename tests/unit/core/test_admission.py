@@ -99,3 +99,42 @@ def test_every_worker_needs_a_file_where_they_are_shared_out(
 def test_the_timeline_says_what_will_probably_fail() -> None:
     assert references.describe_warnings(()) == "no fault found"
     assert references.describe_warnings(("a", "b")) == "no fault found, but: a; b"
+
+
+STREAMS = job(data={"train": {"source": "s3://BUCKET/data/t/", "mode": "stream", "cache_gib": 1}})
+GIB = 1024**3
+
+
+@pytest.mark.parametrize(
+    ("found", "fault", "warnings"),
+    [
+        (DataObjects(3, 3 * GIB // 4, gets=96), None, []),
+        (
+            DataObjects(3, GIB, gets=128, archived="data/t/b"),
+            "s3://yard-bucket/data/t/b is in an archive",
+            [],
+        ),
+        (DataObjects(1000, 1000 * 110_000, gets=1000), None, ["of 107.4 KiB on average"]),
+        (DataObjects(3, 2 * GIB, gets=256), None, ["cache_gib is 1, but the data have 2.0 GiB: a cache"]),
+        (DataObjects(0, 0), "there is nothing under", []),
+    ],
+)
+def test_a_stream_is_checked_before_a_launch(
+    found: DataObjects, fault: str | None, warnings: list[str]
+) -> None:
+    findings = references.findings(STREAMS, None, {"train": found})
+    assert (
+        [str(each) for each in findings.faults] == [] if fault is None else fault in str(findings.faults[0])
+    )
+    assert len(findings.warnings) == len(warnings)
+    assert all(part in text for part, text in zip(warnings, findings.warnings, strict=True))
+    copied = references.findings(WITH_BOTH, GOOD_SOURCE, {"train": found})
+    assert not any("stream" in str(each) for each in (*copied.faults, *copied.warnings))
+
+
+def test_the_plan_gets_the_objects_of_streams_alone() -> None:
+    found = {"train": DataObjects(3, 2 * GIB, gets=256, is_cut=True)}
+    listed = references.with_objects(STREAMS, found).data["train"].listed
+    assert listed is not None
+    assert (listed.objects, listed.bytes, listed.gets, listed.is_cut) == (3, 2 * GIB, 256, True)
+    assert references.with_objects(WITH_BOTH, found).data["train"].listed is None

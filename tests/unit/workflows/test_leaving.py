@@ -165,3 +165,26 @@ def test_news_of_a_host_that_has_no_part_in_an_attempt_ends_nothing_in_it(
     aws.hears(place.worker, word, attempt=2, **facts)
     assert (aws.asked, aws.failed) == ([], [])
     assert place.ledger.require("digits-1").attempts[2].ending is None
+
+
+def test_a_mount_that_ends_on_any_host_is_named_and_the_hosts_stay(place: Place, aws: Aws) -> None:
+    lost = "the mount of data.train (s3://corpus/) has ended on this host"
+    aws.hears(place.worker, "stopped", why="hangs", reason=lost)
+    assert (aws.asked, aws.failed) == ([place.chief], [])
+    aws.hears(place.chief, "stopped", why="asked", at=5, step=7)
+    assert aws.failed == ["ProgramHangs"]
+    trouble = trouble_of(place.ledger.require("digits-1").attempts[1])
+    assert trouble is not None
+    assert trouble.reason == f"{lost} ({place.worker}), so the program was ended; all hosts are running"
+    assert trouble.all_well
+
+
+def test_the_requests_of_streams_reach_the_bill_and_never_fall(place: Place, aws: Aws) -> None:
+    aws.hears(place.worker, "streamed", gets=1_500_000)
+    aws.hears(place.worker, "streamed", gets=1_000, at=1)
+    aws.hears("i-stranger", "streamed", gets=5, at=2)
+    hosts = place.ledger.require("digits-1").hosts
+    assert hosts[place.worker].gets == 1_500_000
+    assert hosts[place.worker].charges == pytest.approx(0.6)
+    assert hosts[place.chief].gets == 0
+    assert "i-stranger" not in hosts

@@ -595,3 +595,41 @@ def test_a_host_that_cannot_enter_the_image_fails_the_host_and_not_the_program()
     own = decide(End(code=125, tail="step 3\n"))
     assert isinstance(own, Failed)
     assert own.kind is FailureKind.PROGRAM
+
+
+LOST = "the mount of data.train (s3://corpus/) has ended on this host"
+MUTATED = "part-3.bin below s3://corpus/ was changed while this run read it"
+DISCONNECTED = "OSError: [Errno 107] Transport endpoint is not connected"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "end", "answer"),
+    [
+        ("its reads fail first", End(code=1, tail=DISCONNECTED, lost_mount=LOST), Stopped(StopReason.HANGS, LOST)),
+        (
+            "the agent asks first",
+            End(code=143, tail="", asked=StopReason.HANGS, lost_mount=LOST),
+            Stopped(StopReason.HANGS, LOST),
+        ),
+        (
+            "it had finished",
+            End(code=0, tail="", lost_mount=LOST),
+            Finished(),
+        ),
+        (
+            "EC2 takes the host back meanwhile",
+            End(code=75, tail="", asked=StopReason.INTERRUPTED, lost_mount=LOST),
+            Stopped(StopReason.INTERRUPTED),
+        ),
+        (
+            "an object has changed",
+            End(code=1, tail="OSError: [Errno 116] Stale file handle", changed_object=MUTATED),
+            Failed(FailureKind.PROGRAM, MUTATED, 1, final=True, advised=True),
+        ),
+        ("the program read it again and finished", End(code=0, tail="", changed_object=MUTATED), Finished()),
+    ],
+)  # fmt: skip
+def test_the_end_of_a_mount_is_no_fault_of_the_program_and_a_changed_object_is_final(
+    sentence: str, end: End, answer: Finished | Stopped | Failed
+) -> None:
+    assert decide(end) == answer, sentence
