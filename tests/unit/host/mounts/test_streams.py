@@ -1,5 +1,6 @@
 """mount-s3 as a host calls it, and what its log tells."""
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -51,7 +52,7 @@ def test_a_folder_of_another_bucket_is_mounted_read_only_with_the_runs_credentia
 
 def test_a_cache_leaves_a_part_of_the_disk_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = SimpleNamespace(total=100 * streams.GIB, used=0, free=30 * streams.GIB)
-    monkeypatch.setattr(streams.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     sizes = {}
     for asked in (10, 200):
         made = streams.stream_of(entry(), asked, bucket(), Paths(tmp_path))
