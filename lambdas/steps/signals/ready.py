@@ -65,6 +65,8 @@ def streamed(context: SignalContext, sent: Sent, signal: Streamed) -> str:
     records = context.open_run()
     if records is None or sent.instance not in records.hosts:
         return "not a host of a live run"
+    if signal.gets < 0:
+        return f"{sent.instance} counts {signal.gets} requests, which no host can have sent"
     update: HostUpdate = {"gets": signal.gets}
     context.move(host_row(context.run, sent.instance, update, rising=(("gets", signal.gets),)))
     return f"{sent.instance} has sent {signal.gets} GET requests"

@@ -67,10 +67,11 @@ ASKED |= {"part": 2, "trials": 4, "dollars": 2.5, "hours": 1.5, "point": "0" * 1
 MODEL = {"request": "model-digits-20261129T120000-abcdef", "act": "move", "model": "digits"}
 CHIEF = {"instance": "i-1", "role": "chief", "index": 0, "address": "10.0.1.5"}
 CLUSTER = {"run": "r-1", "attempt": 1, "strategy": "single", "hosts": [CHIEF], "deadline": AT}
+GIVEN: dict[type, dict[str, Any]] = {signals.Hold: {"until": AT}, signals.Streamed: {"gets": 1}}
 MODULES = list(walk_packages(protocol.__path__, f"{protocol.__name__}."))
 CONTRACTS = [
     *(
-        Contract(kind, ORIGIN | ({"until": AT} if kind is signals.Hold else {}), read_signal(word))
+        Contract(kind, ORIGIN | GIVEN.get(kind, {}), read_signal(word))
         for word, kind in signals.SIGNALS.items()
     ),
     Contract(signals.Origin, ORIGIN, read_signal("ready")),
@@ -132,7 +133,9 @@ CLASSES = {
     each
     for module in FOUND
     for each in vars(module).values()
-    if isinstance(each, type) and each.__module__ == module.__name__ and not issubclass(each, Enum)
+    if isinstance(each, type)
+    and each.__module__ == module.__name__
+    and not issubclass(each, (Enum, Exception))
 } - NO_DOCUMENTS
 WITH_READERS = {each.model for each in CONTRACTS} | NOT_READ
 CONTRACTS += [

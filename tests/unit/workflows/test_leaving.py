@@ -183,6 +183,7 @@ def test_the_requests_of_streams_reach_the_bill_and_never_fall(place: Place, aws
     aws.hears(place.worker, "streamed", gets=1_500_000)
     aws.hears(place.worker, "streamed", gets=1_000, at=1)
     aws.hears("i-stranger", "streamed", gets=5, at=2)
+    aws.hears(place.chief, "streamed", gets=-5, at=3)
     hosts = place.ledger.require("digits-1").hosts
     assert hosts[place.worker].gets == 1_500_000
     assert hosts[place.worker].charges == pytest.approx(0.6)
