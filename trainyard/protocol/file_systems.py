@@ -44,7 +44,7 @@ CLIENTS = {FileSystemKind.EFS: Client.EFS, FileSystemKind.FSX: Client.LUSTRE}
 
 
 class Access(StrEnum):
-    """What a program may do with the files of a data entry."""
+    """The use of the files of a data entry by programs."""
 
     READ = "read"
     WRITE = "write"
@@ -75,7 +75,7 @@ class FileSystem:
     """A file system as Admit found it, for the plan and for the hosts."""
 
     addresses: Mapping[str, str] = field(default_factory=dict)
-    """The address of its mount target, or its DNS name (FSx), in each Availability Zone from which hosts reach it."""
+    """The addresses of its mount targets (for FSx its DNS name), by Availability Zone."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """The reason for each other zone of the yard, a sentence."""
     access_point: str = ""

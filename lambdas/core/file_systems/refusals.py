@@ -102,7 +102,7 @@ def closed(
 
 
 def no_zone(path: str, names: Sequence[str], zones: Sequence[str]) -> Fault:
-    """Return the fault of a job whose zones have none in which hosts reach all of its file systems."""
+    """Return the fault of a job without a zone that reaches all of its file systems."""
     problem = (
         f"no zone of {', '.join(zones)} reaches {' and '.join(names)}: allow another zone in hardware.zones, or make a "
         "mount target in one of these"

@@ -12,14 +12,13 @@ from localcloud.services.ec2.store import records
 from localcloud.services.file_systems import store
 from localcloud.services.iam.requests import Request
 
-NAME = "core.iam_actions:extract_resource_arn"
 EFS = "elasticfilesystem"
 IN_PATH = re.compile(r"/(file-systems|mount-targets|access-points)/([^/]+)")
 
 
 def install() -> None:
     """Wrap ministack's resource of a request."""
-    stock = MINISTACK.stock(NAME)
+    stock = MINISTACK.stock("core.iam_actions:extract_resource_arn")
 
     def resource(
         service: str, method: str, path: str, headers: Mapping[str, str], body: bytes, query: Any, *where: str
@@ -28,7 +27,7 @@ def install() -> None:
             return str(stock(service, method, path, headers, body, query, *where))
         return arn(*_named(path, Request(service, "", body, query or {})), *where)
 
-    MINISTACK.replace(NAME, resource)
+    MINISTACK.replace("core.iam_actions:extract_resource_arn", resource)
 
 
 def arn(kind: str, name: str, region: str, account: str) -> str:

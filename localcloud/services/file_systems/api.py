@@ -45,7 +45,7 @@ class Ids:
 
 
 class EfsActions(EFSResponse):
-    """The actions in which AWS differs from moto."""
+    """Actions that differ from those of moto."""
 
     def delete_file_system(self) -> Any:
         systems = store.efs().file_systems_by_id
@@ -80,7 +80,7 @@ class EfsActions(EFSResponse):
 
 
 class FsxActions(FSxResponse):
-    """The actions in which AWS differs from moto."""
+    """Actions that differ from those of moto."""
 
     def create_file_system(self) -> str:
         asked = json.loads(self.body)

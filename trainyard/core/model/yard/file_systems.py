@@ -24,7 +24,7 @@ class ListedFileSystem:
     kind: FileSystemKind
     id: str
     access: Access = Access.READ
-    """What programs may do: `write` includes `read`."""
+    """The use by programs: `write` includes `read`."""
     access_point: str = ""
     """The access point of Amazon EFS through which hosts mount it; default: none."""
 
