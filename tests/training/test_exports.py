@@ -59,6 +59,15 @@ def of_several_inputs(folder: Path) -> None:
     save(folder, lambda left, right: {"sum": left + tf.cast(right, tf.float32)[:, None]}, *spec)
 
 
+def of_keras_variables(folder: Path) -> None:
+    """A model of Keras in a module with a signature of its own, as our runtime exports it."""
+    module = tf.Module()
+    module.model = keras.Sequential([keras.layers.Input((4, 4, 1)), keras.layers.Conv2D(2, 3)])
+    spec = tf.TensorSpec([None, 4, 4, 1], tf.float32, "image")
+    function = tf.function(lambda image: {"y": module.model(image)}, input_signature=[spec])
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": function, "again": function})
+
+
 def of_free_length(folder: Path) -> None:
     save(folder, lambda x: {"mean": tf.reduce_mean(x, axis=1)}, tf.TensorSpec((None, None), tf.float32, "x"))
 
@@ -93,6 +102,7 @@ CASES: Mapping[str, tuple[Callable[[Path], None], Conversion, str]] = {
     "three signatures": (of_several_signatures, Conversion.WHOLE, ""),
     "a Keras text model": (of_keras, Conversion.WHOLE, ""),
     "several inputs": (of_several_inputs, Conversion.WHOLE, ""),
+    "a Keras model by tf.saved_model.save": (of_keras_variables, Conversion.WHOLE, ""),
     "a free length": (of_free_length, Conversion.WHOLE, ""),
     "no rows": (of_one_request, Conversion.WHOLE, ""),
     "an LSTM": (with_memory, Conversion.ROWS, "TensorListReserve"),

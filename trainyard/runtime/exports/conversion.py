@@ -16,8 +16,8 @@ import tensorflow as tf
 from trainyard.core.prediction import agreement, lite
 from trainyard.protocol.export import DEFAULT_SIGNATURE, Conversion, Lite
 from trainyard.runtime.exports import golden
+from trainyard.runtime.exports.freezing import freeze
 from trainyard.runtime.exports.golden import Tensors
-from trainyard.runtime.exports.one_row import with_one_row
 
 MOST_BYTES = 600 << 20
 """The most bytes of a model that the function for predictions keeps in memory."""
@@ -38,17 +38,17 @@ class Converted:
 
 def convert(folder: Path, loaded: Any, proofs: Mapping[str, tuple[Tensors, Tensors]]) -> Converted:
     """Return the first conversion that answers the golden rows like TensorFlow. `proofs` has inputs and answers by
-    signature: first all signatures whole, then only the default one, then both by rows."""
+    signature: for each converter, first all signatures, then only the default one."""
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     if size > MOST_BYTES:
         return _refused(f"the model has {size >> 20} MiB, more than {MOST_BYTES >> 20}")
     if not proofs:
         return _refused(_explain_unproved(folder, loaded))
     reasons: list[str] = []
-    for how in (Conversion.WHOLE, Conversion.ROWS):
+    for how, converter in CONVERTERS:
         for names in _choices(proofs):
             try:
-                content = CONVERTERS[how](folder, loaded, names)
+                content = converter(folder, loaded, names)
                 answers = _prove(content, names, proofs, how)
             except Exception as error:  # noqa: BLE001  each op fails with another class, and the reason is recorded
                 reasons.append(reason_of(error))
@@ -96,19 +96,29 @@ def _whole(folder: Path, _loaded: Any, names: Sequence[str]) -> bytes:
     return bytes(tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[*names]).convert())
 
 
+def _frozen(_folder: Path, loaded: Any, names: Sequence[str]) -> bytes:
+    """Convert the model with its variables as constants. LiteRT leaves the variables of a Keras model that
+    `tf.saved_model.save` wrote without values (TensorFlow 2.21)."""
+    return _resaved({name: freeze(loaded.signatures[name]) for name in names})
+
+
 def _by_rows(_folder: Path, loaded: Any, names: Sequence[str]) -> bytes:
-    """Convert the model with a batch of 1."""
-    module = tf.Module()
-    signatures = {name: with_one_row(loaded.signatures[name]) for name in names}
+    """Convert the model with its variables as constants and a batch of 1."""
+    return _resaved({name: freeze(loaded.signatures[name], one_row=True) for name in names})
+
+
+def _resaved(signatures: Mapping[str, Any]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="trainyard-") as scratch:
-        tf.saved_model.save(module, scratch, signatures=signatures)
-        return _whole(Path(scratch), None, names)
+        tf.saved_model.save(tf.Module(), scratch, signatures=signatures)
+        return _whole(Path(scratch), None, [*signatures])
 
 
-CONVERTERS: Mapping[Conversion, Callable[[Path, Any, Sequence[str]], bytes]] = {
-    Conversion.WHOLE: _whole,
-    Conversion.ROWS: _by_rows,
-}
+Converter = Callable[[Path, Any, Sequence[str]], bytes]
+CONVERTERS: Sequence[tuple[Conversion, Converter]] = (
+    (Conversion.WHOLE, _frozen),
+    (Conversion.WHOLE, _whole),
+    (Conversion.ROWS, _by_rows),
+)
 
 
 def _prove(

@@ -1,7 +1,7 @@
-"""Fix the batch of a signature at 1.
+"""Freeze a signature: its variables become constants, and its batch 1 if that is requested.
 
-Retracing a loaded signature is not enough: a recurrent layer's lists of tensors keep the free batch in a constant of
-the graph. Golden rows prove the result.
+Retracing a loaded signature is not enough for a batch of 1: a recurrent layer's lists of tensors keep the free batch in
+a constant of the graph. Golden rows prove the result.
 """
 
 from typing import Any
@@ -13,16 +13,17 @@ ELEMENT_SHAPE = {"TensorListReserve": 0, "TensorListFromTensor": 1, "TensorListS
 """The input of an operation that has the shape of a list's elements."""
 
 
-def with_one_row(function: Any) -> Any:
-    """Return a signature of a loaded SavedModel with a batch of 1, frozen."""
+def freeze(function: Any, *, one_row: bool = False) -> Any:
+    """Return a signature of a loaded SavedModel without variables. With `one_row`, its batch is 1."""
     specs = {
-        name: tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name)
+        name: tf.TensorSpec([1, *spec.shape[1:]] if one_row else spec.shape, spec.dtype, name)
         for name, spec in function.structured_input_signature[1].items()
     }
     traced = tf.function(lambda **given: function(**given)).get_concrete_function(**specs)
     frozen = convert_variables_to_constants_v2(traced, lower_control_flow=False)
     graph = frozen.graph.as_graph_def()
-    _fix_lists(graph)
+    if one_row:
+        _fix_lists(graph)
     inputs, outputs = [each.name for each in frozen.inputs], [each.name for each in frozen.outputs]
 
     def imported(*given: Any) -> Any:
