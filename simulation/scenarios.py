@@ -210,7 +210,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         ),
         Scenario(
             "study",
-            "six trials of a study, two at once",
+            "four trials of a study, two at once",
             _study(SHORT_STUDY),
             timedelta(hours=4),
             gang=1,

@@ -89,7 +89,7 @@ class Search:
 
 
 TWENTY_TRIALS = Search(trials=20, parallel=4, dollars=20.0, hours=4.0)
-SHORT_STUDY = Search(trials=6, parallel=2, dollars=5.0)
+SHORT_STUDY = Search(trials=4, parallel=2, dollars=5.0)
 LONG_STUDY = Search(
     trials=1000, parallel=20, dollars=200.0, hours=40.0, sampler="random", faults_in_a_thousand=3
 )

@@ -142,7 +142,8 @@ class Ending:
         well = execution.status is Status.SUCCEEDED
         was_aborted = execution.status is Status.ABORTED and summary["outcome"] != "succeeded"
         # without its rows, a trial ends like any other run
-        is_forgotten = study_of(run) and not well and any(each.what in checks.DELETES for each in self.faults)
+        has_no_rows = "created" not in row or any(each.what in checks.DELETES for each in self.faults)
+        is_forgotten = study_of(run) and not well and has_no_rows
         excused = was_aborted or is_forgotten or self._was_stopped_at_its_end()
         if well != has_to_succeed(run, summary) and not excused:
             self.breaks(
