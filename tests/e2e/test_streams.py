@@ -36,7 +36,7 @@ folder = pathlib.Path(os.environ["TRAINYARD_DATA_TRAIN"])
 attempt = int(os.environ["TRAINYARD_ATTEMPT"])
 print("reads", sorted(os.listdir(folder)), flush=True)
 while attempt == 1:
-    for shard in sorted(folder.iterdir()):
+    for shard in sorted(folder.rglob("*.bin")):
         shard.read_bytes()
     time.sleep(0.2)
 """
