@@ -1,6 +1,6 @@
 """The check of a job's container image before a launch: its registry, its digest, its architectures and its login."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lambdas.aws import ssm
@@ -13,7 +13,7 @@ from trainyard.core.model.errors import AccessDenied
 from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
-from trainyard.core.model.yard.registries import Registry
+from trainyard.core.model.yard.registries import PullThrough, Registry
 from trainyard.protocol.containers import ARCHITECTURES, Container, Manifest
 from trainyard.protocol.image_reference import LATEST, Reference
 from trainyard.values.lazy import dataclass
@@ -53,12 +53,35 @@ class _FaultError(Exception):
         self.fault = fault
 
 
-def pin(job: Job, yard: str, registries: Sequence[Registry]) -> Pinned:
+@dataclass(frozen=True)
+class Sources:
+    """The registries that a yard reads, by its settings."""
+
+    yard: str
+    registries: tuple[Registry, ...]
+    pull_through: tuple[PullThrough, ...] = ()
+
+    @classmethod
+    def of(cls, yard: str, registries: Iterable[str], pull_through: Iterable[str]) -> "Sources":
+        return cls(yard, tuple(map(Registry.of, registries)), tuple(map(PullThrough.of, pull_through)))
+
+    def find(self, container: Container) -> Container | None:
+        """Return the container image with the name under which the yard pulls it; None if no setting allows it."""
+        image = container.reference
+        cached = next((found for rule in self.pull_through if (found := rule.rewrite(image))), None)
+        if cached:
+            return replace(container, image=cached, login="")
+        is_listed = any(each.holds(image) for each in self.registries)
+        is_listed = is_listed or any(each.holds(image) for each in self.pull_through)
+        return container if is_listed else None
+
+
+def pin(job: Job, sources: Sources) -> Pinned:
     """Read the registry of the job's image, and return the job with the digest for each architecture."""
     container = job.program.container
     if container is None:
         return Pinned(job)
-    found = resolve(container, yard, registries)
+    found = resolve(container, sources)
     warnings = (found.warning,) if found.warning else ()
     fault = found.fault or (_architecture_fault(job, found.container) if found.is_read else None)
     if fault:
@@ -66,17 +89,18 @@ def pin(job: Job, yard: str, registries: Sequence[Registry]) -> Pinned:
     return Pinned(replace(job, program=replace(job.program, container=found.container)), warnings=warnings)
 
 
-def resolve(
-    container: Container, yard: str, registries: Sequence[Registry], *, for_bake: bool = False
-) -> Resolved:
+def resolve(container: Container, sources: Sources, *, for_bake: bool = False) -> Resolved:
     """Read the registry of an image, and return the image with the digest for each architecture."""
-    image = container.reference
-    if not any(each.holds(image) for each in registries):
-        return Resolved(container, refusals.not_listed(image, registries, yard))
+    named, yard = container.reference, sources.yard
+    pulled = sources.find(container)
+    if pulled is None:
+        return Resolved(container, refusals.not_listed(named, sources.registries, yard))
+    container, image = pulled, pulled.reference
     try:
         found = _read(container, image, yard)
     except _FaultError as error:
-        return Resolved(container, error.fault)
+        is_cached = image.name != named.name
+        return Resolved(container, refusals.not_cached(named, image) if is_cached else error.fault)
     except NoAccessError:
         login = container.login
         hidden = refusals.hidden_from_bakes(image) if for_bake else refusals.hidden(image, yard)
@@ -94,13 +118,13 @@ def resolve(
 
 
 def resolve_for_bake(
-    images: Sequence[str], yard: str, registries: Sequence[Registry], architecture: str
+    images: Sequence[str], sources: Sources, architecture: str
 ) -> tuple[Container, ...] | Fault:
     """Return the container images of a recipe with their digests, or the fault of the first one that hosts of this
     architecture cannot have. A bake reads registries other than Amazon ECR without a login."""
     containers = []
     for index, image in enumerate(images):
-        found = resolve(Container(image=image), yard, registries, for_bake=True)
+        found = resolve(Container(image=image), sources, for_bake=True)
         reference = found.container.reference
         fault = found.fault
         if fault is None and not found.is_read:

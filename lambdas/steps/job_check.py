@@ -23,7 +23,6 @@ from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.program import Data
 from trainyard.core.model.yard.data_buckets import DataBucket
-from trainyard.core.model.yard.registries import Registry
 from trainyard.protocol import conversions, keys
 from trainyard.protocol.requests import model_of
 from trainyard.protocol.serving import DATA as MODEL_DATA
@@ -46,6 +45,8 @@ class JobSettings(LimitSettings):
     """Other buckets that runs may read, as the setting of the yard names them."""
     registries: tuple[str, ...] = ()
     """Registries and repositories of container images, as the setting of the yard names them."""
+    pull_through: tuple[str, ...] = ()
+    """Registries that are read through Amazon ECR, each with its place there."""
     file_systems: tuple[str, ...] = ()
     """File systems that runs may mount, as the setting of the yard names them."""
     subnet_ids: tuple[str, ...] = ()
@@ -206,7 +207,7 @@ def _with_container(job: Job, yard: JobSettings) -> tuple[Job, tuple[Fault, ...]
         return job, (), ()
     from lambdas.steps import containers  # most jobs have no container, so that Admit starts faster
 
-    found = containers.pin(job, yard.yard, [Registry.of(each) for each in yard.registries])
+    found = containers.pin(job, containers.Sources.of(yard.yard, yard.registries, yard.pull_through))
     return found.job, found.faults, found.warnings
 
 

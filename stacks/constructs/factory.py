@@ -80,6 +80,9 @@ class FunctionFactory:
                 return self.bucket.bucket_name
             case "topic_arn":
                 return topic_arn(self._stack, yard)
+            case "pull_through":
+                ecr = f"{self._stack.account}.dkr.ecr.{self._stack.region}.{self._stack.url_suffix}"
+                return ",".join(f"{each.registry}={ecr}/{each.place}" for each in self.settings.pull_through)
             case "state_machine_arns":
                 return ",".join(self._machine(kind) for kind in CONCLUDES)
         if name.endswith("_state_machine_arn"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.model.yard.file_systems import ListedFileSystem
 from trainyard.core.model.yard.policy import Policy
-from trainyard.core.model.yard.registries import Registry
+from trainyard.core.model.yard.registries import PullThrough, Registry
 from trainyard.core.model.yard.settings import CALLED, NOT_REMEMBERED, READERS, as_word
 from trainyard.protocol import keys
 
@@ -82,6 +82,9 @@ class YardSettings:
     registries: tuple[Registry, ...] = ()
     """Registries whose container images jobs may use: ARNs of repositories of Amazon ECR (`*` matches any text), and
     hosts such as `docker.io`."""
+    pull_through: tuple[PullThrough, ...] = ()
+    """Registries whose images are pulled through Amazon ECR in the yard's account, each with the prefix of ECR's
+    pull-through cache rule: `docker.io=docker-hub`. Images of these registries need no entry in `registries`."""
     file_systems: tuple[ListedFileSystem, ...] = ()
     """File systems of Amazon EFS and FSx for Lustre that runs may mount as data, each with its `id` (`fs-...`, or
     `fsx://fs-...` for FSx), `access` (`read` or `write`) and, for EFS, `access_point`. Or as words,

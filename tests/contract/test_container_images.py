@@ -25,12 +25,14 @@ LISTED = (REPOSITORIES, f"arn:aws:ecr:{REGION}:999999999999:repository/*", "dock
 CODE = """
 from lambdas.steps import containers
 from trainyard.core.jobfile import check
-from trainyard.core.model.yard.registries import Registry
+from trainyard.core.model.yard.registries import PullThrough, Registry
 from trainyard.values import serialization
 
 def handler(event, context):
     job = check.check(event["job"], source="job.yaml", bucket="b")
-    found = containers.pin(job, "Yard", [Registry.of(each) for each in event["registries"]])
+    cached = tuple(PullThrough.of(each) for each in event["pull_through"])
+    registries = tuple(Registry.of(each) for each in event["registries"])
+    found = containers.pin(job, containers.Sources("Yard", registries, cached))
     return {
         "faults": [str(fault) for fault in found.faults],
         "warnings": list(found.warnings),
@@ -70,10 +72,12 @@ def function(cloud: Cloud) -> str:
 def checked(cloud: Cloud, function: str) -> Check:
     """Return a function that checks the image of a job."""
 
-    def check(container: Any, *types: str, registries: tuple[str, ...] = LISTED) -> Any:
+    def check(
+        container: Any, *types: str, registries: tuple[str, ...] = LISTED, pull_through: tuple[str, ...] = ()
+    ) -> Any:
         hardware = {"instance_types": list(types or ["g6.xlarge"])}
         job = {"name": "train", "program": {"container": container}, "hardware": hardware}
-        event = json.dumps({"job": job, "registries": registries})
+        event = json.dumps({"job": job, "registries": registries, "pull_through": pull_through})
         answer = cloud.client("lambda").invoke(FunctionName=function, Payload=event)
         found = json.load(answer["Payload"])
         assert "faults" in found, found
@@ -117,7 +121,14 @@ def test_a_tag_of_ecr_becomes_a_digest_with_the_size_of_its_layers(checked: Chec
     size = len(image.layers[0].content)
     assert manifest == (
         "amd64",
-        {"digest": image.manifest.digest, "layers": 1, "size": size, "user": "1000:100"},
+        {
+            "digest": image.manifest.digest,
+            "layers": 1,
+            "size": size,
+            "user": "1000:100",
+            "cuda": "",
+            "requires": "",
+        },
     )
     push(f"{name}:v1", "a newer one")
     assert checked(f"{name}@{image.manifest.digest}")["container"]["digest"] == image.manifest.digest
@@ -226,3 +237,19 @@ def test_another_document_than_a_manifest_is_refused(cloud: Cloud, checked: Chec
     ecr.create_repository(repositoryName=name)
     ecr.put_image(repositoryName=name, imageManifest='{"schemaVersion": 1, "fsLayers": []}', imageTag="v1")
     assert "its manifest is in an old format" in fault(checked(f"{OWN}/{name}:v1"))
+
+
+def test_an_image_of_a_cached_registry_is_read_and_pinned_in_ecr(checked: Check, push: Any) -> None:
+    name = repository("allowed/docker-hub")
+    image = push(f"{OWN}/{name}:v1")
+    rule = f"docker.io={OWN}/allowed/docker-hub"
+    wanted = name.removeprefix("allowed/docker-hub/")
+    found = checked(f"library/{wanted}:v1", registries=(), pull_through=(rule,))
+    assert f"Amazon ECR has no {OWN}/allowed/docker-hub/library/{wanted}:v1" in fault(found)
+    push(f"{OWN}/allowed/docker-hub/library/{wanted}:v1")
+    found = checked(f"{wanted}:v1", registries=(), pull_through=(rule,))
+    assert found["faults"] == []
+    assert found["container"]["image"] == f"{OWN}/allowed/docker-hub/library/{wanted}:v1"
+    assert found["container"]["digest"] == image.manifest.digest
+    again = checked(found["container"]["image"], registries=(), pull_through=(rule,))
+    assert again["container"]["digest"] == image.manifest.digest

@@ -41,6 +41,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any]] = {
         "kms_key": KEY,
         "data_buckets": f"corpus,shared/images/={OTHER_KEY}",
         "registries": "arn:aws:ecr:us-east-1:123456789012:repository/team/*,nvcr.io",
+        "pull_through": "docker.io=docker-hub",
         "file_systems": "fs-0123456789abcdef0:write:fsap-0123456789abcdef0,fsx://fs-0fedcba9876543210",
         "model_url": True,
         "most_predictions_at_once": 0,

@@ -38,6 +38,17 @@ def no_repository(image: Reference) -> Fault:
     return Fault(IMAGE, problem)
 
 
+def not_cached(image: Reference, cached: Reference) -> Fault:
+    """Return the fault of an image that the pull-through cache of Amazon ECR does not have."""
+    ecr = cached.ecr
+    region = f" --region {ecr['region']}" if ecr else ""
+    problem = (
+        f"Amazon ECR has no {cached}, through which the setting pull_through reads {image}: the image does not exist, "
+        f"or its cache rule lacks a login. The rules: aws ecr describe-pull-through-cache-rules{region}"
+    )
+    return Fault(IMAGE, problem)
+
+
 def no_version(image: Reference, tags: Sequence[str]) -> Fault:
     """Return the fault of a tag or digest that the repository does not have. `tags` are its tags, the newest first."""
     if image.digest:
@@ -150,7 +161,7 @@ def busy(image: Reference) -> str:
     return (
         f"{image.registry} allows no further request now (429), so {image} was not checked: its hosts wait as the "
         "registry asks, and the first host decides which image the tag names. Hosts share the addresses of the "
-        f"yard; an image in Amazon ECR has no such limit (container: ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME)"
+        f"yard; the setting pull_through reads them through Amazon ECR, which has no such limit"
     )
 
 

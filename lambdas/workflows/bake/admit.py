@@ -31,7 +31,6 @@ from trainyard.core.jobfile.recipe import BakeRequest, Builder, Recipe
 from trainyard.core.model.errors import Misconfigured, RecipeRefused, Refused
 from trainyard.core.model.images.image import Image, newest
 from trainyard.core.model.job import Job, one_host_job
-from trainyard.core.model.yard.registries import Registry
 from trainyard.protocol import keys
 from trainyard.protocol.containers import Container
 from trainyard.protocol.ledger.claim import Claim, ClaimKind
@@ -47,6 +46,8 @@ class BakeAdmitSettings(AdmitSettings, ImageSettings):
     software_hash: str
     registries: tuple[str, ...] = ()
     """Registries and repositories of container images, as the setting of the yard names them."""
+    pull_through: tuple[str, ...] = ()
+    """Registries that are read through Amazon ECR, each with its place there."""
 
 
 LONGEST = timedelta(days=3)
@@ -198,8 +199,8 @@ def _containers(yard: BakeAdmitSettings, wanted: Recipe, base: Image) -> tuple[C
         return ()
     from lambdas.steps import containers  # most recipes have none, so that Admit starts faster
 
-    registries = [Registry.of(each) for each in yard.registries]
-    return containers.resolve_for_bake(wanted.containers, yard.yard, registries, base.architecture)
+    sources = containers.Sources.of(yard.yard, yard.registries, yard.pull_through)
+    return containers.resolve_for_bake(wanted.containers, sources, base.architecture)
 
 
 def _parameter(yard: BakeAdmitSettings, named: str) -> str | None:

@@ -89,11 +89,11 @@ class Granting:
                 for name in _base_image_parameters(settings):
                     permissions.read_parameters(role, name, "ssm:GetParameter")
             case "read registries":
-                read_images(role, *settings.registries)
+                read_images(role, settings.registries, settings.pull_through)
                 if any(not each.is_ecr for each in settings.registries):
                     permissions.read_secrets(role, yard, key)
             case "read registries without logins":
-                read_images(role, *settings.registries)
+                read_images(role, settings.registries, settings.pull_through)
             case "read versions":
                 permissions.read_versions(role, self.bucket, *on)
             case "retire images":

@@ -46,7 +46,7 @@ class Builder(Construct):
         only_from(role, network.s3_vpc, bucket)
         permissions.publish_metrics(role)
         permissions.anywhere(role, "cloudwatch:GetMetricData")
-        pull_images(role, *settings.registries)
+        pull_images(role, settings.registries, settings.pull_through)
         self.templates = HostTemplates(
             self,
             yard=settings.yard,

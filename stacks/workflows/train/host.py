@@ -101,5 +101,5 @@ class RunRole(NarrowedRole):
         read_data_buckets(self, *settings.data_buckets)
         only_from(self, s3_vpc, bucket, *settings.data_buckets)
         permissions.read_secrets(self, settings.yard, settings.kms_key)
-        pull_images(self, *settings.registries)
+        pull_images(self, settings.registries, settings.pull_through)
         mount_file_systems(self, *settings.file_systems)

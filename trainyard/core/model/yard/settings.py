@@ -9,7 +9,7 @@ from trainyard.core.model.yard import data_buckets, file_systems, policy, regist
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.model.yard.file_systems import ListedFileSystem
 from trainyard.core.model.yard.policy import Policy
-from trainyard.core.model.yard.registries import Registry
+from trainyard.core.model.yard.registries import PullThrough, Registry
 from trainyard.values.validation import InputFaults, nearest, show_value
 
 Reader: TypeAlias = Callable[[str, object], Any]
@@ -103,6 +103,15 @@ def _registries(key: str, given: object) -> tuple[Registry, ...]:
     return tuple(Registry.of(each) for each in _several(registries.PLACE, registries.EXPECTED)(key, given))
 
 
+def _pull_through(key: str, given: object) -> tuple[PullThrough, ...]:
+    """Read a mapping in cdk.json, or words on the command line."""
+    words = (
+        ",".join(f"{name}={prefix}" for name, prefix in given.items()) if isinstance(given, dict) else given
+    )
+    read = _several(registries.RULE, registries.RULES_EXPECTED)
+    return tuple(PullThrough.of(each) for each in read(key, words))
+
+
 COUNT = _matches(r"0*[1-9]\d*", "expected a whole number above zero", to=int)
 
 READERS: Mapping[str, Reader] = {
@@ -140,6 +149,7 @@ READERS: Mapping[str, Reader] = {
     "most_predictions_at_once": _matches(r"\d{1,4}", "expected a whole number; 0 for no reservation", to=int),
     "data_buckets": _data_buckets,
     "registries": _registries,
+    "pull_through": _pull_through,
     "file_systems": _file_systems,
     "when_full": _matches("wait|refuse", "expected wait or refuse"),
     "bucket": _matches(f"({data_buckets.BUCKET})?", "expected the name of a bucket, or nothing"),
