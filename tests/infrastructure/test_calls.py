@@ -26,13 +26,15 @@ NAMED_OTHERWISE = {
     "s3:DeleteObjects": "s3:DeleteObject",
     "s3:ListObjectsV2": "s3:ListBucket",
 }
+OF_FILE_SYSTEMS = ("ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets")
+"""Calls of Admit for data on file systems, in a yard with the setting `file_systems`."""
 NOT_NEEDED = {
     "bake_plan": {"ssm:GetParameter"},  # the row of a bake names its image
     "dev_host_conclude": {"ec2:DescribeInstances"},  # after a denial, if allowed
     "prepare": {"s3:GetObject"},  # objects are read by their version
     "submit": {"s3:GetObject"},
-    "study_admit": {"ssm:GetParameters"},  # the login of a registry, in a yard with one
-    "train_admit": {"ssm:GetParameters"},
+    "study_admit": {"ssm:GetParameters", *OF_FILE_SYSTEMS},  # the login of a registry, in a yard with one
+    "train_admit": {"ssm:GetParameters", *OF_FILE_SYSTEMS},
     "train_await_hosts": {
         "s3:PutObject",
         "ssm:DescribeInstanceInformation",
