@@ -4,15 +4,17 @@ No container sees the folder of its image. Root also notes each file before a pr
 removed.
 """
 
+import errno
 import json
 import logging
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from training.host.account import Account, remove_tree
-from training.host.container.pull import folder_of
+from training.host.container.pull import ARRIVING, folder_of
 from training.host.paths import Paths
 
 MOST_NOTED = 400_000
@@ -55,7 +57,7 @@ def store(digest: str, paths: Paths) -> None:
     target = folder_of(paths.kept_images, digest)
     if target.exists():
         remove_tree(target)
-    folder_of(paths.containers, digest).rename(target)
+    _move(folder_of(paths.containers, digest), target)
     os.utime(target)
 
 
@@ -65,7 +67,22 @@ def give(digest: str, paths: Paths, account: Account) -> None:
     paths.containers.mkdir(parents=True, exist_ok=True)
     account.give(paths.containers)
     if digest and folder.is_dir() and not folder_of(paths.containers, digest).exists():
-        folder.rename(folder_of(paths.containers, digest))
+        _move(folder, folder_of(paths.containers, digest))
+
+
+def _move(folder: Path, target: Path) -> None:
+    """Move an image. The root of a host of the local cloud is an overlay: a folder of the host's image cannot be
+    renamed there, so it is copied, under a name that no run takes for a whole image."""
+    try:
+        folder.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        arriving = target.with_name(f"{ARRIVING}{target.name}")
+        if arriving.exists():
+            remove_tree(arriving)
+        subprocess.run(["mv", "--no-target-directory", "--", str(folder), str(arriving)], check=True)
+        arriving.rename(target)
 
 
 def make_room(paths: Paths) -> None:
