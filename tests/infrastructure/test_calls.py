@@ -29,6 +29,7 @@ NAMED_OTHERWISE = {
 OF_FILE_SYSTEMS = ("ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets")
 """Calls of Admit for data on file systems, in a yard with the setting `file_systems`."""
 NOT_NEEDED = {
+    "bake_admit": {"ssm:GetParameters"},  # the login of a registry, which no recipe has
     "bake_plan": {"ssm:GetParameter"},  # the row of a bake names its image
     "dev_host_conclude": {"ec2:DescribeInstances"},  # after a denial, if allowed
     "prepare": {"s3:GetObject"},  # objects are read by their version

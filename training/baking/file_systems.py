@@ -17,7 +17,7 @@ VERSION, COMMIT = "v3.2.0", "def6e74fbbe891d07212b5bcd82109d5e5b59be7"
 BUILD = (
     "git", "binutils", "cargo", "clang", "cmake", "gettext-base", "golang", "libssl-dev", "perl", "pkg-config", "rustc",
 )  # fmt: skip
-"""What its proxy is built with. Ubuntu has no package of efs-utils."""
+"""The tools that build its proxy. Ubuntu has no package of efs-utils."""
 NEEDED = ("nfs-common", "python3-botocore")
 LUSTRE = "https://fsx-lustre-client-repo.s3.amazonaws.com/ubuntu"
 LUSTRE_KEY = "https://fsx-lustre-client-repo-public-keys.s3.amazonaws.com/fsx-ubuntu-public-key.asc"

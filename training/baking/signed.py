@@ -22,7 +22,7 @@ class SignedPackage:
     """The URL of a file of keys."""
     fingerprint: str
     consequence: str
-    """What follows without the package, and what to do, as the end of a sentence."""
+    """The consequence of a missing package and the next step, as the end of a sentence."""
 
 
 def install_signed(builder: Builder, package: SignedPackage) -> None:

@@ -35,7 +35,7 @@ class Challenge:
 
     def token_address(self, registry: str, repository: str) -> str:
         """Return the address that gives a token for pulls from a repository. `registry` is the address of the
-        registry. Raise UnknownLoginError for an address without TLS, to which no password may be sent."""
+        registry. Raise UnknownLoginError for an address without TLS: a password must not be sent there."""
         realm = urljoin(registry, self.parameters.get("realm", "/token"))
         if self.scheme != BEARER or (registry.startswith("https://") and not realm.startswith("https://")):
             raise UnknownLoginError(f"it asks for a login of an unknown kind ({self.scheme} {realm})")

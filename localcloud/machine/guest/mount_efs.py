@@ -1,6 +1,6 @@
 """`mount.efs` on a host: a folder of the local cloud's state, which all hosts share, in place of a file system of EFS.
 
-Options and messages are those of efs-utils 3.2 as far as hosts use them (github.com/aws/efs-utils).
+It has the options and messages of efs-utils 3.2 that hosts use (github.com/aws/efs-utils).
 """
 
 from __future__ import annotations

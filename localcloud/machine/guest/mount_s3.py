@@ -1,6 +1,6 @@
 """`mount-s3` on a host: a read-only file system over objects of the local cloud's S3, with the caller's credentials.
 
-Options, messages and log lines are those of Mountpoint for Amazon S3 1.23 as far as hosts use them
+It has the options, messages and log lines of Mountpoint for Amazon S3 1.23 that hosts use
 (github.com/awslabs/mountpoint-s3: doc/CONFIGURATION.md, doc/LOGGING.md).
 """
 

@@ -70,9 +70,7 @@ class Hypervisor:
         self._lock = threading.RLock()
         self._disks = Disks(self._state)
         self._network = Network()
-        self._metadata_server = MetadataServer(
-            self._machine_at, lambda instance_id: self.metadata(instance_id)
-        )
+        self._metadata_server = MetadataServer(self._machine_at, lambda instance: self.metadata(instance))
         self._metadata_server.start()
         if self.no_firewall is None:
             threading.Thread(target=self._keep_rules, name="firewall", daemon=True).start()

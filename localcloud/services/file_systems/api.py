@@ -45,7 +45,7 @@ class Ids:
 
 
 class EfsActions(EFSResponse):
-    """Actions that differ from those of moto."""
+    """Actions that moto answers differently, or not at all."""
 
     def delete_file_system(self) -> Any:
         systems = store.efs().file_systems_by_id
@@ -80,7 +80,7 @@ class EfsActions(EFSResponse):
 
 
 class FsxActions(FSxResponse):
-    """Actions that differ from those of moto."""
+    """Actions that moto answers differently, or not at all."""
 
     def create_file_system(self) -> str:
         asked = json.loads(self.body)

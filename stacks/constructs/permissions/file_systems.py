@@ -30,7 +30,7 @@ def mount_file_systems(role: Holder, *listed: ListedFileSystem) -> None:
     for each in _of_efs(listed):
         actions = [MOUNT, *([WRITE] if each.allows(Access.WRITE) else [])]
         point = _arn("access-point", each.access_point)
-        through = {"StringEquals": {"elasticfilesystem:AccessPointArn": point}} if each.access_point else None
+        through = {"ArnEquals": {"elasticfilesystem:AccessPointArn": point}} if each.access_point else None
         allow(role, actions, [_arn("file-system", each.id)], through)
 
 

@@ -98,7 +98,7 @@ def test_a_host_behind_a_closed_group_waits(efs: Efs, pair: list[str]) -> None:
 
 def test_the_roles_permission_decides_about_mounts_and_writes(efs: Efs, pair: list[str]) -> None:
     cloud, system = efs.hosts.cloud, f"{ARN}:file-system/{efs.name}"
-    through: Any = {"StringEquals": {"elasticfilesystem:AccessPointArn": f"{ARN}:access-point/{efs.point}"}}
+    through: Any = {"ArnEquals": {"elasticfilesystem:AccessPointArn": f"{ARN}:access-point/{efs.point}"}}
     other = cloud.acting_as(allow(MOUNT, f"{ARN}:file-system/fs-0123456789abcdef0"))
     assert "access denied by server" in efs.mount(pair[0], other)
     reader = efs.mount(pair[0], cloud.acting_as({**allow(MOUNT, system), "Condition": through}))

@@ -28,12 +28,17 @@ SECTIONS = {
 """The sections of job.json that hosts read. Only the control plane reads `hardware`, `after` and others."""
 CONTROL_PLANES = {
     *(("cluster", key) for key in ("strategy", "parameter_servers", "chief", "evaluator")),
+    ("data", "listed"),
     ("pool", "minutes"),
     ("objective", "goal"),
     *(("limits", key) for key in ("hours", "dollars", "restarts")),
 }
 """Keys that hosts do not need: cluster.json has roles, strategy and deadline."""
-THROUGH = {("cluster", "workers"): "least_workers", ("outputs", "restore"): "are_restored"}
+THROUGH = {
+    ("cluster", "workers"): "least_workers",
+    ("data", "mode"): "is_mounted",
+    ("outputs", "restore"): "are_restored",
+}
 
 
 def attributes(*folders: str) -> Iterator[tuple[str, str]]:

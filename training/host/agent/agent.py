@@ -98,9 +98,8 @@ class Agent:
             instance=identity.instance,
             on_mute=power_off,
         )
-        self._state = state.recall(
-            paths.state, run=tags.run, instance=identity.instance, attempt=tags.attempt
-        )
+        instance = identity.instance
+        self._state = state.recall(paths.state, run=tags.run, instance=instance, attempt=tags.attempt)
         self._job: Job | None = None
         self._images = Images(
             paths, account, identity, self._as_run, has_to_leave=self._why_to_leave, send=self._send

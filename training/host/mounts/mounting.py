@@ -58,7 +58,7 @@ class Mount:
     is_written: bool = False
     """True if programs may write."""
     remedy: str = "bake an image with this yard's version"
-    """What to do if the image lacks the command."""
+    """The next step if the image lacks the command."""
 
 
 def mount(wanted: Mount) -> None:

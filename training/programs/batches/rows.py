@@ -21,7 +21,7 @@ from trainyard.values.validation import any_of
 
 MOST_CHARACTERS = 200
 OTHERS = (b'"', b"t", b"f", b"n")
-"""What a line has that is not only numbers in lists: a text or a name, true, false, null."""
+"""Marks of a line with more than numbers in lists: a text or a name, true, false, null."""
 
 
 @dataclass(slots=True)

@@ -54,7 +54,7 @@ class HostRow(Member, BilledHost):
     why: str | None = None
     """Why the host left: a StopReason."""
     details: str | None = None
-    """What the host added to `why`; None for nothing."""
+    """Words of the host about `why`; None if it added none."""
     warned: str | None = None
     """The interruption notice of EC2."""
     lost: str | None = None

@@ -1,4 +1,4 @@
-"""File systems in a plan: zones in which hosts do not reach them leave it, with the reason."""
+"""File systems in a plan: it leaves out zones without access to them, and names the reason."""
 
 from dataclasses import replace
 
