@@ -53,6 +53,8 @@ class RunEnd(EndedRun):
     """The end of a run before it is written."""
 
     ledger: Ledger
+    is_told: bool = False
+    """True if an earlier Conclude has sent the notification: it found no rows, because Admit wrote them after it."""
 
     def spoiled(self, error: TrainyardError) -> "RunEnd":
         return replace(self, conclusion=outcome.spoil(self.conclusion, error))
@@ -105,7 +107,7 @@ class RunEnd(EndedRun):
         )
         if first is None or of_another:  # a run whose rows were deleted, or a study before it was continued
             s3.put_json(self.bucket, key, summary)
-            return self, summary
+            return replace(self, is_told=first is not None and first["execution_arn"] is None), summary
         how = Conclusion(outcome=Outcome(first["outcome"]), error=first["error"], reason=first["reason"])
         return replace(self, conclusion=how, now=datetime.fromisoformat(first["ended"])), first
 

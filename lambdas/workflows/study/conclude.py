@@ -59,7 +59,8 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     metrics = _read_best_metrics(end)
     end, version = new_versions.decide(end, metrics)
     end, agreed = end.write_summary(summary.summarise(end, rows.row if rows else None))
-    if end.write(notifies=True):
+    notifies = not end.is_told
+    if end.write(notifies=notifies) and notifies:
         end_notification.send(end, yard.topic_arn, study_texts.notify_end(agreed))
     new_versions.start(end, version, yard.version_state_machine_arn)
     return end.answer

@@ -84,7 +84,8 @@ def handler(given: ConcludeInput) -> TrainConcluded | NotConcluded:
     end, version = new_versions.decide(end, metrics)
     end, agreed = end.write_summary(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
     is_trial = end.trial is not None  # a study sends one notification for all of its trials
-    if end.write(notifies=not is_trial) and not is_trial:
+    notifies = not is_trial and not end.is_told
+    if end.write(notifies=notifies) and notifies:
         end_notification.send(end, yard.topic_arn, run_texts.notify_end(agreed))
     new_versions.start(end, version, yard.version_state_machine_arn)
     return TrainConcluded.of(end.answer, is_trial=is_trial)

@@ -400,6 +400,17 @@ def test_a_run_that_admit_writes_while_its_stopped_execution_is_concluded_stays_
     assert ("open", "r") not in run.account.table
 
 
+def test_a_run_that_admit_writes_after_the_conclusion_of_its_stopped_execution_is_told_once(run: Run) -> None:
+    rows = {key: run.account.table.pop(key) for key in (("run#r", "run"), ("open", "r"))}
+    run.account.table.clear()
+    cut = {"kind": "error", "error": "Aborted", "reason": "stopped by hand while it was admitted"}
+    run.ends(outcome=cut, cut_short=True)
+    run.account.table.update(rows)
+    run.ends(outcome=cut, cut_short=True)
+    assert run.row("run")["outcome"] == "failed"
+    assert sent(run) == ["Trainyard: r failed"]
+
+
 def test_a_run_without_a_row_is_open_no_more(run: Run) -> None:
     """A user has deleted its row, and a late update has written a part of it again."""
     run.account.table["run#r", "run"] = {"pk": "run#r", "sk": "run", "attempt": 1}
