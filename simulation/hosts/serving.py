@@ -12,6 +12,8 @@ from trainyard.protocol.serving import REFUSAL, REFUSED
 
 LOAD_SECONDS = 8.0
 """The time to load a version and to answer its golden rows."""
+SHORTEST = 0.001
+"""The shortest wait. The clock of a world has microseconds, so a rounding error would be no wait at all."""
 MINUTE = 60.0
 WRONG = "differs"
 """The label of versions whose host finds another answer to a golden row."""
@@ -53,7 +55,7 @@ class Server(Gang):
 
     def _plan(self) -> None:
         self._cancel()
-        seconds = LOAD_SECONDS if self.idle is None else min(self.idle.left, MINUTE)
+        seconds = LOAD_SECONDS if self.idle is None else max(min(self.idle.left, MINUTE), SHORTEST)
         what = f"{self.cluster.run} serves"
         self._next = self.world.after(seconds, self._load if self.idle is None else self._look, what=what)
 
