@@ -34,7 +34,7 @@ class PredictInput:
     golden: bool = False
     """True if the workflow version asks about a version that it makes."""
     model: str = ""
-    version: int = 0
+    number: int = 0
 
 
 @entry_point
@@ -42,7 +42,7 @@ def handler(given: PredictInput) -> dict[str, Any] | GoldenCheck:
     yard = environment.read(YardSettings)
     predictions = predictions_of(yard.bucket_name, yard.table_name)
     if given.golden:
-        return predictions.check_golden(given.model, given.version)
+        return predictions.check_golden(given.model, given.number)
     method = str(given.context.get("http", {}).get("method", "POST"))
     headers = {name: str(value) for name, value in given.headers.items()}
     return predictions.respond(

@@ -54,6 +54,7 @@ class GoldenCheck:
     """Why the function answered none of the golden rows. The first host that serves the version checks it."""
 
 
-def golden_event(model: str, version: int) -> dict[str, Any]:
-    """Return the event of the workflow version, which asks for a GoldenCheck."""
-    return {"golden": True, "model": model, "version": version}
+def golden_event(model: str, number: int) -> dict[str, Any]:
+    """Return the event of the workflow version, which asks for a GoldenCheck of a version. A function URL's event has
+    a `version` of its own."""
+    return {"golden": True, "model": model, "number": number}

@@ -105,6 +105,13 @@ def ask(
     return answer["statusCode"], json.loads(answer["body"]), answer["headers"]
 
 
+def test_the_event_of_a_function_url_has_more_keys(registry: Registry) -> None:
+    """Lambda's payload format 2.0, as far as its names could be taken for ours."""
+    event = event_of("POST", "/v1/models/twice:predict", json.dumps({"instances": [[1, 2]]}))
+    answer = predict.handler(event | {"version": "2.0", "routeKey": "$default", "cookies": []}, CONTEXT)
+    assert json.loads(answer["body"]) == {"predictions": [[2, 4]]}
+
+
 def test_rows_columns_and_signatures_are_answered(registry: Registry) -> None:
     path = "/v1/models/twice:predict"
     for request, answer in (
