@@ -101,6 +101,17 @@ class HostUsers:
         while self.open_hosts() and self.yard.world.now < until:
             yield GONE_SECONDS
 
+    def wait_until_concluded(self) -> Waits:
+        """Wait until no host serves, and the run of each host has ended in the ledger, so that no version serves."""
+        yield from self.wait_until_gone()
+        until = self.yard.world.now + PATIENCE
+        while self._open_runs() and self.yard.world.now < until:
+            yield GONE_SECONDS
+
+    def _open_runs(self) -> list[str]:
+        rows = [self._row(each.name) for each in self.yard.runs()]
+        return [row.run for row in rows if row and row.serves and not row.ended]
+
     def open_hosts(self) -> list[str]:
         """Return the hosts that serve, or that start or end."""
         return [each.id for each in self.yard.ec2.ever.values() if each.live and is_host(each.tags)]
@@ -228,7 +239,7 @@ def serve_and_wake(yard: Yard) -> None:
         yield from hosts.do(
             models.version("v2", small), models.set_default("v2"), replace(retire, may_be_refused=True)
         )
-        yield from hosts.wait_until_gone()
+        yield from hosts.wait_until_concluded()
         yield from hosts.do(retire)
 
     small, origin = (
