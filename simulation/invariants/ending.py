@@ -202,7 +202,8 @@ class Ending:
             self.breaks(Invariant.ONE_END, f"{execution.name} ended as stopped, but no user has stopped it")
         if "stopping" not in row or any(fault.what not in STOP_REQUESTS for fault in self.faults):
             return
-        if summary["outcome"] not in ("stopped", "succeeded"):
+        was_faster = summary["outcome"] == "succeeded" or summary["error"] == "ModelRefused"
+        if summary["outcome"] != "stopped" and not was_faster:
             self.breaks(Invariant.ONE_END, f"{execution.name} was stopped, but ended as {summary['error']}")
         if summary["outcome"] == "stopped" and PERSON not in summary["reason"]:
             self.breaks(
