@@ -107,9 +107,16 @@ class RunEnd(EndedRun):
         )
         if first is None or of_another:  # a run whose rows were deleted, or a study before it was continued
             s3.put_json(self.bucket, key, summary)
-            return replace(self, is_told=first is not None and first["execution_arn"] is None), summary
+            return replace(self, is_told=first is not None and self._was_told(first)), summary
         how = Conclusion(outcome=Outcome(first["outcome"]), error=first["error"], reason=first["reason"])
         return replace(self, conclusion=how, now=datetime.fromisoformat(first["ended"])), first
+
+    def _was_told(self, first: Head) -> bool:
+        """Return True if a Conclude without rows has written the end to the timeline, and then told the user."""
+        return first["execution_arn"] is None and any(
+            (each.event, serialization.timestamp(each.at)) == (first["outcome"], first["ended"])
+            for each in self.ledger.timeline(self.run)
+        )
 
     def write(self, *, unless: Literal["ended"] | None = "ended", notifies: bool = False) -> bool:
         """Write timeline.jsonl, plan.json with all requests to capacity pools, the row of the run and the last entries
@@ -126,7 +133,7 @@ class RunEnd(EndedRun):
             s3.put_json(self.bucket, keys.plan(run), plan)
         entries = [event_row(run, entry) for entry in last]
         # Admit may still run and write the run now: it stays open then, and patrol concludes it
-        ended = [self.row_write(unless=unless), *entries] if records else [no_run_row(run)]
+        ended = [self.row_write(unless=unless) if records else no_run_row(run), *entries]
         row = self.row if notifies else None
         is_open = open_row(run, row.kind, row.execution_arn) if row else no_open_row(run)
         try:

@@ -164,8 +164,8 @@ DEFECTS: tuple[Defect, ...] = (
         "concluded-twice",
         "the notification does not depend on whether this Conclude ended the run",
         "lambdas/workflows/train/conclude.py",
-        "if end.write(notifies=not is_trial) and not is_trial:",
-        "end.write(notifies=not is_trial)\n    if not is_trial:",
+        "if end.write(notifies=notifies) and notifies:",
+        "end.write(notifies=notifies)\n    if notifies:",
         f"{UNIT}/test_conclude.py::test_the_loser_of_two_concludes_says_nothing",
     ),
     Defect(
