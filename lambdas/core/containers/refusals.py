@@ -27,24 +27,26 @@ def not_listed(image: Reference, registries: Sequence[Registry], yard: str) -> F
     return Fault(IMAGE, problem)
 
 
+def _region_option(image: Reference) -> str:
+    """Return the option of the command aws for the region of an image in Amazon ECR; empty for another registry."""
+    return f" --region {image.ecr['region']}" if image.ecr else ""
+
+
 def no_repository(image: Reference) -> Fault:
     """Return the fault of a repository of Amazon ECR that does not exist."""
-    ecr = image.ecr
-    region = f" --region {ecr['region']}" if ecr else ""
     problem = (
         f"{image.registry} has no repository {image.repository}. Its repositories: aws ecr describe-repositories"
-        f"{region} --query 'repositories[].repositoryName'"
+        f"{_region_option(image)} --query 'repositories[].repositoryName'"
     )
     return Fault(IMAGE, problem)
 
 
 def not_cached(image: Reference, cached: Reference) -> Fault:
     """Return the fault of an image that the pull-through cache of Amazon ECR does not have."""
-    ecr = cached.ecr
-    region = f" --region {ecr['region']}" if ecr else ""
     problem = (
         f"Amazon ECR has no {cached}, through which the setting pull_through reads {image}: the image does not exist, "
-        f"or its cache rule lacks a login. The rules: aws ecr describe-pull-through-cache-rules{region}"
+        f"or its cache rule lacks a login. The rules: aws ecr describe-pull-through-cache-rules"
+        f"{_region_option(cached)}"
     )
     return Fault(IMAGE, problem)
 
