@@ -8,7 +8,7 @@ import pytest
 
 from lambdas.workflows.train import admit
 from tests.contract.conftest import REGION, Cloud, answering
-from tests.contract.workflow_role import NAMES, STARTED, STATES, Place
+from tests.contract.workflow_role import STARTED, STATES, Place
 from tests.support.recorded import CONTEXT
 
 
@@ -25,9 +25,8 @@ class Shelves(Place):
             self.objects.create_bucket(Bucket=bucket)
             self.objects.put_object(Bucket=bucket, Key="images/train/a.npz", Body=b"a")
 
-    def settings(self, wanted: Any) -> Any:
-        values = {**NAMES, "table_name": self.name, "bucket_name": self.name, "data_buckets": self.listed}
-        return wanted(**{field: values[field] for field in wanted.fields()})
+    def values(self) -> dict[str, Any]:
+        return {**super().values(), "data_buckets": self.listed}
 
     def admitted(self, uri: str) -> dict[str, Any]:
         run = f"other-{uuid.uuid4().hex[:8]}"

@@ -19,19 +19,9 @@ STARTED, YEARS_LATER = "2026-11-20T12:00:00.000Z", "2028-01-01T12:00:00.000Z"
 RUN = "first-come"
 NAMES: dict[str, Any] = {
     "yard": "yard",
-    "monthly_dollars": 0.0,
-    "aws_region": "us-east-1",
+    "aws_region": REGION,
     "most_dollars_per_run": 500.0,
-    "most_runs": 20,
     "most_hosts": 64,
-    "most_hold_hours": 24.0,
-    "most_pool_hosts": 8,
-    "when_full": "wait",
-    "data_buckets": (),
-    "registries": (),
-    "file_systems": (),
-    "hosts_group": "",
-    "subnet_ids": (),
     "topic_arn": "unused",
     "version_state_machine_arn": "unused",
     "resume_document": "none",
@@ -41,6 +31,7 @@ NAMES: dict[str, Any] = {
     "recipe_key": "images/none.yaml",
     "software_hash": "0" * 16,
 }
+"""What the functions of a yard need to know. Every other setting keeps its default."""
 
 
 class Place:
@@ -55,8 +46,11 @@ class Place:
         self.table = boto3.resource("dynamodb").Table(self.name)
 
     def settings(self, wanted: Any) -> Any:
-        values = {**NAMES, "table_name": self.name, "bucket_name": self.name}
-        return wanted(**{field: values[field] for field in wanted.fields()})
+        names = wanted.fields()
+        return wanted(**{name: value for name, value in self.values().items() if name in names})
+
+    def values(self) -> dict[str, Any]:
+        return {**NAMES, "table_name": self.name, "bucket_name": self.name}
 
     def admission(self, **event: str) -> Admission:
         given = parse(AdmitInput, {**event, "input": {}}, of="the test")
