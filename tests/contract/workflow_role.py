@@ -31,7 +31,7 @@ NAMES: dict[str, Any] = {
     "recipe_key": "images/none.yaml",
     "software_hash": "0" * 16,
 }
-"""What the functions of a yard need to know. Every other setting keeps its default."""
+"""The settings that the functions of a yard read. Every other setting keeps its default."""
 
 
 class Place:
