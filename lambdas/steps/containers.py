@@ -83,7 +83,7 @@ def pin(job: Job, sources: Sources) -> Pinned:
         return Pinned(job)
     found = resolve(container, sources)
     warnings = (found.warning,) if found.warning else ()
-    fault = found.fault or (_architecture_fault(job, found.container) if found.is_read else None)
+    fault = found.fault or (_fault_of(job, found.container) if found.is_read else None)
     if fault:
         return Pinned(job, (fault,))
     return Pinned(replace(job, program=replace(job.program, container=found.container)), warnings=warnings)
@@ -184,11 +184,16 @@ def _pin(images: Images, image: Reference, digest: str) -> tuple[str, Manifest]:
 _ANY = ((*ARCHITECTURES.values(),), ("hosts",))
 
 
-def _architecture_fault(job: Job, container: Container) -> Fault | None:
-    """Return the fault of an image that none of the job's types can run. Plan excludes the pools of single types."""
+def _fault_of(job: Job, container: Container) -> Fault | None:
+    """Return the fault of an image that none of the job's types can run, or that has nothing to run. Plan excludes the
+    pools of single types."""
     types = types_of(job)
     needed = {instance_type(name).architecture for name in types}
-    if any(container.for_machine(each) for each in needed):
-        return None
+    usable = [found for each in needed if (found := container.for_machine(each))]
+    if usable:
+        program = job.program
+        is_named = bool(program.command or program.module) or program.shell is not None
+        runs = all(each.has_cmd or (each.has_entrypoint and container.entrypoint) for each in usable)
+        return None if is_named or runs else refusals.nothing_to_run(container)
     has = [name if "/" in name else f"linux/{name}" for name in container.manifests]
     return refusals.no_architecture(container.reference, has, sorted(needed), types)

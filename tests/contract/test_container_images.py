@@ -6,7 +6,8 @@ import io
 import json
 import uuid
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +74,15 @@ def checked(cloud: Cloud, function: str) -> Check:
     """Return a function that checks the image of a job."""
 
     def check(
-        container: Any, *types: str, registries: tuple[str, ...] = LISTED, pull_through: tuple[str, ...] = ()
+        container: Any,
+        *types: str,
+        registries: tuple[str, ...] = LISTED,
+        pull_through: tuple[str, ...] = (),
+        command: Sequence[str] = (),
     ) -> Any:
         hardware = {"instance_types": list(types or ["g6.xlarge"])}
-        job = {"name": "train", "program": {"container": container}, "hardware": hardware}
+        program = {"container": container} | ({"command": command} if command else {})
+        job = {"name": "train", "program": program, "hardware": hardware}
         event = json.dumps({"job": job, "registries": registries, "pull_through": pull_through})
         answer = cloud.client("lambda").invoke(FunctionName=function, Payload=event)
         found = json.load(answer["Payload"])
@@ -126,6 +132,8 @@ def test_a_tag_of_ecr_becomes_a_digest_with_the_size_of_its_layers(checked: Chec
             "layers": 1,
             "size": size,
             "user": "1000:100",
+            "has_entrypoint": False,
+            "has_cmd": True,
             "cuda": "",
             "requires": "",
         },
@@ -222,6 +230,32 @@ def test_a_registry_without_an_answer_is_a_warning(checked: Check) -> None:
     found = checked("registry.invalid/team/train:v1", registries=("registry.invalid",))
     assert found["faults"] == []
     assert "registry.invalid was not reached" in found["warnings"][0]
+
+
+@pytest.mark.parametrize("entrypoint", [True, False])
+def test_an_image_that_names_no_program_needs_one_of_the_job(
+    cloud: Cloud, checked: Check, tmp_path: Path, entrypoint: bool
+) -> None:
+    name = f"{OWN}/{repository()}"
+    words = [] if entrypoint else ["/opt/train"]
+    built = image_build.build([tmp_path], image_build.Settings(entrypoint=words))
+    Pusher(cloud.port, root_key.load_key(cloud.state), f"{name}:v1").push([built])
+    container = {"image": f"{name}:v1", "entrypoint": entrypoint}
+    assert "so there is nothing to run: write program.command" in fault(checked(container))
+    assert checked(container, command=["true"])["faults"] == []
+
+
+def test_an_image_with_a_layer_that_no_host_unpacks_is_refused(
+    cloud: Cloud, checked: Check, tmp_path: Path
+) -> None:
+    name = f"{OWN}/{repository()}"
+    built = image_build.build([tmp_path], image_build.Settings(command=["true"]))
+    content = built.manifest.content.replace(b"layer.v1.tar+gzip", b"layer.v1.tar+gzip+encrypted")
+    encrypted = replace(built, manifest=image_build.Blob(built.manifest.kind, content))
+    Pusher(cloud.port, root_key.load_key(cloud.state), f"{name}:v1").push([encrypted])
+    assert "it has a layer of the type application/vnd.oci.image.layer.v1.tar+gzip+encrypted" in fault(
+        checked(f"{name}:v1")
+    )
 
 
 def test_the_tag_latest_is_taken_and_its_digest_named(checked: Check, push: Any) -> None:

@@ -12,6 +12,17 @@ from trainyard.values.validation import BareWord, show_value
 
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "arm64"}
 """EC2's name of each architecture of an image."""
+LAYERS = (
+    "application/vnd.oci.image.layer.v1.tar",
+    "application/vnd.oci.image.layer.v1.tar+gzip",
+    "application/vnd.oci.image.layer.v1.tar+zstd",
+    "application/vnd.docker.image.rootfs.diff.tar",
+    "application/vnd.docker.image.rootfs.diff.tar.gzip",
+    "application/vnd.docker.image.rootfs.diff.tar.zstd",
+)
+"""The types of layers that hosts unpack."""
+FOREIGN = ("foreign", "nondistributable")
+"""Words in the types of layers that lie outside of the registry."""
 LOGIN = r"[A-Za-z0-9_.-]{1,40}"
 SHORT_DIGITS = 12
 """The hexadecimal digits of a digest in the tag of an image of hosts."""
@@ -51,6 +62,10 @@ class Manifest:
     """The sum of the compressed bytes of its layers."""
     user: str = ""
     """The USER of the image as it is written there, or empty."""
+    has_entrypoint: bool = True
+    """False if the image has no ENTRYPOINT."""
+    has_cmd: bool = True
+    """False if the image has no CMD."""
     cuda: str = ""
     """The image's CUDA_VERSION, or empty."""
     requires: str = ""
@@ -103,6 +118,18 @@ class Container:
         return next(
             (found for name, found in self.manifests.items() if ARCHITECTURES.get(name) == architecture), None
         )
+
+
+def explain_layer(kind: str) -> str:
+    """Return why hosts cannot unpack a layer of this type, and what to do."""
+    if any(word in kind for word in FOREIGN):
+        return f"it has a layer of the type {kind}, which lies outside of its registry: choose another base image"
+    if ".image." not in kind:
+        return f"it has a layer of the type {kind}, so it is not a container image: check its name"
+    return (
+        f"it has a layer of the type {kind}, which hosts cannot unpack: push it again with `docker buildx build "
+        "--output type=image,compression=gzip,force-compression=true,push=true`"
+    )
 
 
 def write_tag(digests: Iterable[str]) -> str:

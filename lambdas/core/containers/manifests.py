@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainyard.protocol.containers import ARCHITECTURES, Manifest
+from trainyard.protocol.containers import ARCHITECTURES, LAYERS, Manifest, explain_layer
 from trainyard.protocol.image_reference import DIGEST
 from trainyard.values.lazy import dataclass
 
@@ -66,6 +66,9 @@ def read(content: bytes) -> Index | Single:
     sizes = [size for size in found if isinstance(size, int) and size >= 0]
     if len(sizes) < len(layers):
         raise UnreadableManifestError("its manifest has layers without a size; push the image again")
+    kinds = [str(layer.get("mediaType")) for layer in layers]
+    if other := next((kind for kind in kinds if kind not in LAYERS), None):
+        raise UnreadableManifestError(explain_layer(other))
     return Single(_digest(config), len(layers), sum(sizes))
 
 
@@ -81,12 +84,22 @@ def pin(digest: str, single: Single, config: bytes) -> tuple[str, Manifest]:
         layers=single.layers,
         size=single.size,
         user=str(user or ""),
+        has_entrypoint=_has(inside, "Entrypoint"),
+        has_cmd=_has(inside, "Cmd"),
         cuda=variables.get("CUDA_VERSION", "")[:MOST_CHARACTERS],
         requires="" if "NVIDIA_DISABLE_REQUIRE" in variables else variables.get("NVIDIA_REQUIRE_CUDA", ""),
     )
+    if not architecture:
+        raise UnreadableManifestError(
+            "its configuration names no architecture, so it is not a container image: check its name"
+        )
     if document.get("os") not in (None, "", SYSTEM):
         architecture = f"{document['os']}/{architecture}"
     return architecture, manifest
+
+
+def _has(configuration: object, words: str) -> bool:
+    return isinstance(configuration, Mapping) and bool(configuration.get(words))
 
 
 def _variables(configuration: object) -> dict[str, str]:

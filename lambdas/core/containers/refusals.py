@@ -111,6 +111,13 @@ def unreadable(image: Reference, why: str) -> Fault:
     return Fault(IMAGE, f"{image} cannot be run: {why}")
 
 
+def nothing_to_run(container: Container) -> Fault:
+    """Return the fault of an image that names no program, for a job that names none either."""
+    lacks = "neither ENTRYPOINT nor CMD" if container.entrypoint else "no CMD, and entrypoint is false"
+    problem = f"{container.reference} has {lacks}, so there is nothing to run: write program.command"
+    return Fault(IMAGE, problem)
+
+
 def no_architecture(
     image: Reference, has: Sequence[str], needed: Sequence[str], types: Sequence[str]
 ) -> Fault:

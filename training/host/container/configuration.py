@@ -1,5 +1,6 @@
 """The configuration of an image: its words, its user, its environment. Paths of the image never lead out of it."""
 
+import errno
 import platform
 import re
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from training.host.errors import HostTrouble, ProgramFault
+from trainyard.protocol.containers import LAYERS, explain_layer
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """The names of machines, as the kernel and as images have them."""
@@ -15,16 +17,6 @@ INDEXES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-GZIP, ZSTD, PLAIN = "gzip", "zstd", "cat"
-"""The command that writes the tar of a layer to its standard output."""
-LAYERS = {
-    "application/vnd.oci.image.layer.v1.tar": PLAIN,
-    "application/vnd.oci.image.layer.v1.tar+gzip": GZIP,
-    "application/vnd.oci.image.layer.v1.tar+zstd": ZSTD,
-    "application/vnd.docker.image.rootfs.diff.tar": PLAIN,
-    "application/vnd.docker.image.rootfs.diff.tar.gzip": GZIP,
-    "application/vnd.docker.image.rootfs.diff.tar.zstd": ZSTD,
-}
 MOST_LINKS = 40
 """The kernel's own limit."""
 PYTHON = re.compile(r"python(\d)\.(\d+)$")
@@ -37,8 +29,6 @@ class Layer:
     digest: str
     size: int
     """Compressed bytes."""
-    opened_by: str
-    """GZIP, ZSTD or PLAIN."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +69,8 @@ def choose(index: Mapping[str, Any], name: str, machine: str | None = None) -> s
     if index.get("mediaType") not in INDEXES and "manifests" not in index:
         return None
     wanted = ARCHITECTURES.get(machine or platform.machine(), machine or platform.machine())
-    offered = [each for each in index.get("manifests", ()) if each.get("platform", {}).get("os") == "linux"]
+    listed = index.get("manifests") or ()
+    offered = [each for each in listed if (each.get("platform") or {}).get("os") == "linux"]
     for each in offered:
         if each["platform"].get("architecture") == wanted:
             return str(each["digest"])
@@ -95,7 +86,11 @@ def choose(index: Mapping[str, Any], name: str, machine: str | None = None) -> s
 
 def check_architecture(image: Mapping[str, Any], name: str, machine: str | None = None) -> None:
     """Raises ProgramFault for an image of one architecture that is not this machine's."""
-    choose({"manifests": [{"digest": "", "platform": {"os": image.get("os"), **image}}]}, name, machine)
+    choose(
+        {"manifests": [{"digest": "", "platform": {**image, "os": image.get("os") or "linux"}}]},
+        name,
+        machine,
+    )
 
 
 def layers_of(manifest: Mapping[str, Any], name: str) -> tuple[Layer, ...]:
@@ -104,12 +99,8 @@ def layers_of(manifest: Mapping[str, Any], name: str) -> tuple[Layer, ...]:
     for each in manifest.get("layers") or ():
         kind = str(each.get("mediaType"))
         if kind not in LAYERS:
-            raise HostTrouble(
-                f"the image {name} has a layer of the type {kind}, which hosts cannot unpack: push it again with "
-                "`docker buildx build --output type=image,compression=gzip,force-compression=true,push=true`",
-                final=True,
-            )
-        layers.append(Layer(digest=str(each["digest"]), size=int(each["size"]), opened_by=LAYERS[kind]))
+            raise HostTrouble(f"the image {name} cannot be run: {explain_layer(kind)}", final=True)
+        layers.append(Layer(digest=str(each["digest"]), size=int(each["size"])))
     if not layers and manifest.get("schemaVersion") != 2:
         raise HostTrouble(f"the image {name} has a manifest of an old format: push it again", final=True)
     return tuple(layers)
@@ -134,7 +125,7 @@ def resolve(root: Path, path: str | PurePosixPath) -> Path:
             continue
         links += 1
         if links > MOST_LINKS:
-            raise OSError(f"{path} is a loop of links")
+            raise OSError(errno.ELOOP, f"{path} is a loop of links")
         target = step.readlink()
         if target.is_absolute():
             here = root

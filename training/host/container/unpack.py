@@ -10,12 +10,13 @@ import errno
 import logging
 import math
 import os
+import re
 import shutil
 import stat
 import subprocess
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -30,6 +31,11 @@ END = bytes(10240)
 """The end mark of a tar. Some tools write none, and tar would report an unexpected end."""
 PIECE = 1 << 20
 LEFT_FREE = 256 << 20
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+"""The first bytes of a compressed layer, and the command that decompresses it. Manifests often name another one."""
+PLAIN = "cat"
+OF_THE_HOST = (errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EROFS, errno.EACCES, errno.EPERM)
+"""Errors that the bytes of a layer do not cause: another host may have none."""
 OWNERS_FOLDER, OWNERS_FILE = stat.S_IRWXU, stat.S_IRUSR | stat.S_IWUSR
 SHOWN = 200
 GIB = 1 << 30
@@ -56,8 +62,12 @@ class Contents:
     """The links of this layer."""
     without_rights: list[tuple[PurePosixPath, int]] = field(default_factory=list)
     """Members that their own owner could not use, with the mode that they get. Root may use them in Docker."""
-    names: dict[PurePosixPath, tuple[str, PurePosixPath | None]] = field(default_factory=dict)
-    """Every member to unpack, with its name in the archive, and the path of the file that a hard link leads to."""
+    names: dict[PurePosixPath, PurePosixPath | None] = field(default_factory=dict)
+    """Every member to unpack, with the path of the file that a hard link leads to."""
+    written: dict[PurePosixPath, list[str]] = field(default_factory=dict)
+    """The names in the archive of the members to unpack. One file may have several, such as `a` and `./a`."""
+    nodes: set[PurePosixPath] = field(default_factory=set)
+    """Members that are not unpacked: device nodes, pipes, and hard links to them."""
 
 
 class TooLargeError(Exception):
@@ -75,7 +85,7 @@ def read_contents(layer: Layer, blob: Path, *, room: float = math.inf) -> Conten
                     _add(contents, member, layer)
                     if contents.bytes > room:
                         raise TooLargeError
-        except (tarfile.TarError, EOFError) as error:
+        except (tarfile.TarError, EOFError, OverflowError, ValueError) as error:
             if not (isinstance(error, tarfile.ReadError) and contents.members == 0 and "empty" in str(error)):
                 raise HostTrouble(
                     f"the layer {layer.digest} is not a complete tar archive ({error})", final=True
@@ -86,7 +96,7 @@ def read_contents(layer: Layer, blob: Path, *, room: float = math.inf) -> Conten
 def _add(contents: Contents, member: tarfile.TarInfo, layer: Layer) -> None:
     path = _inside(member.name, layer)
     contents.members += 1
-    contents.bytes += member.size
+    contents.bytes += sum(count for _, count in member.sparse) if member.issparse() else member.size
     if contents.members > MOST_FILES:
         raise HostTrouble(
             f"the layer {layer.digest} has more than {MOST_FILES:,} files: put data into the job's section data, and "
@@ -97,22 +107,45 @@ def _add(contents: Contents, member: tarfile.TarInfo, layer: Layer) -> None:
     if name == OPAQUE:
         contents.emptied.append(path.parent)
     elif name.startswith(WHITEOUT):
-        if not name.startswith(WHITEOUTS_OWN):
-            contents.removed.append(path.parent / name.removeprefix(WHITEOUT))
-    elif member.ischr() or member.isblk() or member.isfifo():
-        contents.left_out.append(member.name)
-    elif str(path) not in ("", "."):
+        _add_whiteout(contents, path, layer)
+    else:
         target = _inside(member.linkname, layer) if member.islnk() else None
-        contents.names[path] = (member.name, target)
-        if member.isdir():
-            contents.folders.add(path)
+        if member.ischr() or member.isblk() or member.isfifo() or target in contents.nodes:
+            contents.nodes.add(path)
+            contents.left_out.append(member.name)
         else:
-            contents.replacing.append(path)
-        if member.issym():
-            contents.links.add(path)
-        needed = OWNERS_FOLDER if member.isdir() else OWNERS_FILE if member.isreg() else 0
-        if member.mode & needed != needed:
-            contents.without_rights.append((path, stat.S_IMODE(member.mode) | needed))
+            _add_member(contents, member, path, target)
+
+
+def _add_whiteout(contents: Contents, path: PurePosixPath, layer: Layer) -> None:
+    removed = path.name.removeprefix(WHITEOUT)
+    if removed in ("", ".", ".."):
+        raise HostTrouble(
+            f"the layer {layer.digest} removes the folder that its own entry {str(path)!r} is in: no host unpacks it. "
+            "Build the image with another tool",
+            final=True,
+        )
+    if not path.name.startswith(WHITEOUTS_OWN):
+        contents.removed.append(path.parent / removed)
+
+
+def _add_member(
+    contents: Contents, member: tarfile.TarInfo, path: PurePosixPath, target: PurePosixPath | None
+) -> None:
+    needed = OWNERS_FOLDER if member.isdir() else OWNERS_FILE if member.isreg() else 0
+    if member.mode & needed != needed:
+        contents.without_rights.append((path, stat.S_IMODE(member.mode) | needed))
+    if str(path) in ("", "."):
+        return
+    contents.names[path] = target
+    contents.written.setdefault(path, []).append(member.name)
+    contents.folders.discard(path)
+    if member.isdir():
+        contents.folders.add(path)
+    else:
+        contents.replacing.append(path)
+    if member.issym():
+        contents.links.add(path)
 
 
 def _inside(name: str, layer: Layer) -> PurePosixPath:
@@ -134,7 +167,7 @@ def unpack(layer: Layer, blob: Path, contents: Contents, root: Path) -> None:
         _remove(contents, root)
         behind = _behind_links(contents, root)
         _make_way(contents, root, behind)
-        left_out = [*contents.left_out, *(contents.names[path][0] for path in behind)]
+        left_out = [*contents.left_out, *(name for path in behind for name in contents.written[path])]
         _run_tar(layer, blob, root, left_out)
         if behind:
             _unpack_behind(layer, blob, root, behind)
@@ -143,7 +176,8 @@ def unpack(layer: Layer, blob: Path, contents: Contents, root: Path) -> None:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise no_room(root, contents.bytes) from error
-        raise HostTrouble(f"the layer {layer.digest} cannot be unpacked: {error}") from error
+        final = error.errno not in OF_THE_HOST
+        raise HostTrouble(f"the layer {layer.digest} cannot be unpacked: {error}", final=final) from error
 
 
 def _remove(contents: Contents, root: Path) -> None:
@@ -161,7 +195,8 @@ def _remove_path(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         remove_tree(path)
     else:
-        path.unlink(missing_ok=True)
+        with suppress(NotADirectoryError):  # a folder of its path is a file, so the path does not exist
+            path.unlink(missing_ok=True)
 
 
 def _behind_links(contents: Contents, root: Path) -> set[PurePosixPath]:
@@ -179,7 +214,7 @@ def _behind_links(contents: Contents, root: Path) -> set[PurePosixPath]:
 
     return {
         path
-        for path, (_, target) in contents.names.items()
+        for path, target in contents.names.items()
         if passes_link(path.parent) or (target is not None and passes_link(target.parent))
     }
 
@@ -198,11 +233,11 @@ def _make_way(contents: Contents, root: Path, behind: set[PurePosixPath]) -> Non
 
 def _run_tar(layer: Layer, blob: Path, root: Path, left_out: list[str]) -> None:
     skipped = blob.with_suffix(".skipped")
-    skipped.write_text("".join(f"{name}\n" for name in left_out), errors="surrogateescape")
+    skipped.write_bytes(b"".join(os.fsencode(f"{_pattern(name)}\n") for name in left_out))
     command = [
         *("tar", "--extract", "--file=-", f"--directory={root}", "--no-same-owner", "--same-permissions"),
-        *("--delay-directory-restore", "--warning=no-timestamp", "--anchored", "--no-wildcards"),
-        *(f"--exclude-from={skipped}", "--no-anchored", "--wildcards", f"--exclude={WHITEOUT}*"),
+        *("--delay-directory-restore", "--warning=no-timestamp", "--anchored", "--wildcards"),
+        *(f"--exclude-from={skipped}", "--no-anchored", f"--exclude={WHITEOUT}*"),
     ]
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", "TAR_OPTIONS": ""}
     with (
@@ -231,6 +266,12 @@ def _run_tar(layer: Layer, blob: Path, root: Path, left_out: list[str]) -> None:
         raise HostTrouble(
             f"the layer {layer.digest} cannot be unpacked: {said.splitlines()[0][:500]}", final=True
         )
+
+
+def _pattern(name: str) -> str:
+    """Return the pattern of tar for one name. tar drops blanks at the end of a line."""
+    escaped = re.sub(r"[\\*?\[]", r"\\\g<0>", name.rstrip("/"))
+    return f"{escaped[:-1]}[{escaped[-1]}]" if escaped[-1:].isspace() else escaped
 
 
 def _unpack_behind(layer: Layer, blob: Path, root: Path, behind: set[PurePosixPath]) -> None:
@@ -265,21 +306,23 @@ def _unpack_file(tar: tarfile.TarFile, member: tarfile.TarInfo, file: Path, root
         with file.open("xb") as copy:
             shutil.copyfileobj(source, copy, PIECE)
         file.chmod(stat.S_IMODE(member.mode) | OWNERS_FILE)
-        os.utime(file, (member.mtime, member.mtime))
+        with suppress(OverflowError):
+            os.utime(file, (member.mtime, member.mtime))
 
 
 @contextmanager
 def _opened(layer: Layer, blob: Path) -> Iterator[IO[bytes]]:
     """Yield the tar of a layer, which a command decompresses."""
-    if shutil.which(layer.opened_by) is None:
+    command = _opener(blob)
+    if shutil.which(command) is None:
         raise HostTrouble(
-            f"the layer {layer.digest} is compressed with {layer.opened_by}, and this host's image has no such "
-            f"command: add {layer.opened_by} to apt in the recipe, or push the image with compression=gzip",
+            f"the layer {layer.digest} is compressed with {command}, and this host's image has no such command: add "
+            f"{command} to apt in the recipe, or push the image with compression=gzip",
             final=True,
         )
-    options = ["-dc"] if layer.opened_by != "cat" else []
+    options = ["-dc"] if command != PLAIN else []
     process = subprocess.Popen(
-        [layer.opened_by, *options, str(blob)],
+        [command, *options, str(blob)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -302,6 +345,13 @@ def _opened(layer: Layer, blob: Path) -> Iterator[IO[bytes]]:
         process.wait()
     if process.returncode:
         raise HostTrouble(f"the layer {layer.digest} cannot be decompressed: {said[:500]}", final=True)
+
+
+def _opener(blob: Path) -> str:
+    """Return the command that writes the tar of a layer to its standard output."""
+    with blob.open("rb") as file:
+        first = file.read(4)
+    return next((command for magic, command in COMPRESSED.items() if first.startswith(magic)), PLAIN)
 
 
 def no_room(folder: Path, needed: int) -> HostTrouble:

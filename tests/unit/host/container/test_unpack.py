@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from training.host.container import unpack
-from training.host.container.configuration import GZIP, PLAIN, ZSTD, Layer, find_user, resolve
+from training.host.container.configuration import Layer, find_user, resolve
 from training.host.errors import HostTrouble, ProgramFault
 
 Member = tuple[tarfile.TarInfo, bytes]
@@ -43,7 +43,9 @@ def hard(name: str, target: str) -> Member:
 
 def pack(members: Iterable[Member], *, with_end: bool = True) -> bytes:
     packed = io.BytesIO()
-    tar = tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT)  # noqa: SIM115 - closed only with its end mark
+    tar = tarfile.open(  # noqa: SIM115 - closed only with its end mark
+        fileobj=packed, mode="w", format=tarfile.GNU_FORMAT, errors="surrogateescape"
+    )
     for member, content in members:
         tar.addfile(member, io.BytesIO(content))
     if with_end:
@@ -51,14 +53,14 @@ def pack(members: Iterable[Member], *, with_end: bool = True) -> bytes:
     return packed.getvalue()
 
 
-def stack(tmp_path: Path, *layers: bytes, opened_by: str = PLAIN) -> Path:
+def stack(tmp_path: Path, *layers: bytes) -> Path:
     """Unpack layers on top of each other, and return the image's folder."""
     root = tmp_path / "root"
     root.mkdir(exist_ok=True)
     for number, content in enumerate(layers):
         blob = tmp_path / f"layer-{number}"
         blob.write_bytes(content)
-        layer = Layer(digest=f"sha256:{number}", size=len(content), opened_by=opened_by)
+        layer = Layer(digest=f"sha256:{number}", size=len(content))
         unpack.unpack(layer, blob, unpack.read_contents(layer, blob), root)
     return root
 
@@ -87,9 +89,106 @@ def test_hard_links_stay_links_and_a_higher_layer_replaces_only_one_of_the_names
     assert (again / "three").samefile(again / "two")
 
 
+@pytest.mark.parametrize(
+    "spellings",
+    [("./a/evil", "a/evil"), ("a//evil", "a/evil"), ("a/evil", "a/evil"), ("/a/evil", "a/./evil")],
+)
+def test_a_second_spelling_of_a_name_leads_no_file_out_of_the_image(
+    tmp_path: Path, spellings: tuple[str, ...]
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    root = stack(tmp_path, pack([link("a", str(outside))]), pack([file(name, "1") for name in spellings]))
+    assert names(outside) == []
+    assert (root / str(outside).lstrip("/") / "evil").read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["evil ", "evil\t", " evil", "e*il", "e?il", "e[v]il", "e\\vil", "e\\", "#evil", "-x", "дело", "\udce9"],
+)
+def test_an_odd_name_behind_a_link_leads_no_file_out_of_the_image(tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    root = stack(tmp_path, pack([link("a", str(outside))]), pack([file(f"a/{name}", "1"), file("evil", "2")]))
+    assert names(outside) == []
+    assert (root / str(outside).lstrip("/") / name).read_text() == "1"
+    assert (root / "evil").read_text() == "2"
+
+
+@pytest.mark.parametrize("name", [".wh.", ".wh..", ".wh...", "a/.wh.", "a/.wh..", "a/.wh..."])
+def test_a_whiteout_that_would_remove_its_own_folder_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(HostTrouble, match=r"sha256:1 removes the folder") as raised:
+        stack(tmp_path, pack([folder("a"), file("a/one", "1")]), pack([file(name), file("new")]))
+    assert raised.value.final
+    assert names(tmp_path / "root") == ["a", "a/one"]
+
+
+def test_a_whiteout_below_a_file_removes_nothing(tmp_path: Path) -> None:
+    assert names(stack(tmp_path, pack([file("a", "1")]), pack([file("a/.wh.x"), file("b")]))) == ["a", "b"]
+
+
+def test_a_layer_can_write_into_a_folder_that_a_lower_layer_has_removed(tmp_path: Path) -> None:
+    lower = pack([folder("a", mode=0o500), file("a/one", "1")])
+    root = stack(tmp_path, lower, pack([file(".wh.a")]), pack([file("a/two", "2")]))
+    assert names(root) == ["a", "a/two"]
+
+
+def test_a_member_that_no_host_can_unpack_ends_the_run(tmp_path: Path) -> None:
+    loop = pack([link("a", "b"), link("b", "a")])
+    for upper in (file("a/x", "1"), file("d" * 300, "1")):
+        with pytest.raises(HostTrouble, match=r"sha256:\d cannot be unpacked") as raised:
+            stack(tmp_path, loop, pack([upper]))
+        assert raised.value.final
+
+
+def test_a_sparse_file_needs_only_the_disk_of_its_data(tmp_path: Path) -> None:
+    with (tmp_path / "lastlog").open("wb") as big:
+        big.truncate(1 << 40)
+    for kind in ("gnu", "posix"):
+        blob = tmp_path / kind
+        words = ["tar", "--sparse", f"--format={kind}", f"--file={blob}", "--create", "lastlog"]
+        subprocess.run(words, cwd=tmp_path, check=True)
+        layer = Layer(digest="sha256:0", size=1)
+        contents = unpack.read_contents(layer, blob, room=1 << 20)
+        root = tmp_path / f"root-{kind}"
+        root.mkdir()
+        unpack.unpack(layer, blob, contents, root)
+        status = (root / "lastlog").stat()
+        assert (status.st_size, status.st_blocks) == (1 << 40, 0)
+
+
+def test_a_root_folder_without_rights_is_writable_for_higher_layers(tmp_path: Path) -> None:
+    root = stack(tmp_path, pack([folder("./", mode=0o555), file("./a", "1")]), pack([file("b", "2")]))
+    assert names(root) == ["a", "b"]
+    assert root.stat().st_mode & 0o777 == 0o755
+
+
+def test_attributes_and_odd_times_of_files_are_no_obstacle(tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, time in (("real/x", 2**62), ("a/y", 2**62), ("z", -(2**62))):
+            member, _ = file(name)
+            member.mtime = time
+            member.pax_headers = {"SCHILY.xattr.security.capability": "\x01", "LIBARCHIVE.xattr.user.x": "eA"}
+            tar.addfile(member)
+    root = stack(tmp_path, pack([folder("real"), link("a", "/real")]), packed.getvalue())
+    assert names(root) == ["a", "real", "real/x", "real/y", "z"]
+
+
+def test_a_layer_without_a_file_changes_nothing(tmp_path: Path) -> None:
+    assert names(stack(tmp_path, pack([file("a")]), pack([]), b"", gzip.compress(b""))) == ["a"]
+
+
 def test_device_nodes_and_pipes_are_left_out(tmp_path: Path) -> None:
     layer = pack(
-        [folder("dev"), special("dev/null", tarfile.CHRTYPE), special("pipe", tarfile.FIFOTYPE), file("a")]
+        [
+            folder("dev"),
+            special("dev/null", tarfile.CHRTYPE),
+            special("pipe", tarfile.FIFOTYPE),
+            hard("dev/zero", "./dev/null"),
+            file("a"),
+        ]
     )
     assert names(stack(tmp_path, layer)) == ["a", "dev"]
 
@@ -174,16 +273,18 @@ def _zstd(content: bytes) -> bytes:
     return subprocess.run(["zstd", "-qc"], input=content, capture_output=True, check=True).stdout
 
 
-@pytest.mark.parametrize(("opened_by", "press"), [(GZIP, gzip.compress), (ZSTD, _zstd)])
-def test_compressed_layers(tmp_path: Path, opened_by: str, press: Callable[[bytes], bytes]) -> None:
-    if shutil.which(opened_by) is None:
-        pytest.skip(f"this machine has no {opened_by}")
-    assert names(stack(tmp_path, press(pack([file("a", "1")])), opened_by=opened_by)) == ["a"]
+@pytest.mark.parametrize(("command", "press"), [("gzip", gzip.compress), ("zstd", _zstd), ("cat", bytes)])
+def test_the_bytes_of_a_layer_show_how_it_is_compressed(
+    tmp_path: Path, command: str, press: Callable[[bytes], bytes]
+) -> None:
+    if shutil.which(command) is None:
+        pytest.skip(f"this machine has no {command}")
+    assert names(stack(tmp_path, press(pack([file("a", "1")])))) == ["a"]
 
 
 def test_a_layer_that_cannot_be_decompressed_names_the_reason(tmp_path: Path) -> None:
     with pytest.raises(HostTrouble, match=r"sha256:0.*(gzip|tar archive)") as raised:
-        stack(tmp_path, b"no gzip at all", opened_by=GZIP)
+        stack(tmp_path, b"\x1f\x8bno gzip at all")
     assert raised.value.final
 
 
@@ -192,7 +293,7 @@ def test_a_host_without_the_command_of_a_layer_names_the_remedy(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HostTrouble, match="add zstd to apt in the recipe") as raised:
-        stack(tmp_path, b"", opened_by=ZSTD)
+        stack(tmp_path, b"\x28\xb5\x2f\xfd")
     assert raised.value.final
 
 
@@ -200,7 +301,7 @@ def test_a_layer_that_unpacks_to_more_than_the_disk_is_not_read_to_its_end(tmp_p
     blob = tmp_path / "bomb"
     blob.write_bytes(gzip.compress(pack([file(str(number), "0" * 1_000_000) for number in range(9)])))
     with pytest.raises(unpack.TooLargeError):
-        unpack.read_contents(Layer(digest="sha256:0", size=1, opened_by=GZIP), blob, room=2_000_000)
+        unpack.read_contents(Layer(digest="sha256:0", size=1), blob, room=2_000_000)
 
 
 def test_a_full_disk_is_reported_with_the_size_that_would_do(tmp_path: Path) -> None:
