@@ -90,6 +90,10 @@ class CannotEnter(Exception):  # noqa: N818 - `raise CannotEnter(why)` is the se
     """The container cannot be entered. The text tells why."""
 
 
+class UnusableImage(Exception):  # noqa: N818 - as above
+    """No host can start a program in this image. The text tells why."""
+
+
 def main(arguments: Sequence[str]) -> NoReturn:
     """Enter the container that the first argument describes, and become the program of the other ones. The program's
     environment arrives by standard input, in the format of /proc."""
@@ -103,6 +107,9 @@ def main(arguments: Sequence[str]) -> NoReturn:
         name_user(entrance)
         give_up_rights()
         go_to(entrance.folder)
+    except UnusableImage as error:
+        print(f"{MARK}{error}", file=sys.stderr, flush=True)
+        os._exit(NOT_EXECUTABLE)
     except (CannotEnter, OSError) as error:
         print(f"{CANNOT}{error}", file=sys.stderr, flush=True)
         os._exit(FAILED)
@@ -230,7 +237,15 @@ def enter(root: Path, mounts: Iterable[Mount]) -> None:
 
 def _show(mount: Mount, before: Path) -> None:
     source = before / mount.source.lstrip("/")
-    _make_point(Path(mount.target), is_folder=source.is_dir())
+    try:
+        _make_point(Path(mount.target), is_folder=source.is_dir())
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        if mount.optional:
+            raise
+        raise UnusableImage(
+            f"the image has {error.filename}, where programs find {mount.target}: {error.strerror}; remove it from "
+            "the image"
+        ) from error
     source.lstat()
     _mount(str(source), mount.target, flags=MS_BIND | MS_REC)
     if mount.read_only:
@@ -283,8 +298,13 @@ def give_up_rights() -> None:
 
 def go_to(folder: str) -> None:
     """Change to the working directory, which is created if the image lacks it."""
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    os.chdir(folder)
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        os.chdir(folder)
+    except OSError as error:
+        raise UnusableImage(
+            f"the working directory {folder} is not a folder of the image: {error.strerror}; change its WORKDIR"
+        ) from error
 
 
 def execute(words: list[str], environment: dict[bytes, bytes]) -> NoReturn:

@@ -66,7 +66,11 @@ class Inside:
     @property
     def python(self) -> str:
         """Return the name of the image's Python."""
-        return "python" if find_command(self.image.root, "python", self.path) else "python3"
+        return "python" if self.has("python") else "python3"
+
+    def has(self, command: str) -> bool:
+        """Return True if a folder of the image's PATH has this command."""
+        return find_command(self.image.root, command, self.path) is not None
 
     def variables(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that any other one overrides: the agent's own that concern AWS or the network, and the

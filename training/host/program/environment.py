@@ -33,6 +33,9 @@ DEFAULTS = {
 }
 PLACEHOLDER = re.compile(r"\$(\$\{)|\$\{([^}]*)\}")
 SHELL = ("bash", "-eo", "pipefail", "-c")
+SHELL_WITHOUT_BASH = ("sh", "-ec")
+PIPEFAIL = "if (set -o pipefail) 2>/dev/null; then set -o pipefail; fi; "
+"""Prefix of a shell's lines in a container image without bash. Not every `sh` has pipefail."""
 LEAVE_TRAP = "trap 'code=$?; wait; exit $((code ? code : 75))' TERM; "
 """Prefix of a shell's lines. After SIGTERM, the running command ends first, by its own handler. Then the shell ends
 with that command's exit code, or with 75 (restart the program) instead of 0, because lines may remain."""
@@ -123,6 +126,8 @@ def command_line(
     if program.shell is not None:
         lines = fill_shell(program.shell, known)
         words = [*SHELL, f"{LEAVE_TRAP}{lines}", SHELLS_NAME]
+        if inside and not inside.has(SHELL[0]):
+            words = [*SHELL_WITHOUT_BASH, f"{PIPEFAIL}{LEAVE_TRAP}{lines}", SHELLS_NAME]
         return [*(inside.words(words) if inside else words), *line]
     if program.command:
         words = [fill(str(word), known) for word in program.command]

@@ -210,6 +210,28 @@ def test_a_program_that_cannot_be_started_has_a_shells_exit_code_and_a_reason(
     assert (done.returncode, reason in done.stderr) == (code, True), done.stderr
 
 
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("work", "container: the working directory /work/here is not a folder of the image: Not a directory"),
+        (
+            "dev",
+            "container: the image has /dev, where programs find /dev: File exists; remove it from the image",
+        ),
+        ("var/lib", "container: the image has /var/lib"),
+    ],
+)
+def test_a_file_in_the_place_of_a_folder_is_the_images_own_fault(
+    entrance: Entrance, agent: str, path: str, reason: str
+) -> None:
+    file = Path(entrance.image, path)
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    done = run(entrance, agent, "/bin/id")
+    assert done.returncode == 126
+    assert reason in done.stderr
+
+
 def test_an_image_without_a_shell_runs_its_only_program(entrance: Entrance, agent: str) -> None:
     for path in Path(entrance.image, "bin").iterdir():
         if path.name != "id":

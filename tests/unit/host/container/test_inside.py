@@ -1,5 +1,6 @@
 """A program in a container: its words, its variables, and what it sees of the host."""
 
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,8 +99,28 @@ def test_a_module_of_an_image_that_has_only_python3_runs_with_that(tmp_path: Pat
 
 
 def test_a_shell_follows_the_entrypoint_too(tmp_path: Path) -> None:
-    words = command_line(CLUSTER, CHIEF, job(shell="echo hello"), Paths(tmp_path), inside(tmp_path))
+    container = inside(tmp_path)
+    (container.image.root / "opt/conda/bin/bash").touch()
+    words = command_line(CLUSTER, CHIEF, job(shell="echo hello"), Paths(tmp_path), container)
     assert words[:3] == ["/entry", "--", "bash"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "printed"),
+    [
+        ("echo one; false; echo two", 1, "one\n"),
+        ('echo "$1"', 0, "--x\n"),
+        ("kill -TERM $$; echo two", 75, ""),
+    ],
+)
+def test_an_image_without_bash_runs_the_lines_with_sh(
+    tmp_path: Path, lines: str, code: int, printed: str
+) -> None:
+    container = inside(tmp_path, entrypoint=False)
+    words = command_line(CLUSTER, CHIEF, job(shell=lines, args=["--x"]), Paths(tmp_path), container)
+    assert words[0] == "sh"
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (code, printed), done.stderr
 
 
 def test_an_image_without_any_words_has_nothing_to_run(tmp_path: Path) -> None:
