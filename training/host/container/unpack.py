@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from training.host.account import as_this_thread, remove_tree
 from training.host.container.configuration import Layer, resolve
@@ -96,7 +96,7 @@ def read_contents(layer: Layer, blob: Path, *, room: float = math.inf) -> Conten
 def _add(contents: Contents, member: tarfile.TarInfo, layer: Layer) -> None:
     path = _inside(member.name, layer)
     contents.members += 1
-    contents.bytes += sum(count for _, count in member.sparse) if member.issparse() else member.size
+    contents.bytes += _data_bytes(member)
     if contents.members > MOST_FILES:
         raise HostTrouble(
             f"the layer {layer.digest} has more than {MOST_FILES:,} files: put data into the job's section data, and "
@@ -115,6 +115,12 @@ def _add(contents: Contents, member: tarfile.TarInfo, layer: Layer) -> None:
             contents.left_out.append(member.name)
         else:
             _add_member(contents, member, path, target)
+
+
+def _data_bytes(member: tarfile.TarInfo) -> int:
+    """Return the bytes that a member needs on the disk. A sparse file needs none for its holes."""
+    pieces = cast("list[tuple[int, int]] | None", member.sparse)
+    return member.size if pieces is None else sum(count for _, count in pieces)
 
 
 def _add_whiteout(contents: Contents, path: PurePosixPath, layer: Layer) -> None:
