@@ -8,26 +8,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainyard.client.errors import NotImportable
+from trainyard.client.importing.container import put_image
 from trainyard.client.importing.draft import AS_WRITTEN, Draft
 from trainyard.client.importing.foreign import ITEM, LIST, MAPPING, NUMBER, Foreign, Keys
 from trainyard.core.model.gpus import Wanted
+from trainyard.core.model.program_fields import MOST_ARG_CHARACTERS
 
 LAUNCHER = "AWS Batch"
 CONTAINER = {
-    "image": "hosts start from an image of the yard, baked from a recipe",
     "memory": "hardware.instance_types decides the memory of a host",
     "jobRoleArn": "programs have the run's role",
     "executionRoleArn": "hosts have a role of the yard",
     "logConfiguration": "the run's log holds what the program prints",
-    "privileged": "programs run without containers",
-    "readonlyRootFilesystem": "programs run without containers",
-    "user": "programs run under their own account",
+    "privileged": "programs have no rights of root on their hosts",
+    "readonlyRootFilesystem": "a program may write to all of its image; changes last for one attempt",
+    "user": "programs run as the USER of their image",
     "ulimits": "programs may open 65,536 files",
     "networkConfiguration": "the yard has its own subnets",
     "fargatePlatformConfiguration": "hosts are EC2 instances",
     "runtimePlatform": "hosts are x86_64",
     "ephemeralStorage": "write hardware.disk_gib",
-    "repositoryCredentials": "hosts pull no container image",
+    "repositoryCredentials": "a secret of the yard has the login (program.container.login)",
     "volumes": "hosts mount no volumes; data come from S3, results go there by themselves",
     "mountPoints": "hosts mount no volumes; data come from S3, results go there by themselves",
     "linuxParameters": "shared memory is half of a host's memory, and programs see all devices of the host",
@@ -45,7 +46,7 @@ TOP = {
     "jobDefinitionArn": "the definition stays in AWS Batch",
     "revision": "the definition stays in AWS Batch",
     "status": "the definition stays in AWS Batch",
-    "containerOrchestrationType": "programs run without containers",
+    "containerOrchestrationType": "hosts pull images by themselves",
     "jobQueue": "a yard has no queues; runs wait in the order of their submission",
 }
 VARIABLES = {
@@ -107,7 +108,10 @@ def convert(foreign: Foreign, stem: str) -> Draft:
     draft.name(foreign.take("jobDefinitionName"), stem)
     container = _container(draft)
     parameters = foreign.take("parameters") or {}
-    _command(draft, container, parameters)
+    has_login = bool(foreign.look(*container, "repositoryCredentials"))
+    image = foreign.take(*container, "image")
+    is_contained = put_image(draft, image, None, *container, "image", has_login=has_login)
+    _command(draft, container, parameters, is_contained=is_contained)
     for number, each in enumerate(foreign.take(*container, "environment") or []):
         draft.variable(str(each.get("name")), each.get("value"), *container, "environment", number)
     for number, each in enumerate(foreign.take(*container, "secrets") or []):
@@ -126,7 +130,8 @@ def convert(foreign: Foreign, stem: str) -> Draft:
     for name, reason in TOP.items():
         foreign.leave(name, reason=reason)
     draft.put("on_demand", "hardware", "market")
-    draft.put("./", "program", "source")
+    if not is_contained:
+        draft.put("./", "program", "source")
     return draft
 
 
@@ -164,12 +169,15 @@ def _container(draft: Draft) -> tuple[str | int, ...]:
     return ("containerProperties",)
 
 
-def _command(draft: Draft, container: tuple[str | int, ...], parameters: Mapping[str, Any]) -> None:
+def _command(
+    draft: Draft, container: tuple[str | int, ...], parameters: Mapping[str, Any], *, is_contained: bool
+) -> None:
+    """Set the program's words. As in AWS Batch, they follow the ENTRYPOINT of the image, and replace its CMD."""
     words = [_fill_in(str(word), parameters) for word in draft.origin.take(*container, "command") or []]
     if not words:
-        raise NotImportable(
-            "the definition has no `command`: its program is inside the container image", "add `command`"
-        )
+        if is_contained:
+            return
+        raise NotImportable("the definition has neither an `image` nor a `command`", "add one of them")
     missing = [word for word in words if word.startswith("Ref::")]
     for word in missing:
         draft.origin.note(*container, "command", reason=f"{word} is given at submission; write its value")
@@ -178,11 +186,19 @@ def _command(draft: Draft, container: tuple[str | int, ...], parameters: Mapping
         and words[0].rpartition("/")[2] in ("sh", "bash")
         and words[1].startswith("-")
         and "c" in words[1]
+        and not (is_contained and _needs_no_shell(words[2]))
     ):
         draft.shell(AS_WRITTEN)
         draft.shell(words[2], *container, "command", 2)
     else:
-        draft.command(words, *container, "command")
+        draft.command([word.replace("${", "$${") for word in words], *container, "command")
+
+
+def _needs_no_shell(line: str) -> bool:
+    """Return True for a line that the image's own shell can read without variables of AWS Batch."""
+    return (
+        "\n" not in line and len(line) <= MOST_ARG_CHARACTERS and not any(name in line for name in VARIABLES)
+    )
 
 
 def _fill_in(word: str, parameters: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from trainyard.client.errors import NotImportable
+from trainyard.client.importing.container import put_image
 from trainyard.client.importing.draft import ENDS_EARLY, HOST_LINES, Draft, is_file
 from trainyard.client.importing.foreign import LIST, MAPPING, NUMBER, TEXT, Foreign, Keys, Note, Shape
 from trainyard.command_line import command_line
@@ -36,10 +37,12 @@ IGNORED = {
     "creation_policy": "each run launches hosts, or claims hosts of the warm pool",
     "utilization_policy": "patrol watches every host (policy)",
     "stop_duration": "a program has 120 s to save after SIGTERM",
-    "privileged": "programs run without containers",
-    "user": "programs run under their own account",
+    "privileged": "programs have no rights of root on their hosts",
+    "user": "programs run as the USER of their image, or under an account of their own",
+    "docker": "programs start no containers of their own",
+    "entrypoint": "write its words before those of program.command",
     "home_dir": "programs run in their own folder",
-    "registry_auth": "hosts start from an image of the yard and pull no container image",
+    "registry_auth": "a secret of the yard has the login (program.container.login)",
     "volumes": "hosts mount no volumes; data come from S3, results go there by themselves",
     "priority": "runs wait in the order of their submission",
     "startup_order": "all hosts of a gang start together",
@@ -77,24 +80,26 @@ def convert(foreign: Foreign, stem: str) -> Draft:
     draft = Draft(foreign, LAUNCHER)
     draft.name(foreign.take("name"), stem.removesuffix(".dstack"))
     commands = foreign.take("commands") or []
-    if not commands:
-        raise NotImportable(
-            "the task has no `commands`: its program is inside its container image", "add `commands`"
-        )
-    if folder := foreign.take("working_dir"):
+    has_login = bool(foreign.look("registry_auth"))
+    image = foreign.take("image")
+    is_contained = put_image(draft, image, None, "image", has_login=has_login, entrypoint=not commands)
+    if not commands and not is_contained:
+        raise NotImportable("the task has neither `commands` nor an `image`", "add one of them")
+    if commands and (folder := foreign.take("working_dir")):
         draft.shell(f"cd {folder}")
     for number, each in enumerate(commands):
         draft.shell(RUN_ARGUMENTS.sub('"$@"', str(each)), "commands", number)
-    foreign.note("commands", reason=ENDS_EARLY)
+    if commands:
+        foreign.note("commands", reason=ENDS_EARLY)
     _variables(draft)
     draft.provide(VARIABLES)
-    _files(draft)
+    _files(draft, is_own_program=bool(commands))
     _resources(draft)
     _limits(draft)
     draft.hosts(foreign.take("nodes", default=1), "nodes")
     if isinstance(tags := foreign.take("tags"), dict):
         draft.labels(tags, "tags")
-    for key in ("python", "image", "docker", "nvcc"):
+    for key in ("python", "nvcc"):
         foreign.leave(
             key,
             reason="hosts start from an image of the yard with its own Python and CUDA; what the program needs "
@@ -119,7 +124,8 @@ def _variables(draft: Draft) -> None:
             draft.variable(name, value or None, "env", place)
 
 
-def _files(draft: Draft) -> None:
+def _files(draft: Draft, *, is_own_program: bool) -> None:
+    """Set the program's source. The program of an image needs none."""
     foreign = draft.origin
     match foreign.take("repos") or foreign.take("repo") or []:
         case [str(url), *more] if "://" in url:
@@ -140,7 +146,7 @@ def _files(draft: Draft) -> None:
         draft.source(PurePosixPath(folder).parent if is_file(folder) else folder, "files")
         for number, each in enumerate(files[1:], start=1):
             foreign.note("files", number, reason=f"a job has one source folder; put {each} into it")
-    if "source" not in draft.job.get("program", {}):
+    if is_own_program and "source" not in draft.job.get("program", {}):
         draft.put("./", "program", "source")
         foreign.notes.append(
             Note(None, "files", "the folder of the job file is sent along as the program's source")

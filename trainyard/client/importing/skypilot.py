@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainyard.client.errors import NotImportable
+from trainyard.client.importing.container import put_image
 from trainyard.client.importing.draft import AS_WRITTEN, HOST_LINES, Draft, is_file, times
 from trainyard.client.importing.foreign import LIST, MAPPING, NUMBER, TEXT, Foreign, Keys
 from trainyard.core.model.gpus import Wanted
@@ -19,6 +20,9 @@ VARIABLES = {
 }
 """The variables of a task, with their values on a host of Trainyard."""
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+LOGIN, SERVER = "SKYPILOT_DOCKER_", "SKYPILOT_DOCKER_SERVER"
+"""The variables with the login to a registry of container images, and the one with its address."""
+DOCKER = "docker:"
 SERVING = ("service", "pool")
 LOCATION_KEYS = ("cloud", "region", "zone", "infra")
 
@@ -82,10 +86,12 @@ def _program(draft: Draft) -> None:
             draft.source(workdir, "workdir")
     for name, value in foreign.mapping("envs").items():
         foreign.take("envs", name)
-        draft.variable(name, value, "envs", name)
+        if not name.startswith(LOGIN):
+            draft.variable(name, value, "envs", name)
     for name in foreign.mapping("secrets"):
         foreign.take("secrets", name)
-        draft.secret(name, "secrets", name)
+        if not name.startswith(LOGIN):
+            draft.secret(name, "secrets", name)
     draft.provide(VARIABLES)
 
 
@@ -188,7 +194,7 @@ def _choices(foreign: Foreign) -> list[tuple[tuple[str | int, ...], Mapping[str,
         for number, each in enumerate(foreign.look("resources", key) or []):
             if isinstance(each, dict):
                 found.append((("resources", key, number), each))
-                for place in (*LOCATION_KEYS, "image_id"):
+                for place in LOCATION_KEYS:
                     foreign.leave("resources", key, number, place, reason=_PLACE)
     return found or [(("resources",), {})]
 
@@ -241,13 +247,7 @@ def _other_resources(draft: Draft) -> None:
             )
     for place in LOCATION_KEYS:
         foreign.leave(at, place, reason=_PLACE)
-    if image := foreign.take(at, "image_id"):
-        foreign.note(
-            at,
-            "image_id",
-            reason=f"hosts start from an image of the yard, not from {_first(image)}; what the program "
-            "needs belongs into program.requirements or a recipe",
-        )
+    _image(draft)
     foreign.leave(
         at,
         "ports",
@@ -259,6 +259,25 @@ def _other_resources(draft: Draft) -> None:
     foreign.leave(at, "network_tier", reason="a gang is launched in one zone")
     if isinstance(labels := foreign.take(at, "labels"), dict):
         draft.labels(labels, at, "labels")
+
+
+def _image(draft: Draft) -> None:
+    """Run the program in the first container image of the task. SkyPilot leaves its ENTRYPOINT out."""
+    foreign, is_put = draft.origin, False
+    for path in dict.fromkeys([("resources",), *(path for path, _ in _choices(foreign))]):
+        image = _first(foreign.take(*path, "image_id") or "")
+        where = (*path, "image_id")
+        if image.startswith(DOCKER) and not is_put:
+            given = {**foreign.mapping("envs"), **foreign.mapping("secrets")}
+            has_login = any(name.startswith(LOGIN) and name != SERVER for name in given)
+            name, server = image.removeprefix(DOCKER), given.get(SERVER)
+            is_put = put_image(draft, name, server, *where, has_login=has_login, entrypoint=False)
+        elif image:
+            foreign.note(
+                *where,
+                reason=f"hosts start from an image of the yard, not from {image}; what the program needs belongs into "
+                "program.requirements, a recipe, or a container image (program.container)",
+            )
 
 
 def _first(image: Any) -> str:

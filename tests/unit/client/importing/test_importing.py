@@ -74,7 +74,80 @@ def test_a_job_definition_of_aws_batch(tmp_path: Path) -> None:
     assert job["program"]["environment"] == {"MODE": "fast"}
     assert job["limits"] == {"hours": 1.5, "restarts": 2}
     assert job["hardware"]["instance_types"][0] == "g4dn.2xlarge", "with 8 processors"
+    assert job["program"]["container"] == "images/train"
+    assert "source" not in job["program"], "the program is in the image"
     assert "containerProperties.image" in notes
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "lines"),
+    [
+        (None, None, None),
+        (["sh", "-c", "echo ${HOME}; date"], ["sh", "-c", "echo $${HOME}; date"], None),
+        (["sh", "-c", "echo $AWS_BATCH_JOB_ID"], None, "AWS_BATCH_JOB_ID=$TRAINYARD_RUN"),
+    ],
+)
+def test_the_words_of_a_container_of_aws_batch(
+    tmp_path: Path, words: list[str] | None, command: list[str] | None, lines: str | None
+) -> None:
+    inside = {"image": "nvcr.io/a/b:1", "repositoryCredentials": {"credentialsParameter": "arn:aws:x"}}
+    text = json.dumps({"jobDefinitionName": "x", "containerProperties": inside | {"command": words or []}})
+    draft = draft_of(tmp_path, "a.json", text)
+    program = draft.job["program"]
+    assert program["container"] == {"image": "nvcr.io/a/b:1", "login": "registry"}
+    assert program.get("command") == command
+    assert (lines or "") in program.get("shell", "")
+    assert "source" not in program
+
+
+@pytest.mark.parametrize(
+    ("task", "container"),
+    [
+        ({"image_id": "docker:team/train:v1"}, {"image": "team/train:v1", "entrypoint": False}),
+        ({"image_id": {"us-east-1": "docker:a/b:1"}}, {"image": "a/b:1", "entrypoint": False}),
+        ({"any_of": [{"image_id": "docker:a/b:1"}]}, {"image": "a/b:1", "entrypoint": False}),
+        ({"image_id": "ami-0b5eacf05cf9e0001"}, None),
+        ({}, None),
+    ],
+)
+def test_the_container_of_a_skypilot_task(tmp_path: Path, task: object, container: object) -> None:
+    text = yaml.safe_dump({"run": "python train.py", "resources": task})
+    draft = draft_of(tmp_path, "a.yaml", text)
+    assert draft.job["program"].get("container") == container
+    assert draft.job["program"]["shell"].endswith("python train.py\n")
+
+
+def test_the_login_of_a_skypilot_task_is_a_secret_of_the_yard(tmp_path: Path) -> None:
+    login = {"SKYPILOT_DOCKER_USERNAME": "me", "SKYPILOT_DOCKER_SERVER": "nvcr.io"}
+    task = {"run": "nvidia-smi", "envs": login, "secrets": {"SKYPILOT_DOCKER_PASSWORD": "hidden"}}
+    for image in ("a/b:1", "nvcr.io/a/b:1"):
+        resources = {"resources": {"image_id": f"docker:{image}"}}
+        draft = draft_of(tmp_path, "a.yaml", yaml.safe_dump(task | resources))
+        container = {"image": "nvcr.io/a/b:1", "entrypoint": False, "login": "registry"}
+        assert draft.job["program"] == {"container": container, "shell": "set +e +o pipefail\nnvidia-smi\n"}
+        assert any("/trainyard/secrets/registry" in str(note) for note in draft.notes)
+
+
+@pytest.mark.parametrize(
+    ("task", "program"),
+    [
+        ({"image": "a/b:1"}, {"container": "a/b:1"}),
+        (
+            {"image": "a/b:1", "commands": ["date"]},
+            {"container": {"image": "a/b:1", "entrypoint": False}, "shell": "date\n", "source": "./"},
+        ),
+        (
+            {"image": "nvcr.io/a/b:1", "registry_auth": {"username": "me", "password": "hidden"}},
+            {"container": {"image": "nvcr.io/a/b:1", "login": "registry"}},
+        ),
+    ],
+)
+def test_the_container_of_a_dstack_task(
+    tmp_path: Path, task: dict[str, object], program: dict[str, object]
+) -> None:
+    draft = draft_of(tmp_path, "a.dstack.yml", yaml.safe_dump({"type": "task", **task}))
+    assert draft.job["program"] == program
+    assert "hidden" not in draft.text("Imported.")
 
 
 def test_a_training_job_of_sagemaker(tmp_path: Path) -> None:
@@ -169,7 +242,7 @@ def test_an_item_without_a_counterpart_is_reported_by_its_path(tmp_path: Path, n
         ),
         ("a.yaml", "run: a\nservice: {replicas: 2}", "describes a service"),
         ("a.dstack.yml", "type: dev-environment\nide: vscode", "describes a dev-environment"),
-        ("a.dstack.yml", "type: task\nimage: x/y", "no `commands`"),
+        ("a.dstack.yml", "type: task\npython: '3.12'", "neither `commands` nor an `image`"),
         ("a.py", "print(1)", "creates no SageMaker estimator"),
         ("a.py", "print(", "is not Python"),
         ("a.py", "Estimator(image_uri='x', instance_type='ml.g5.xlarge')", "no entry point"),
@@ -184,7 +257,11 @@ def test_an_item_without_a_counterpart_is_reported_by_its_path(tmp_path: Path, n
             '{"jobDefinitionName": "x", "eksProperties": {"podProperties": {}}}',
             "describes pods of EKS",
         ),
-        ("a.json", '{"jobDefinitionName": "x", "containerProperties": {"image": "y"}}', "no `command`"),
+        (
+            "a.json",
+            '{"jobDefinitionName": "x", "containerProperties": {}}',
+            "neither an `image` nor a `command`",
+        ),
     ],
 )
 def test_what_is_no_job_of_another_launcher_is_refused_with_its_reason(
