@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
 from localcloud.base import root_key
@@ -351,7 +352,7 @@ def test_each_metric_has_a_chart_that_log_and_smooth_change(
     address, made = page
     written = {
         "samples": [{"step": step, "loss": 1 / step} for step in (1, 2, 3)],
-        "scalars": {"val/loss": [[1, 0.5], [2, -1.0], [3, "NaN"]], "lr": [[1, 0.1]]},
+        "scalars": {"val/loss": [[1, 0.5], [2, -1.0], [3, "NaN"]], "lr": [[1, 0.1, 60, 1]]},
     }
     made.stories[canned.TRAINING].files["metrics.json"] = json.dumps(written).encode()
     severe_messages(browser)  # of other tests
@@ -363,10 +364,22 @@ def test_each_metric_has_a_chart_that_log_and_smooth_change(
 
     root = address.partition("/#")[0]
     browser.get(f"{root}/runs/{canned.TRAINING}")
-    wait_for("#measures", 2)
-    for box in browser.find_elements("css selector", "[data-curve]"):
-        box.click()
-    assert len(browser.find_elements("css selector", "#measures .uplot, #curve .uplot")) == 3
+    wait_for("#metrics", 3)
+    browser.execute_script("document.querySelector('#metrics').scrollIntoView()")  # charts are drawn in view
+
+    def plots() -> int:
+        return len(browser.find_elements("css selector", "#metrics .uplot"))
+
+    WebDriverWait(browser, 60).until(lambda _: plots() == 3)
+    assert "at one point, first at step 3" in browser.find_element("id", "metrics").text
+    for box in browser.find_elements("css selector", "[data-look][type=checkbox]"):
+        browser.execute_script("arguments[0].click()", box)  # the head of the page may lie over it
+    for by in ("times", "epochs", "steps"):
+        Select(browser.find_element("css selector", "[data-look=by]")).select_by_value(by)
+    browser.find_element("css selector", "[data-look=find]").send_keys("VAL")
+    shown = [each for each in browser.find_elements("css selector", "#metrics figure") if each.is_displayed()]
+    assert [each.get_attribute("data-metric") for each in shown] == ["val/loss"]
+    assert plots() == 3
     browser.get(f"{root}/compare?runs={canned.TRAINING},{canned.FAILED}")
     wait_for("#compared", 3)
     assert severe_messages(browser) == []

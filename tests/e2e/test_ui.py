@@ -143,4 +143,4 @@ def status_of(address: str) -> int:
 
 
 def _points(page: Browser) -> int:
-    return int(page.driver.execute_script("return document.getElementById('curve').dataset.points ?? 0"))
+    return int(page.driver.execute_script("return document.getElementById('metrics').dataset.points ?? 0"))

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from trainyard.client.runs.progress import Loss, curves_in, objective_in
+from trainyard.client.runs.metric_points import Loss, MetricPoints, samples_in
+from trainyard.client.runs.progress import objective_in
 from trainyard.core.model import states
 
 if TYPE_CHECKING:
@@ -30,14 +31,14 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Side:
-    """A run or a study: its job by dotted keys, its figures, and its curves by the names of the metrics.
+    """A run or a study: its job by dotted keys, its figures, and samples of its curves by the names of the metrics.
 
     A study has the values, the figures and the curves of its best trial, with the time and the money of all trials."""
 
     run: str
     job: Mapping[str, Any]
     figures: Mapping[str, Any]
-    curves: Mapping[str, tuple[Loss, ...]]
+    samples: Mapping[str, MetricPoints]
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,16 @@ class Comparison:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Return the names of all metrics with a curve, the loss first."""
-        names = dict.fromkeys(name for side in self.sides for name in side.curves)
+        names = dict.fromkeys(name for side in self.sides for name in side.samples)
         return tuple(sorted(names, key=lambda name: name != "loss"))
 
     def curves(self, metric: str) -> dict[str, tuple[Loss, ...]]:
         """Return the curve of a metric for each run that has it."""
-        return {side.run: side.curves[metric] for side in self.sides if metric in side.curves}
+        return {run: points.curve for run, points in self.samples(metric).items()}
+
+    def samples(self, metric: str) -> dict[str, MetricPoints]:
+        """Return samples of a metric for each run that has it."""
+        return {side.run: side.samples[metric] for side in self.sides if metric in side.samples}
 
     @classmethod
     def of(cls, sides: Sequence[Side]) -> Comparison:
@@ -91,7 +96,7 @@ def _side_of_study(run: Run, trials: Trials) -> Side:
         own,
         job={**own.job, **values},
         figures={**found.figures, **kept, "objective": best.value, "best": best.run_of(run.id)},
-        curves=found.curves,
+        samples=found.samples,
     )
 
 
@@ -112,7 +117,7 @@ def _side_of_run(run: Run) -> Side:
     job = dict(flatten(run.json("job.json")))
     objective = objective_in(run.json("job.json"), row.objective if row else None, metrics)
     figures["objective"] = objective and objective[1]
-    return Side(run.id, job, figures, curves_in(metrics))
+    return Side(run.id, job, figures, samples_in(metrics))
 
 
 def flatten(document: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -20,20 +20,12 @@ from trainyard.client.errors import (
     StillRunning,
     YardError,
 )
-from trainyard.client.runs import logs, records
+from trainyard.client.runs import logs, metric_points, records
 from trainyard.client.runs.execution import Execution, State, states_of
 from trainyard.client.runs.files import RunFiles
 from trainyard.client.runs.logs import Chosen, LogLine
-from trainyard.client.runs.progress import (
-    Loss,
-    Progress,
-    curves_in,
-    further,
-    losses_in,
-    measures_in,
-    objective_in,
-    progress_in,
-)
+from trainyard.client.runs.metric_points import Loss, MetricPoints, samples_in
+from trainyard.client.runs.progress import Progress, further, objective_in, progress_in
 from trainyard.client.runs.reasons import Reason, reason_for
 from trainyard.client.runs.records import Event
 from trainyard.client.runs.status import RunStatus
@@ -177,8 +169,7 @@ class Run(RunFiles):
             hosts=tuple(sorted(hosts, key=lambda host: host.rank)),
             timeline=self.timeline,
             progress=progress and replace(progress, objective=objective),
-            losses=tuple(losses_in(metrics)),
-            measures=measures_in(metrics),
+            samples=samples_in(metrics),
             attempts=tuple(records.attempts_in(rows.attempts.values())),
             pools=tuple(records.pools_in(plan)),
             launch_requests=records.list_answered_requests(rows.launch_requests, plan),
@@ -268,26 +259,40 @@ class Run(RunFiles):
         """Return metrics.json, which has the latest value of each metric; empty before the program's first step."""
         return dict(floats.with_numbers(self.json("metrics.json")))
 
-    def curves(self, *names: str) -> dict[str, tuple[Loss, ...]]:
-        """Return the curves of the metrics with these names, or of all, each as steps and values in order.
+    def points(self, *names: str) -> dict[str, MetricPoints]:
+        """Return all points of the metrics with these names, or of all, each in the order of its steps.
 
         Raises MetricNotFound for a name that the program has not reported.
         """
-        found = curves_in(self.latest_metrics)
+        found, stored = samples_in(self.latest_metrics), metric_points.read(self.yard.bucket, self.id, names)
+        for name, points in stored.items():
+            points.add_later(
+                found.get(name, MetricPoints())
+            )  # points are sent every half minute, samples earlier
+        found |= stored
         for name in names:
             if name not in found:
                 raise MetricNotFound.of(name, [*found], self.id)
         return {name: found[name] for name in names} if names else found
 
-    def metrics(self, *names: str) -> dict[str, list[Any]]:
-        """Return the points of `curves` as the columns `metric`, `step` and `value`, which pandas takes:
-        `pandas.DataFrame(run.metrics()).pivot(index="step", columns="metric")`.
+    def curves(self, *names: str) -> dict[str, tuple[Loss, ...]]:
+        """Return `points` as steps and values in order. Raises MetricNotFound."""
+        return {name: points.curve for name, points in self.points(*names).items()}
 
-        Values may be NaN or infinite. Raises MetricNotFound.
+    def metrics(self, *names: str) -> dict[str, list[Any]]:
+        """Return `points` as the columns `metric`, `step`, `value`, `at` (seconds since 1970) and `epoch`, which pandas
+        takes: `pandas.DataFrame(run.metrics()).pivot(index="step", columns="metric", values="value")`.
+
+        Values may be NaN or infinite. An epoch that the program has not reported is None. Raises MetricNotFound.
         """
-        points = [(name, step, value) for name, curve in self.curves(*names).items() for step, value in curve]
-        columns = zip(*points, strict=True) if points else ((), (), ())
-        return dict(zip(("metric", "step", "value"), map(list, columns), strict=True))
+        columns: dict[str, list[Any]] = {"metric": [], "step": [], "value": [], "at": [], "epoch": []}
+        for name, points in self.points(*names).items():
+            columns["metric"] += [name] * len(points.steps)
+            columns["step"] += points.steps
+            columns["value"] += points.values
+            columns["at"] += points.times
+            columns["epoch"] += points.epochs
+        return columns
 
     @property
     def logged_attempts(self) -> list[int]:

@@ -60,8 +60,13 @@ def timeline(run: str) -> str:
 
 
 def metrics(run: str) -> str:
-    """The metrics that the program has reported."""
+    """The latest values of the program's metrics, and samples of their curves."""
     return f"{RUNS}{run}/metrics.json"
+
+
+def all_metrics(run: str) -> str:
+    """The folder of all points of the program's metrics."""
+    return f"{RUNS}{run}/metrics/"
 
 
 def checkpoints(run: str) -> str:

@@ -29,8 +29,8 @@ WRITTEN = (
     *(
         written(keys.ANY)
         for written in (
-            keys.checkpoints, keys.tensorboard, keys.notebook, keys.model, keys.metrics, keys.outputs, keys.outputs_of,
-            keys.predictions, keys.predictions_of,
+            keys.checkpoints, keys.tensorboard, keys.notebook, keys.model, keys.metrics, keys.all_metrics, keys.outputs,
+            keys.outputs_of, keys.predictions, keys.predictions_of,
         )
     ),
     keys.logs(keys.ANY, keys.ANY),

@@ -14,7 +14,6 @@ STATUS = RunStatus(
     hosts=(HOST,),
     timeline=(Event(NOON + timedelta(seconds=5), "host", "ready", "i-1", ""),),
     progress=None,
-    losses=(),
 )
 
 

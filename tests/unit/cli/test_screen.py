@@ -19,6 +19,7 @@ from trainyard.cli.output.curve import draw_curve, overlaid, passed_once
 from trainyard.cli.output.report import program_lines, spans
 from trainyard.cli.output.screen import describe_changes
 from trainyard.client import Event, LogLine, Progress, RunStatus, State
+from trainyard.client.runs.metric_points import MetricPoints
 from trainyard.client.runs.status import OF_NO_USER
 
 
@@ -58,8 +59,8 @@ def test_a_loss_that_became_nan_is_shown_as_nan_and_json_has_it_as_a_text(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     progress = Progress(step=330, steps=400, loss=math.nan, nan_since=320)
-    status = replace(STATUS, progress=progress, losses=((1, 0.5), (320, math.nan)))
-    (line,) = describe_changes(STATUS, replace(status, losses=()))
+    status = replace(STATUS, progress=progress, samples={"loss": MetricPoints([1, 320], [0.5, math.nan])})
+    (line,) = describe_changes(STATUS, replace(status, samples={}))
     assert "step 330/400  loss NaN since step 320" in line
     terminal.answer(report.as_json(status))
     said = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)

@@ -17,14 +17,8 @@ from tests.unit.client.facts import HOST, MACHINE, NOON, yard_of
 from trainyard.client import Run, Session, Yard
 from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, RunNotStarted, StillRunning
 from trainyard.client.jobs.source import content_of
-from trainyard.client.runs.progress import (
-    Progress,
-    further,
-    losses_in,
-    measures_in,
-    objective_in,
-    progress_in,
-)
+from trainyard.client.runs.metric_points import samples_in
+from trainyard.client.runs.progress import Progress, further, objective_in, progress_in
 from trainyard.client.runs.records import timeline_in
 from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.objective import Point
@@ -140,7 +134,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_a_program_without_figures_has_no_progress_and_no_curve() -> None:
     assert progress_in(None) is None
     assert progress_in({"epoch": 1}) is None
-    assert list(losses_in({"samples": [{"step": 1}, {"step": 2, "loss": 0.5}]})) == [(2, 0.5)]
+    assert samples_in({"samples": [{"step": 1}, {"step": 2, "loss": 0.5}]})["loss"].curve == ((2, 0.5),)
 
 
 def test_numbers_that_a_program_does_not_report_are_missing_and_not_zero() -> None:
@@ -157,7 +151,7 @@ def test_a_loss_that_became_nan_is_nan_and_says_since_when() -> None:
     assert progress.numbers() == ("loss NaN since step 320", "accuracy Infinity")
     assert progress.warning == "Its loss has been NaN since step 320."
     samples = [{"step": 1, "loss": 0.5}, {"step": 320, "loss": "NaN"}]
-    assert [(step, math.isnan(loss)) for step, loss in losses_in({"samples": samples})] == [
+    assert [(step, math.isnan(loss)) for step, loss in samples_in({"samples": samples})["loss"].curve] == [
         (1, False),
         (320, True),
     ]
@@ -282,7 +276,7 @@ def test_a_list_that_is_full_asks_for_no_earlier_month() -> None:
 def test_curves_of_metrics_are_read_from_what_a_program_may_have_replaced(
     scalars: object, measures: dict[str, Any]
 ) -> None:
-    assert measures_in({"scalars": scalars}) == measures
+    assert {name: points.curve for name, points in samples_in({"scalars": scalars}).items()} == measures
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import html
 import io
 import json
+import math
 import re
 import tarfile
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from tests.unit.ui import canned
 from tests.unit.ui.canned import FAILED, INTERRUPTED, REFUSED, TRAINING, WAITING
 from tests.unit.ui.site import owner, post, said
 from trainyard.client.errors import Denied, NoAnswer, NoCredentials
-from trainyard.client.runs.progress import measures_in
+from trainyard.client.runs.metric_points import MetricPoints
 from trainyard.ui.pages import run as run_page
 from trainyard.ui.templating import failure
 
@@ -222,6 +223,7 @@ def test_events_bring_parts_curve_and_log(cloud: canned.Cloud) -> None:
     messages = [each for each in answer.text.split("\n\n") if each][1:]
     assert '<hx-partial hx-target="#hosts" hx-swap="innerMorph">' in messages[0]
     curve = json.loads(messages[1].partition("data: ")[2])
+    curve = curve["loss"]
     assert (curve["whole"], len(curve["steps"]), curve["steps"][-1]) == (True, 400, 4000)
     log = json.loads(messages[2].partition("data: ")[2])
     assert len(log["lines"]) == 1220
@@ -275,21 +277,21 @@ def test_a_comparison_with_a_run_that_is_not_there_says_so(cloud: canned.Cloud) 
     assert "has no run nothing-1" in said(owner(cloud).get(f"/compare?runs={TRAINING},nothing-1").text)
 
 
-def test_a_run_has_a_curve_of_each_measure_beside_the_loss() -> None:
-    samples: list[dict[str, Any]] = [
-        {"step": step, "loss": 1.0, "accuracy": step / 10 if step else None, "steps_per_second": None}
-        for step in range(4)
-    ]
-    measures = measures_in({"samples": samples})
-    assert measures == {"accuracy": ((1, 0.1), (2, 0.2), (3, 0.3))}
+def test_a_page_gets_the_new_points_of_each_metric() -> None:
+    points = MetricPoints()
+    points.add(1, 0.5, 60.0, 1)
+    points.add(2, math.nan, 61.0)
     told: dict[str, Any] = {}
-    (found,) = run_page._measures(measures, told)
-    assert (found.event, found.data) == (
-        "measures",
-        {"accuracy": {"steps": [1, 2, 3], "values": [0.1, 0.2, 0.3]}},
-    )
-    assert list(run_page._measures(measures, told)) == [], "nothing is new"
-    assert list(run_page._measures({}, {})) == [], "a program that reports only a loss"
+    (found,) = run_page._metrics({"lr": points}, told)
+    whole = {"steps": [1, 2], "values": [0.5, "NaN"], "times": [60.0, 61.0], "epochs": [1, None]}
+    assert (found.event, found.data) == ("metrics", {"lr": {"whole": True, **whole}})
+    assert list(run_page._metrics({"lr": points}, told)) == [], "nothing is new"
+    points.add(3, 0.25, 62.0)
+    (found,) = run_page._metrics({"lr": points}, told)
+    later = {"steps": [3], "values": [0.25], "times": [62.0], "epochs": [None]}
+    assert found.data == {"lr": {"whole": False, **later}}
+    (found,) = run_page._metrics({"lr": MetricPoints([1, 3], [0.5, 0.25], [60.0, 62.0], [1, None])}, told)
+    assert found.data["lr"]["whole"], "a point was thinned out"
 
 
 def test_compared_runs_have_a_chart_of_each_metric_with_the_runs_that_have_it(cloud: canned.Cloud) -> None:
@@ -327,11 +329,11 @@ def test_a_page_is_not_sent_what_it_came_with_but_after_a_break(cloud: canned.Cl
     assert "hx-partial" in owner(cloud).get(events).text
 
 
-def test_a_loss_that_is_no_number_is_a_gap(cloud: canned.Cloud) -> None:
+def test_a_loss_that_is_no_number_is_a_text(cloud: canned.Cloud) -> None:
     samples = [{"step": 1, "loss": 2.0}, {"step": 2, "loss": float("nan")}, {"step": 3, "loss": float("inf")}]
     cloud.stories[TRAINING].files["metrics.json"] = json.dumps({"samples": samples}).encode()
     text = owner(cloud).get(f"/runs/{TRAINING}/events").text
-    assert '"losses": [2.0, null, null]' in text
+    assert '"values": [2.0, "NaN", "Infinity"]' in text
 
 
 def test_the_end_of_a_long_log_is_shown(cloud: canned.Cloud) -> None:

@@ -13,6 +13,7 @@ from tests.unit.ui.canned_study import BEST, BROKEN, ENDED, METRIC, RUNNING, SEC
 from tests.unit.ui.site import owner, post, said
 from trainyard.client.errors import Denied
 from trainyard.client.next_trial import describe_next
+from trainyard.client.runs.metric_points import MetricPoints
 from trainyard.client.trials import Trials
 from trainyard.core.model.study import Parameter, Study
 from trainyard.protocol.ledger import reading
@@ -90,7 +91,7 @@ def test_a_rung_without_its_step_is_not_drawn(cloud: canned.Cloud) -> None:
     for row in cloud.stories[STUDY].trials:
         row.pop("at", None)
     found = trials_of(cloud)
-    chart = curve_chart(section(), found, {SLOW: [(10, 0.1)]})
+    chart = curve_chart(section(), found, {SLOW: MetricPoints([10], [0.1], [None], [None])})
     assert (len(found.rungs) > 0, chart["curves"][0]["rungs"], chart["note"]) == (True, [], "")
 
 

@@ -373,6 +373,7 @@ class Conclusion:
             results.update(metrics_in(document) if document else progress.latest)
             progress.scalars.conclude(document or {}, self._step(results.get("step")))
             results.update(progress.scalars.in_signal)
+            self._monitor.metrics.send(last=True)
 
         for what, send in (("model", send_model), ("metrics.json", send_metrics)):
             if trouble := retries.upload(what, send):

@@ -13,6 +13,7 @@ from training.host.agent.context import Context
 from training.host.agent.life import Life, has_gpus
 from training.host.periodic import Repeat
 from training.host.reporting.events import EventFiles
+from training.host.reporting.metric_points import MetricPoints
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.observed import PrintedMetric, PrintedProgress
 from training.host.reporting.printed import PrintedLines
@@ -21,7 +22,7 @@ from training.host.reporting.progress import ALIVE_SECONDS, NUMBERS, Progress, S
 from training.host.reporting.reading import may_have_number
 from training.host.reporting.scalars import Scalar, Scalars
 from trainyard.command_line import command_line
-from trainyard.protocol import keys, signals
+from trainyard.protocol import signals
 from trainyard.values import floats
 
 LINES_AT_ONCE = 20
@@ -44,10 +45,12 @@ class Monitor:
         self._recent: deque[str] = deque(maxlen=LINES_AT_ONCE if assignment.is_chief and not pattern else 0)
         self._warned_of_nan = False
         self.progress = Progress(
-            paths.progress(cluster.attempt), started=time.monotonic(), scalars=Scalars(objective)
+            paths.progress(cluster.attempt),
+            started=time.monotonic(),
+            scalars=Scalars(objective, MetricPoints(cluster.attempt)),
         )
         self.life = Life(paths, context.account, self.progress, has_gpus(context.identity.tags))
-        self.metrics = Metrics(context.bucket, keys.metrics(cluster.run), self.progress.scalars)
+        self.metrics = Metrics(context.bucket, cluster.run, self.progress.scalars)
         self.log = ProgramLog(
             cluster,
             assignment,
@@ -93,13 +96,11 @@ class Monitor:
             self._context.send(signals.Progress(**values))
 
     def look_at(self, *events: EventFiles) -> None:
-        """Read TensorBoard's scalars, unless the program gives progress. The job's pattern replaces only the loss, the
-        accuracy and the position. Has its own thread."""
-        if self.progress.reports:
-            return
+        """Read TensorBoard's scalars. The progress of a program that reports it, or whose job has a pattern, comes from
+        there: then only other metrics count. Has its own thread."""
         with self._context.account.act():
             found = [(each, values) for each in events for values in each.look()]
-        for each, values in found if not self._printed else ():
+        for each, values in found if not (self._printed or self.progress.reports) else ():
             self._seen.put((Source.EVENT_STEPS if each.counts_steps else Source.EVENT_EPOCHS, values))
         for scalar in (scalar for each in events for scalar in each.take_further()):
             self._further.put((scalar, False))
@@ -152,5 +153,6 @@ class Monitor:
         for line in self._recent:
             if values := self._lines.metrics(line):
                 counts_steps = self._lines.counts_steps
-                self._seen.put((Source.PRINTED_STEPS if counts_steps else Source.PRINTED_EPOCHS, values))
+                source = Source.PRINTED_STEPS if counts_steps else Source.PRINTED_EPOCHS
+                self._seen.put((source, {**self._lines.others, **values}))
         self._recent.clear()

@@ -100,7 +100,7 @@ def uploads_of(
     match assignment.role:
         case Role.CHIEF:
             first = Repeat("checkpoints", checkpoints.update, every=SHORT_INTERVAL_SECONDS)
-            curve = Repeat("metrics", lambda _: metrics.send(), every=LONG_INTERVAL_SECONDS)
+            curve = Repeat("metrics", lambda last: metrics.send(last=last), every=LONG_INTERVAL_SECONDS)
             seen = Repeat("events", lambda _: look(), every=LONG_INTERVAL_SECONDS)
             repeats = [first, seen, *repeats, events, notebook, curve]
         case Role.EVALUATOR:

@@ -118,7 +118,7 @@ class EventFiles:
         for tag, value in scalars(event) if event.wall_time >= self.since else ():
             per, name = meaning(tag) if trains else ("", "")
             if not name:
-                self.further.append(further_of(tag, value, event.step, trains))
+                self.further.append(further_of(tag, value, event, trains))
                 continue
             self._has_steps = self._has_steps or not per
             if per == "epoch":
@@ -181,12 +181,12 @@ def meaning(tag: str) -> tuple[str, str]:
     return per, names.pop()
 
 
-def further_of(tag: str, value: float, step: int, trains: bool) -> Scalar:
+def further_of(tag: str, value: float, event: Event, trains: bool) -> Scalar:
     """Return the value of another metric. In the folder of an evaluation, its name begins with `val_`, as in Keras."""
-    is_of_epoch = tag.startswith(OF_EPOCH)
     name = tag.removeprefix(OF_EPOCH).strip().replace(" ", "_")
-    epoch = step + 1 if is_of_epoch else None
-    return Scalar(name if trains else f"val_{name}", value, step if epoch is None else epoch, epoch)
+    epoch = event.step + 1 if tag.startswith(OF_EPOCH) else None
+    step = event.step if epoch is None else epoch
+    return Scalar(name if trains else f"val_{name}", value, step, epoch, event.wall_time)
 
 
 def _has(folder: str, meant: frozenset[str]) -> bool:

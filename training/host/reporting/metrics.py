@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -12,11 +13,12 @@ from training.host.bucket import Bucket
 from training.host.disk import is_readable
 from training.host.reporting.progress import NUMBERS
 from training.host.reporting.scalars import Scalars
+from trainyard.protocol import keys
 from trainyard.values import floats
 from trainyard.values.serialization import timestamp
 
 MOST_SAMPLES = 500
-SAMPLED = ("step", "loss", "accuracy", "steps_per_second")
+SAMPLED = ("step", "epoch", "loss", "accuracy", "steps_per_second")
 
 
 @dataclass(slots=True)
@@ -42,20 +44,20 @@ class Curve:
             distance = max(1, min(after - before for before, after in pairwise(steps[:-1])))
         return Curve(list(samples), samples[-1] if samples else None, distance, begins)
 
-    def add(self, values: dict[str, Any], at: datetime) -> None:
-        """Add a sample, unless it has no number or an old step. Reports without steps are counted, until the program's
-        first step replaces these samples."""
+    def add(self, values: dict[str, Any], at: datetime) -> int | None:
+        """Add a sample and return its step. Return None if it has no number or an old step. Reports without steps are
+        counted, until the program's first step replaces these samples."""
         step = values.get("step")
         if step is not None:
             self._forget(step if self._begins else self._counted_from)
             self._has_steps, self._begins, self._counted_from = True, False, None
         if not values.keys() & set(NUMBERS):
-            return
+            return None
         if step is None and not self._has_steps:
             step = self._newest["step"] + 1 if self._newest else 1
             self._counted_from = step if self._counted_from is None else self._counted_from
         if step is None or (self._newest and step <= self._newest["step"]):
-            return
+            return None
         self._newest = {"at": timestamp(at)} | {key: values.get(key) for key in SAMPLED} | {"step": step}
         if len(self.samples) == MOST_SAMPLES:
             self.samples = self.samples[::2]
@@ -63,6 +65,7 @@ class Curve:
             self._distance = max(2 * self._distance, steps // (len(self.samples) - 1))
         if not self.samples or step >= self.samples[-1]["step"] + self._distance:
             self.samples.append(self._newest)
+        return int(step)
 
     def _forget(self, step: int | None) -> None:
         """Remove the samples from this step on."""
@@ -80,19 +83,20 @@ class Curve:
 
 @dataclass(slots=True)
 class Metrics:
-    """The run's metrics.json. It continues the run's earlier curve, and is sent when it has changed."""
+    """The run's metrics.json and all points. It continues the run's earlier curves, and is sent when it has changed."""
 
     bucket: Bucket
-    key: str
+    run: str
     scalars: Scalars = field(default_factory=Scalars)
     values: dict[str, Any] = field(default_factory=dict)
     curve: Curve = field(default_factory=Curve)
     _own: dict[str, Any] = field(default_factory=dict)
     _sent: bytes = b""
+    _next_at: float = 0.0
 
     def begin(self, *, up_to: float = math.inf, begins: bool = False) -> None:
         """Continue with the bucket's curves up to this step. `begins`: see Curve.after."""
-        document = as_object(self.bucket.read_if_there(self.key)) or {}
+        document = as_object(self.bucket.read_if_there(keys.metrics(self.run))) or {}
         samples = document.get("samples")
         known = [
             sample
@@ -104,23 +108,34 @@ class Metrics:
 
     def add(self, values: dict[str, Any], at: datetime) -> None:
         self.values = self.values | values
-        self.curve.add(values, at)
+        step = self.curve.add(values, at)
+        if step is None:
+            return
+        for name in values.keys() & set(NUMBERS):
+            self.scalars.points.add(name, step, values[name], at.timestamp(), values.get("epoch"))
 
-    def send(self) -> None:
-        """Write it to the bucket if it has changed."""
+    def send(self, *, last: bool = False) -> None:
+        """Write it to the bucket if it has changed. Many metrics are sent less often, to use 1 % of a processor."""
+        if not last and time.monotonic() < self._next_at:
+            return
+        before = time.thread_time()
+        self._send_document()
+        self.scalars.points.send(self.bucket, keys.all_metrics(self.run), last=last)
+        self._next_at = time.monotonic() + 100 * (time.thread_time() - before)
+
+    def _send_document(self) -> None:
         if not self.values and not self._own and not self.scalars.latest:
             return
         text = json.dumps(floats.with_texts(self._document())).encode()
         if text != self._sent:
-            self.bucket.write(self.key, text)
+            self.bucket.write(keys.metrics(self.run), text)
             self._sent = text
 
     def conclude(self, path: Path, found: dict[str, Any]) -> dict[str, Any] | None:
-        """Merge the program's own metrics.json over its reports, send it, and return it. Without the file, `found` has
+        """Merge the program's own metrics.json over its reports, and return it. Without the file, `found` has
         the metrics from elsewhere. Return None if the program has written no JSON object."""
         own = as_object(path.read_bytes()) if is_readable(path) else found or None
         self._own = own or {}
-        self.send()
         return None if own is None else self._document()
 
     def _document(self) -> dict[str, Any]:

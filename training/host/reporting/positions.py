@@ -28,6 +28,10 @@ VALUE = pattern(
     rf"""['"]?\s*(?:[:=]|->|\bis\b)?\s*{WRAPPING}(?P<number>{NUMBER})(?P<unit>%?)(?:[^\w.%/:]|\.\D|\.?$)"""
 )
 WORDS = pattern(r"[a-z]+")
+OTHER = pattern(
+    r"(?P<name>[a-z_][\w./@-]{0,62})['\"]?\s*[:=]\s*(?P<number>-?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|nan|inf\b))"
+)
+"""A name and a number that belongs to it."""
 NAME = pattern(r"[\w./-]*$")
 OPENING = "[({<'\""
 """Characters that begin a part of a line."""

@@ -20,7 +20,15 @@ from training.host.reporting.positions import (
     YOLO,
 )
 from training.host.reporting.progress import NUMBERS
-from training.host.reporting.reading import LONGEST, Reading, count_of, may_have_number, read, values_in
+from training.host.reporting.reading import (
+    LONGEST,
+    Reading,
+    count_of,
+    may_have_number,
+    others_in,
+    read,
+    values_in,
+)
 
 TRAINER = "trainer"
 """The counting of Hugging Face's Trainer: by a bare bar, which it draws again after each dictionary."""
@@ -36,6 +44,8 @@ class PrintedLines:
     bar of an evaluation, the sum of an epoch) do not change the step.
     """
 
+    others: dict[str, float] = field(default_factory=dict)
+    """The other metrics in the last line that had progress."""
     _way: str = ""
     _table: tables.Table | None = None
     _strangers: int = 0
@@ -67,7 +77,7 @@ class PrintedLines:
 
     def metrics(self, line: str) -> dict[str, float]:
         """Return the progress in a line. A line of the agent has none."""
-        line = line[:LONGEST].replace("\N{MINUS SIGN}", "-")
+        line, self.others = line[:LONGEST].replace("\N{MINUS SIGN}", "-"), {}
         if not may_have_number(line):
             return {}
         if headline := HEADLINE.search(line):
@@ -90,7 +100,9 @@ class PrintedLines:
         self._table = tables.read_header(line) or self._table
         reading = self._row(line) or read(line)
         if reading:
-            return self._take(reading)
+            numbers = self._take(reading)
+            self.others = dict(others_in(line)) if numbers else {}
+            return numbers
         if over := EPOCH_OVER.search(line):
             self._begin_epoch(float(over["epoch"]), count_of(over["epochs"]))
             return self._count_epochs({"epoch": int(over["epoch"])})

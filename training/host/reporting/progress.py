@@ -110,8 +110,8 @@ class Progress:
         return self.seen if values.keys() & set(NUMBERS) else values
 
     def add_further(self, scalar: Scalar, *, is_printed: bool) -> None:
-        """Add a value of another metric, unless the program reports its progress itself."""
-        if not self.reports:
+        """Add a value of another metric. The program's own reports of that metric count instead."""
+        if not (self.reports and (is_printed or self.scalars.is_reported(scalar.name))):
             self.scalars.add(scalar, is_printed=is_printed)
             self._sights += 1
             self._fresh = True

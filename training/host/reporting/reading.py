@@ -1,5 +1,6 @@
 """Read the progress of the training from one printed line."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from training.host.reporting.positions import (
     NAME,
     NOT_STEPS,
     OPENING,
+    OTHER,
     PACE,
     POSITIONS,
     SECONDS,
@@ -19,7 +21,7 @@ from training.host.reporting.positions import (
     WORDS,
     Position,
 )
-from training.host.reporting.words import ASIDE, DISCRIMINATOR, GENERATOR, PLAIN, TRAINING
+from training.host.reporting.words import ASIDE, COUNTS, DISCRIMINATOR, GENERATOR, OWN, PLAIN, TRAINING
 
 LONGEST = 2000
 """Most characters of a line that are read."""
@@ -111,6 +113,21 @@ def values_in(line: str) -> Iterator[tuple[str, float]]:
         elif near <= TRAINING | PLAIN and not parts:
             what = {"acc": "accuracy"}.get(found["what"].lower(), found["what"].lower())
             yield what, value / (100 if found["unit"] else 1)
+
+
+def others_in(line: str) -> Iterator[tuple[str, float]]:
+    """Yield each other number that has a name, such as `val_loss: 0.31` and `lr=1e-3`, and counts nothing."""
+    for found in OTHER.finditer(line):
+        before, behind = line[: found.start()][-1:], line[found.end() :][:2]
+        words = {*re.split(r"[\W_]+", found["name"].lower())}
+        is_part = before.isalnum() or before in ("_", ".", "/", "-", "@", "%")
+        is_longer = (
+            behind[:1].isalnum()
+            or behind[:1] in ("_", "/", ":", "%")
+            or (behind[:1] in ".," and behind[1:].isdigit())
+        )
+        if not (is_part or is_longer or words & COUNTS or words <= TRAINING | PLAIN | OWN):
+            yield found["name"], float(found["number"])
 
 
 def _words(before: str, name: str) -> tuple[set[str], list[str]]:

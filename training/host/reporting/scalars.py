@@ -3,17 +3,25 @@ objective by step."""
 
 import math
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-from trainyard.protocol.objective import METRIC, MOST_POINTS, MOST_SCALARS, SCALAR, Point
+from training.host.reporting.metric_points import MetricPoints
+from trainyard.protocol.objective import MOST_POINTS, MOST_SCALARS, SCALAR, Point
 from trainyard.protocol.signals import LARGEST
 from trainyard.values import floats
+from trainyard.values.quantities import format_count
 from trainyard.values.serialization import Measure
 
-MOST_SAMPLES = 200
-"""The most samples of one curve."""
+MOST_SAMPLES, FEWEST_SAMPLES = 200, 40
+"""The most samples of one curve, and the same in a run with very many metrics."""
+SAMPLES = 40_000
+"""Samples of all curves together."""
+MOST_NAMES = 1000
+LONGEST_NAME = 500
 MOST_NOTES = 8
 """The most lines in the log about metrics that are left out."""
 RESERVED = frozenset(
@@ -30,6 +38,12 @@ class Scalar:
     value: float
     step: int | None = None
     epoch: int | None = None
+    at: float | None = None
+    """In seconds since 1970. None: now."""
+
+
+Sample = tuple[int, float, int, int | None]
+"""A step, its value, the time in seconds since 1970, and the epoch."""
 
 
 @dataclass(slots=True)
@@ -37,26 +51,29 @@ class Samples:
     """The curve of one metric. Beyond 200 samples every second one is removed, and the distance between new ones
     doubles. The newest one always stays."""
 
-    points: list[tuple[int, float]] = field(default_factory=list)
+    points: list[Sample] = field(default_factory=list)
     _distance: int = 1
 
-    def add(self, step: int, value: float) -> None:
+    def add(self, sample: Sample, most: int = MOST_SAMPLES) -> None:
         """Add a sample. It replaces the samples from its step on, because an attempt may repeat steps."""
+        step = sample[0]
         while self.points and self.points[-1][0] >= step:
             self.points.pop()
         if len(self.points) > 1 and self.points[-1][0] - self.points[-2][0] < self._distance:
             self.points.pop()
-        self.points.append((step, value))
-        if len(self.points) > MOST_SAMPLES:
+        self.points.append(sample)
+        while len(self.points) > most:
             self.points = [*self.points[:-1:2], self.points[-1]]
             self._distance = self.points[1][0] - self.points[0][0]
 
 
 @dataclass(slots=True)
 class Scalars:
-    """The metrics of a run by name. Only a program's first 32 metrics count; the objective always does."""
+    """The metrics of a run by name. Only a program's first 1,000 metrics count; the objective always does."""
 
     objective: str | None = None
+    points: MetricPoints = field(default_factory=MetricPoints)
+    """All points, for the bucket."""
     latest: dict[str, Measure] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     """Names that do not count, each with a line for the log."""
@@ -64,27 +81,36 @@ class Scalars:
     _points: dict[int, Point] = field(default_factory=dict)
     _step: int = 0
     _epoch: int | None = None
+    _reported: set[str] = field(default_factory=set)
+    """Names in the program's own reports."""
     _is_reported: bool = False
     """True once the objective came from a better source than printed lines."""
 
     def begin(self, curves: object, *, up_to: float) -> None:
         """Continue the curves in an earlier metrics.json, up to this step."""
-        for name, points in curves.items() if isinstance(curves, Mapping) else ():
-            if not self._is_allowed(str(name)) or not isinstance(points, list):
+        self.points.begin(up_to=up_to)
+        for name, samples in curves.items() if isinstance(curves, Mapping) else ():
+            if not self._is_allowed(str(name)) or not isinstance(samples, list):
                 continue
-            for point in points:
-                value = number_in(point[1]) if isinstance(point, list) and len(point) == 2 else None
-                if value is not None and isinstance(point[0], int) and point[0] <= up_to:
-                    self._samples.setdefault(name, Samples()).add(point[0], value)
+            for sample in samples:
+                match sample:
+                    case [int() as step, value, int() as at, int() | None as epoch] if step <= up_to:
+                        if (number := number_in(value)) is not None:
+                            self._samples.setdefault(name, Samples()).add((step, number, at, epoch))
 
     def take(self, report: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """Add the metrics of a report. `values` are its step, epoch, loss and accuracy, as far as it has them."""
         self._step, self._epoch = values.get("step", self._step), values.get("epoch", self._epoch)
         for name, found in report.items():
             if name not in RESERVED and (value := number_in(found)) is not None:
+                self._reported.add(name)
                 self.add(Scalar(name, value))
         if self.objective and self.objective in values:
             self._add_point(values[self.objective], self._position(), self._epoch)
+
+    def is_reported(self, name: str) -> bool:
+        """Return True if the program reports this metric itself."""
+        return name in self._reported
 
     def add(self, scalar: Scalar, *, is_printed: bool = False) -> None:
         """Add a value, by default at the last reported step. A printed value does not count once a better source has
@@ -99,23 +125,36 @@ class Scalars:
             step, epoch = epoch or self._position(), self._epoch if epoch is None else epoch
         if step == 0 and samples.points:
             step = samples.points[-1][0] + 1  # the program counts nothing
-        samples.add(step, scalar.value)
-        self.latest[scalar.name] = Measure(scalar.value)
+        self._put(scalar.name, step, scalar.value, scalar.at, epoch)
         if scalar.name == self.objective:
             self._add_point(scalar.value, step, epoch)
+
+    def _put(self, name: str, step: int, value: float, at: float | None, epoch: int | None) -> None:
+        at = time.time() if at is None else at
+        self.points.add(name, step, value, at, epoch)
+        self.latest[name] = Measure(value)
+        most = max(FEWEST_SAMPLES, min(MOST_SAMPLES, SAMPLES // max(1, len(self._samples))))
+        self._samples.setdefault(name, Samples()).add((step, value, round(at), epoch), most)
 
     def conclude(self, written: Mapping[str, Any], step: int | None) -> None:
         """Take the last values from the metrics.json that the program has written."""
         for name, found in written.items():
             if name not in RESERVED and (value := number_in(found)) is not None and self._is_allowed(name):
-                self.latest[name] = Measure(value)
+                self._end(name, value, step)
         if self.objective and (value := number_in(written.get(self.objective))) is not None:
             self._add_point(value, max(self._points, default=0) if step is None else step, None)
 
+    def _end(self, name: str, value: float, step: int | None) -> None:
+        """Take the last value of a metric: at this step, or after its last point if the step is unknown."""
+        samples = self._samples.get(name, Samples()).points
+        before, known, *_ = samples[-1] if samples else (0, None)
+        if value != known:
+            self._put(name, max(before, self._position() if step is None else step), value, None, None)
+
     @property
     def in_signal(self) -> dict[str, Any]:
-        """The values for a signal, if there are any."""
-        latest, points = dict(self.latest), dict(self._points)  # another thread may add values
+        """The values for a signal, if there are any, of the first 32 metrics that fit into the ledger."""
+        latest, points = self._fitting(), dict(self._points)  # another thread may add values
         scalars = {"scalars": latest} if latest else {}
         return scalars | ({"objective": tuple(points[step] for step in sorted(points))} if points else {})
 
@@ -124,6 +163,15 @@ class Scalars:
         """The keys of metrics.json: each latest value under its name, and all curves under `scalars`."""
         curves = {name: samples.points for name, samples in self._samples.items()}
         return {**self.latest, **({"scalars": curves} if curves else {})}
+
+    def _fitting(self) -> dict[str, Measure]:
+        found = {
+            name: value
+            for name, value in dict(self.latest).items()
+            if re.fullmatch(SCALAR, name, re.ASCII) and (abs(value) < LARGEST or not math.isfinite(value))
+        }
+        first = {self.objective: found[self.objective]} if self.objective in found else {}
+        return dict(islice({**first, **found}.items(), MOST_SCALARS))
 
     def take_notes(self) -> list[str]:
         """Return the lines about metrics that are left out, each once."""
@@ -145,10 +193,12 @@ class Scalars:
         if name in self.latest or name in self._samples or name == self.objective:
             return True
         others = {*self.latest, *self._samples} - {self.objective}
-        if not re.fullmatch(SCALAR, name, re.ASCII):
-            why = f"the metric {name!r:.80} is left out: {METRIC.words} is allowed"
-        elif len(others) >= MOST_SCALARS - bool(self.objective):
-            why = f"the metric {name} is left out: a run has at most {MOST_SCALARS}"
+        if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+            why = f"the metric {name!r:.80} is left out: a name has 1 to {LONGEST_NAME} characters that can be printed"
+        elif len(others) >= MOST_NAMES - bool(self.objective):
+            why = (
+                f"the metric {name!r:.80} is left out: a run has at most {format_count(MOST_NAMES, 'metric')}"
+            )
         else:
             return True
         if len(self.left_out) < MOST_NOTES:
@@ -157,10 +207,12 @@ class Scalars:
 
 
 def number_in(value: object) -> float | None:
-    """Return a number that the ledger can hold, or one that is NaN or infinite, in any form that JSON writers use;
-    None for every other value."""
+    """Return a number, which may be NaN or infinite, in any form that JSON writers use; None for every other value."""
     if value in floats.TEXTS:
         return float(str(value))
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if abs(value) < LARGEST or value in (math.inf, -math.inf) or value != value else None
+    try:
+        return float(value)
+    except OverflowError:
+        return None

@@ -17,3 +17,10 @@ PLAIN = frozenset(
 GENERATOR = frozenset({"g", "gen", "generator"})
 DISCRIMINATOR = frozenset({"d", "disc", "discriminator", "critic"})
 """The two networks of a GAN. A GAN has no whole loss, so the generator's loss counts if a line has both."""
+OWN = frozenset({"loss", "acc", "accuracy", "cost"})
+"""The numbers that every run has."""
+COUNTS = frozenset(
+    """epoch epochs step steps iter iters iteration iterations batch batches eta time elapsed remaining seconds sec secs
+    s ms it its speed total rank pid gpu worker host port size len length num n samples seed version""".split()  # noqa: SIM905
+)
+"""Words of a name whose number measures no training."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import plotille
 
-from trainyard.client.runs.progress import Loss
+from trainyard.client.runs.metric_points import Loss
 
 HEIGHT = 8
 WIDTHS = range(10, 101)

@@ -21,7 +21,7 @@ from trainyard.cli.output.curve import draw_curve
 from trainyard.cli.output.terminal import Column, console, print_line
 from trainyard.client import Event, Host, Progress, Run, RunStatus
 from trainyard.client.runs.logs import LogLine
-from trainyard.client.runs.progress import Loss
+from trainyard.client.runs.metric_points import Loss
 from trainyard.core.model import states
 from trainyard.values import floats
 from trainyard.values.quantities import format_count, span

@@ -1,19 +1,15 @@
-"""The progress of a program, and the curves of its measures."""
+"""The progress of a program."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trainyard.client.runs.metric_points import SAMPLED
 from trainyard.protocol.objective import Point
 from trainyard.values import floats
-
-Loss = tuple[int, float]
-"""A step and its loss."""
-MEASURES = ("accuracy", "steps_per_second")
-"""The measures in samples of metrics.json in addition to the loss."""
 
 
 @dataclass(frozen=True)
@@ -93,47 +89,10 @@ def objective_in(
     """Return the metric in the job's `objective` with its last value; None if the job names no metric, or
     the program has not reported it. metrics.json is newer than the ledger."""
     name = (job.get("objective") or {}).get("metric")
-    if name is None or name in ("loss", *MEASURES):
+    if name is None or name in SAMPLED:
         return None
     value = metrics.get(name, reported.value if reported else None)
     return (name, float(value)) if isinstance(value, int | float) else None
-
-
-def losses_in(metrics: Mapping[str, Any]) -> Iterator[Loss]:
-    """Yield the steps and losses in metrics.json. A program need not report a loss."""
-    for sample in metrics.get("samples", []):
-        if sample.get("step") is not None and sample.get("loss") is not None:
-            yield int(sample["step"]), float(sample["loss"])
-
-
-def measures_in(metrics: Mapping[str, Any]) -> dict[str, tuple[Loss, ...]]:
-    """Return (step, value) of each metric in metrics.json except the loss."""
-    found: dict[str, tuple[Loss, ...]] = {}
-    for name in MEASURES:
-        samples = [each for each in metrics.get("samples", []) if each.get("step") is not None]
-        if values := tuple(
-            (int(each["step"]), float(each[name])) for each in samples if each.get(name) is not None
-        ):
-            found[name] = values
-    curves = metrics.get("scalars")
-    for name, points in curves.items() if isinstance(curves, Mapping) else ():
-        if values := tuple(_points_in(points)):
-            found[name] = values
-    return found
-
-
-def curves_in(metrics: Mapping[str, Any]) -> dict[str, tuple[Loss, ...]]:
-    """Return (step, value) of each metric in metrics.json, the loss first."""
-    losses = tuple(losses_in(metrics))
-    return ({"loss": losses} if losses else {}) | measures_in(metrics)
-
-
-def _points_in(points: object) -> Iterator[Loss]:
-    """Yield the points of a curve. A program may have written something else under the key."""
-    for point in points if isinstance(points, list) else ():
-        match point:
-            case [int() as step, int() | float() as value]:
-                yield step, float(value)
 
 
 def _number(value: Any) -> float | None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from trainyard.client.runs import html
 from trainyard.client.runs.execution import Execution, State
-from trainyard.client.runs.progress import Loss, Progress
+from trainyard.client.runs.metric_points import Loss, MetricPoints
+from trainyard.client.runs.progress import Progress
 from trainyard.client.runs.records import AnsweredRequest, Attempt, Event, Host, Pool
 from trainyard.core.model import ends, states
 from trainyard.core.model.program import Origin
@@ -32,14 +33,23 @@ class RunStatus:
     hosts: tuple[Host, ...]
     timeline: tuple[Event, ...]
     progress: Progress | None
-    losses: tuple[Loss, ...]
-    measures: Mapping[str, tuple[Loss, ...]] = field(default_factory=dict)
-    """The curves other than the loss that the program reports, by the names of the metrics."""
+    samples: Mapping[str, MetricPoints] = field(default_factory=dict)
+    """Samples of the curve of each metric that the program reports, the loss first."""
     attempts: tuple[Attempt, ...] = ()
     pools: tuple[Pool, ...] = ()
     launch_requests: tuple[AnsweredRequest, ...] = ()
     row: RunRow | None = None
     """The row in the ledger; None before the yard has admitted the run."""
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """Return samples of the loss with their steps."""
+        return self.samples["loss"].curve if "loss" in self.samples else ()
+
+    @property
+    def measures(self) -> dict[str, tuple[Loss, ...]]:
+        """Return samples of the other metrics with their steps."""
+        return {name: points.curve for name, points in self.samples.items() if name != "loss"}
 
     @property
     def state(self) -> str:

@@ -37,7 +37,7 @@ class Compare(Page):
         comparison: Comparison | None = seen.get("comparison")
         if comparison is None:
             return
-        charts = {name: comparison.curves(name) for name in comparison.metrics}
+        charts = {name: comparison.samples(name) for name in comparison.metrics}
         if sent.get("charts") != charts:
             sent["charts"] = charts
             drawn = [

@@ -6,13 +6,12 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from math import isfinite
 from typing import Any
 
 from trainyard.client import Run, RunStatus, Yard, YardError
 from trainyard.client.errors import RunNotFound
 from trainyard.client.inventory.hosts import YardHost
-from trainyard.client.runs.progress import Loss
+from trainyard.client.runs.metric_points import MetricPoints
 from trainyard.client.runs.reasons import REFUSED, Reason, reason_for
 from trainyard.client.runs.records import AnsweredRequest
 from trainyard.client.runs.usage import Usage, usage_of
@@ -25,6 +24,7 @@ from trainyard.ui.pages.hosts import FRESH as HOSTS_FRESH
 from trainyard.ui.pages.hosts import all_hosts
 from trainyard.ui.pages.page import Page, PageEvent, Seen
 from trainyard.ui.polling import RunLog
+from trainyard.values import floats
 from trainyard.values.quantities import span
 from trainyard.values.text import printable
 
@@ -140,8 +140,7 @@ class RunPage(Page):
 
     def list_events(self, seen: Seen, sent: dict[str, Any], last: str) -> Iterator[PageEvent]:
         if "status" in seen:
-            yield from _curve(seen["status"].losses, sent)
-            yield from _measures(seen["status"].measures, sent)
+            yield from _metrics(seen["status"].samples, sent)
         if seen.get("log"):
             yield from _lines(seen["log"], sent, last)
         if seen.get("usage"):
@@ -243,28 +242,19 @@ def _fresh(picture: Picture) -> float:
     return OVER_FRESH if picture.is_over and picture.summary else FRESH
 
 
-def _curve(losses: Sequence[Loss], sent: dict[str, Any]) -> Iterator[PageEvent]:
-    """Yield the new points. Yield all points if earlier ones have changed, because samples are thinned out to 500.
-
-    A loss that is not finite is a gap.
-    """
-    count, newest = sent.get("curve", (0, None))
-    continues = 0 < count <= len(losses) and losses[count - 1] == newest
-    new = losses[count if continues else 0 :]
-    if new:
-        sent["curve"] = len(losses), losses[-1]
-        values = [loss if isfinite(loss) else None for _, loss in new]
-        yield PageEvent(
-            "curve", {"whole": not continues, "steps": [step for step, _ in new], "losses": values}
-        )
-
-
-def _measures(measures: Mapping[str, Sequence[Loss]], sent: dict[str, Any]) -> Iterator[PageEvent]:
-    """Yield all points of the curves other than the loss, if any point is new."""
-    newest = {name: (len(points), points[-1]) for name, points in measures.items()}
-    if newest and sent.get("measures") != newest:
-        sent["measures"] = newest
-        yield PageEvent("measures", {name: columns(points) for name, points in measures.items()})
+def _metrics(samples: Mapping[str, MetricPoints], sent: dict[str, Any]) -> Iterator[PageEvent]:
+    """Yield the new points of each metric. Yield all its points if earlier ones have changed, because samples are
+    thinned out."""
+    before, changes = sent.setdefault("metrics", {}), {}
+    for name, points in samples.items():
+        count, newest = before.get(name, (0, ""))
+        found = [*map(str, points.curve)]
+        continues = 0 < count <= len(found) and found[count - 1] == newest
+        if not continues or count < len(found):
+            before[name] = len(found), found[-1]
+            changes[name] = {"whole": not continues, **columns(points, count if continues else 0)}
+    if changes:
+        yield PageEvent("metrics", changes)
 
 
 def _usage(usage: Sequence[Usage], sent: dict[str, Any]) -> Iterator[PageEvent]:
@@ -283,11 +273,13 @@ def _usage(usage: Sequence[Usage], sent: dict[str, Any]) -> Iterator[PageEvent]:
         yield PageEvent("usage", {"charts": charts})
 
 
-def columns(points: Sequence[Loss]) -> dict[str, list[Any]]:
-    """Return a curve as the page's charts take it. A value that is not a number is a gap."""
+def columns(points: MetricPoints, first: int = 0) -> dict[str, list[Any]]:
+    """Return a curve from this point on as the page's charts take it. Texts stand for values that are not finite."""
     return {
-        "steps": [step for step, _ in points],
-        "values": [value if isfinite(value) else None for _, value in points],
+        "steps": points.steps[first:],
+        "values": floats.with_texts(points.values[first:]),
+        "times": points.times[first:],
+        "epochs": points.epochs[first:],
     }
 
 

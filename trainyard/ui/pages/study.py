@@ -13,7 +13,7 @@ from typing import Any
 from trainyard.client import Yard
 from trainyard.client.next_trial import describe_next
 from trainyard.client.runs.execution import Execution
-from trainyard.client.runs.progress import Loss, curves_in
+from trainyard.client.runs.metric_points import MetricPoints, samples_in
 from trainyard.client.runs.reasons import Reason, reason_for
 from trainyard.client.trials import STATES, Trials
 from trainyard.core.model import ends, states
@@ -175,15 +175,15 @@ class StudyPage(Page):
             at=now,
         )
 
-    async def _curves(self, cache: Cache, picture: Picture) -> dict[int, tuple[Loss, ...]]:
+    async def _curves(self, cache: Cache, picture: Picture) -> dict[int, MetricPoints]:
         """Return the curves of the metric: of the running trials, and of the best ended ones."""
         if picture.section is None or picture.trials is None:
             return {}
         chosen = curved(picture.section, picture.trials.trials)
         found = await asyncio.gather(*(self._curve(cache, picture.section, each) for each in chosen))
-        return {each.number: points for each, points in zip(chosen, found, strict=True) if points}
+        return {each.number: points for each, points in zip(chosen, found, strict=True) if points.steps}
 
-    async def _curve(self, cache: Cache, section: Study, row: TrialRow) -> tuple[Loss, ...]:
+    async def _curve(self, cache: Cache, section: Study, row: TrialRow) -> MetricPoints:
         run, fresh = row.run_of(self.study), RUNNING_FRESH if row.state.is_open else ENDED_FRESH
         read = partial(_read_curve, run=run, metric=section.objective.metric)
         return await cache.fetch(("metric", run, row.state), read, fresh)
@@ -202,7 +202,7 @@ def curved(section: Study, trials: Sequence[TrialRow]) -> list[TrialRow]:
     return sorted([*chosen.values()][:MOST_CURVES], key=lambda row: row.number)
 
 
-def curve_chart(section: Study, trials: Trials, curves: Mapping[int, Sequence[Loss]]) -> dict[str, Any]:
+def curve_chart(section: Study, trials: Trials, curves: Mapping[int, MetricPoints]) -> dict[str, Any]:
     """Return the curves of trials with the rungs that they reached, and a sentence about the rungs."""
     marked, rungs = dict[int, list[tuple[int, float, bool]]](), set[int]()
     stopped = {row.number: row.step for row in trials.trials if row.state is TrialState.STOPPED}
@@ -244,7 +244,6 @@ def best_charts(section: Study, ended: Sequence[TrialRow]) -> list[dict[str, Any
     ]
 
 
-def _read_curve(yard: Yard, run: str, metric: str) -> tuple[Loss, ...]:
-    """Return the metric of a run by step; empty if the program reported it only at its end."""
-    points = curves_in(yard.run(run).latest_metrics).get(metric, ())
-    return tuple((step, value) for step, value in points if isfinite(value))
+def _read_curve(yard: Yard, run: str, metric: str) -> MetricPoints:
+    """Return samples of the metric of a run; empty if the program reported it only at its end."""
+    return samples_in(yard.run(run).latest_metrics).get(metric, MetricPoints())

@@ -34,7 +34,8 @@ def test_a_run_of_up_to_500_steps_keeps_each_of_them(last: int) -> None:
 def test_a_short_run_has_every_step_in_its_curve() -> None:
     curve = drawn(3)
     assert curve.to_json()[0] == {
-        "at": "2026-11-20T12:00:00.000Z", "step": 1, "loss": 1.0, "accuracy": None, "steps_per_second": None
+        "at": "2026-11-20T12:00:00.000Z", "step": 1, "epoch": None, "loss": 1.0, "accuracy": None,
+        "steps_per_second": None,
     }  # fmt: skip
     assert steps(curve) == [1, 2, 3]
 
@@ -89,11 +90,11 @@ def test_reports_without_a_step_are_counted_until_there_is_one() -> None:
 
 def test_what_json_has_no_number_for_is_a_text_in_the_bucket() -> None:
     sent: dict[str, bytes] = {}
-    metrics = Metrics(cast(Bucket, SimpleNamespace(write=sent.__setitem__)), "metrics.json")
+    metrics = Metrics(cast(Bucket, SimpleNamespace(write=sent.__setitem__)), "r")
     metrics.add({"step": 1, "loss": 0.5}, NOON)
     metrics.add({"step": 2, "loss": math.nan, "accuracy": -math.inf}, NOON)
     metrics.send()
-    document = json.loads(sent["metrics.json"], parse_constant=pytest.fail)
+    document = json.loads(sent["runs/r/metrics.json"], parse_constant=pytest.fail)
     assert (document["loss"], document["accuracy"]) == ("NaN", "-Infinity")
     assert [sample["loss"] for sample in document["samples"]] == [0.5, "NaN"]
 

@@ -4,6 +4,7 @@ import json
 import math
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,11 +14,13 @@ from tests.support.event_files import event, simple, tensor, write
 from training.host.bucket import Bucket
 from training.host.disk import readable_files
 from training.host.reporting.events import EventFiles
+from training.host.reporting.metric_points import PART_BYTES, MetricPoints
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.observed import PrintedMetric, PrintedProgress
+from training.host.reporting.printed import PrintedLines
 from training.host.reporting.progress import Progress, Source
-from training.host.reporting.scalars import MOST_SAMPLES, Scalar, Scalars
-from trainyard.client.runs.progress import measures_in
+from training.host.reporting.scalars import FEWEST_SAMPLES, MOST_NAMES, MOST_SAMPLES, Scalar, Scalars
+from trainyard.client.runs.metric_points import read, samples_in
 from trainyard.protocol import signals
 from trainyard.protocol.objective import MOST_POINTS, MOST_SCALARS
 
@@ -31,7 +34,8 @@ def reported(tmp_path: Path, *lines: dict[str, Any], objective: str | None = Non
 
 
 def curves(scalars: Scalars) -> dict[str, list[tuple[int, float]]]:
-    return cast(dict[str, list[tuple[int, float]]], scalars.in_metrics.get("scalars", {}))
+    found = scalars.in_metrics.get("scalars", {})
+    return {name: [(step, value) for step, value, *_ in samples] for name, samples in found.items()}
 
 
 def points(scalars: Scalars) -> list[tuple[int, int | None, float]]:
@@ -84,7 +88,7 @@ def test_the_objective_may_be_a_metric_that_every_run_has(tmp_path: Path, name: 
         (0, 0.0),
         ("NaN", math.nan),
         ("-Infinity", -math.inf),
-        (1e15, None),
+        (1e308, 1e308),
         (10**400, None),
         ("0.5", None),
         (None, None),
@@ -95,23 +99,46 @@ def test_a_value_is_a_number_or_not_finite(tmp_path: Path, value: object, expect
     assert str(found) == str(expected)
 
 
-def test_odd_names_and_too_many_are_reported_once_and_the_objective_always_counts(tmp_path: Path) -> None:
+def test_any_name_counts_and_a_signal_has_those_that_fit_into_the_ledger(tmp_path: Path) -> None:
     many = {f"m{n}": float(n) for n in range(40)}
-    lines = [{"step": 1, "val f1": 0.5, **many}, {"step": 2, "val f1": 0.6, **many, "f1": 0.7}]
-    scalars = reported(tmp_path, *lines, objective="f1").scalars
-    assert len(scalars.latest) == MOST_SCALARS
-    assert scalars.latest["f1"] == 0.7
+    odd = {
+        "val f1": 0.5,
+        "\u7cbe\u5ea6": 0.25,
+        "x" * 500: 1.0,
+        "large": 1e308,
+        "y" * 501: 1.0,
+        "": 2.0,
+        "a\nb": 3.0,
+    }
+    scalars = reported(tmp_path, {"step": 1, **odd, **many, "f1": 0.7}, objective="f1").scalars
+    assert scalars.latest.keys() == {"val f1", "\u7cbe\u5ea6", "x" * 500, "large", "f1", *many}
+    sent = signals.Progress(step=1, **scalars.in_signal)
+    assert (len(sent.scalars), sent.scalars["f1"], "large" in sent.scalars) == (MOST_SCALARS, 0.7, False)
     notes = scalars.take_notes()
-    assert "'val f1' is left out: the name of a metric" in notes[0]
-    assert "m31 is left out: a run has at most 32" in notes[1]
+    assert len(notes) == 3
+    assert "'yyyy" in notes[0]
+    assert "a name has 1 to 500 characters" in notes[0]
     assert scalars.take_notes() == []
 
 
-def test_many_odd_names_leave_the_good_ones_alone(tmp_path: Path) -> None:
-    odd = {f"a metric {n}": 1.0 for n in range(20)}
-    scalars = reported(tmp_path, {"step": 1, **odd}, {"step": 2, "f1": 0.5}).scalars
-    assert dict(scalars.latest) == {"f1": 0.5}
-    assert len(scalars.take_notes()) == 8
+def test_the_first_1000_metrics_count_and_the_log_names_a_few_others(tmp_path: Path) -> None:
+    lines = [{"step": step, **{f"m{n}": float(n) for n in range(100_000)}, "f1": 0.5} for step in (1, 2)]
+    scalars = reported(tmp_path, *lines, objective="f1").scalars
+    assert len(scalars.latest) == MOST_NAMES
+    assert scalars.latest["f1"] == 0.5
+    notes = scalars.take_notes()
+    assert (len(notes), "'m999' is left out: a run has at most 1,000 metrics" in notes[0]) == (8, True)
+
+
+def test_many_curves_share_the_samples() -> None:
+    scalars = Scalars()
+    for step in range(1, 101):
+        for name in range(MOST_NAMES):
+            scalars.add(Scalar(f"m{name}", float(step), step))
+    assert {len(curve) for curve in curves(scalars).values()} <= set(
+        range(FEWEST_SAMPLES // 2, FEWEST_SAMPLES + 1)
+    )
+    assert {curve[-1] for curve in curves(scalars).values()} == {(100, 100.0)}
 
 
 def test_curves_are_bounded_even_and_keep_both_ends() -> None:
@@ -133,24 +160,83 @@ def test_a_program_that_counts_nothing_has_a_curve() -> None:
     assert curves(scalars) == {"f1": [(0, 3.0), (1, 2.0), (2, 1.0)]}
 
 
+class Memory:
+    """The objects that a host has written."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.write, self.read, self.read_if_there = (
+            self.objects.__setitem__,
+            self.objects.get,
+            self.objects.get,
+        )
+
+    def keys(self, prefix: str) -> list[str]:
+        return [key for key in self.objects if key.startswith(prefix)]
+
+    def metrics(self, attempt: int = 1) -> Metrics:
+        return Metrics(cast(Bucket, self), "r", Scalars(points=MetricPoints(attempt)))
+
+    def points(self, *names: str) -> dict[str, list[tuple[int, float]]]:
+        return {name: [*points.curve] for name, points in read(cast(Any, self), "r", names).items()}
+
+
 def test_an_attempt_that_resumes_continues_the_curves_from_its_checkpoint() -> None:
-    written: dict[str, bytes] = {}
-    bucket = cast(Bucket, SimpleNamespace(write=written.__setitem__, read_if_there=written.get))
-    first = Metrics(bucket, "metrics.json")
+    bucket = Memory()
+    first = bucket.metrics()
     for step in (10, 20, 30):
         first.scalars.add(Scalar("f1", step / 100, step))
-    first.send()
-    assert json.loads(written["metrics.json"])["f1"] == 0.3
-    second = Metrics(bucket, "metrics.json", Scalars("f1"))
+    first.send(last=True)
+    assert json.loads(bucket.objects["runs/r/metrics.json"])["f1"] == 0.3
+    second = bucket.metrics(2)
     second.begin(up_to=20)
     second.scalars.add(Scalar("f1", 0.25, 25))
-    second.send()
-    found = json.loads(written["metrics.json"])
-    assert measures_in(found) == {"f1": ((10, 0.1), (20, 0.2), (25, 0.25))}
+    second.send(last=True)
+    found = samples_in(json.loads(bucket.objects["runs/r/metrics.json"]))
+    assert found["f1"].curve == ((10, 0.1), (20, 0.2), (25, 0.25))
+    assert bucket.points() == {"f1": [(10, 0.1), (20, 0.2), (25, 0.25)]}
+
+
+def test_all_points_are_kept_with_their_times_and_epochs_in_a_few_bytes_each() -> None:
+    bucket, random = Memory(), Random(1)
+    metrics = bucket.metrics()
+    at, expected = 1_700_000_000.0, list[tuple[int, float]]()
+    for step in range(1, 30_001):
+        value = random.random() if step % 1000 else math.inf
+        metrics.scalars.add(Scalar("f1", value, step, step // 100, at + step / 4))
+        expected.append((step, value))
+        if step % 5000 == 0:
+            metrics.send(last=True)
+    stored = read(cast(Any, bucket), "r")["f1"]
+    assert [*stored.curve] == expected
+    assert (stored.times[9], stored.epochs[9], stored.epochs[-1]) == (at + 2.5, 0, 300)
+    sizes = [len(bucket.objects[key]) for key in bucket.keys("runs/r/metrics/")]
+    assert sum(sizes) / len(expected) < 12
+
+
+def test_a_full_part_is_followed_by_another_one_and_a_failed_write_is_repeated() -> None:
+    bucket, random = Memory(), Random(1)
+    points = MetricPoints()
+    for turn in range(4):
+        for step in range(40_000):
+            points.add("f1", turn * 40_000 + step, random.random(), 0.0)
+        if turn == 1:
+            with pytest.raises(OSError, match="away"):
+                points.send(cast(Bucket, SimpleNamespace(write=away)), "runs/r/metrics/", last=True)
+        points.send(cast(Bucket, bucket), "runs/r/metrics/", last=True)
+    assert len(bucket.points("f1")["f1"]) == 160_000
+    sizes = [len(bucket.objects[key]) for key in sorted(bucket.keys("runs/r/metrics/"))]
+    assert [size >= PART_BYTES for size in sizes] == [True, False]
+    assert bucket.points("lr") == {}
+
+
+def away(key: str, body: bytes) -> None:
+    raise OSError(f"away: {key}, {len(body)}")
 
 
 @pytest.mark.parametrize(
-    "curves", [None, 5, {"a b": []}, {"f1": 3}, {"f1": [[1], ["x", 1], [1, "y"], [2, True]]}]
+    "curves",
+    [None, 5, {"a b": []}, {"f1": 3}, {"f1": [[1], ["x", 1, 1, 1], [1, "y", 1, 1], [2, True, 1, 1]]}],
 )
 def test_a_broken_metrics_file_is_no_reason_to_fail(curves: object) -> None:
     scalars = Scalars()
@@ -253,3 +339,28 @@ def test_a_position_that_the_program_reports_counts_more_than_a_printed_one() ->
     assert scalar
     scalars.add(scalar, is_printed=True)
     assert points(scalars) == [(300, 3, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "Epoch 2/5 938/938 ━━━━ 3s 2ms/step - accuracy: 0.91 - loss: 0.29 - val_accuracy: 0.95 - val_loss: 0.17",
+            {"val_accuracy": 0.95, "val_loss": 0.17},
+        ),
+        (
+            "epoch 3 | train_loss=0.5 | val_loss=0.6 | val_f1: .91 | lr 1e-3",
+            {"val_loss": 0.6, "val_f1": 0.91},
+        ),
+        ("epoch: 3, step: 40, loss: 0.5, lr: 1e-04, grad_norm: nan", {"lr": 1e-4, "grad_norm": math.nan}),
+        ("epoch 3 loss=0.5 eta: 0:01:22 time: 3.5 batch: 5 acc5: 91% at: 3/4 v=1.2.3", {}),
+        ("epoch 3 loss=0.5 dice/liver=0.75, mIoU: 0.5.", {"dice/liver": 0.75, "mIoU": 0.5}),
+        ("val_loss: 0.3", {}),
+    ],
+)
+def test_other_numbers_of_a_printed_line_with_progress_are_metrics(
+    line: str, expected: dict[str, float]
+) -> None:
+    lines = PrintedLines()
+    lines.metrics(line)
+    assert str(lines.others) == str(expected)
