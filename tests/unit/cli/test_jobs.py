@@ -46,6 +46,15 @@ def test_check_tells_every_fault_and_exits_with_three(tmp_path: Path) -> None:
     assert (said["ok"], len(said["faults"])) == (False, 4)
 
 
+def test_check_names_the_container_image_that_only_the_yard_can_read(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text("name: x\nprogram: {container: nvcr.io/team/train:v1}\n")
+    told = f"not checked: nvcr.io/team/train:v1 in its registry; trainyard plan {job} lets the yard read it"
+    done = CliRunner().invoke(app, ["check", str(job), "-o", "json"])
+    assert told in json.loads(done.stdout)["notes"][0]
+    assert told in " ".join(CliRunner().invoke(app, ["check", str(job)]).stdout.split())
+
+
 @pytest.mark.parametrize("words", [["--set", "limits.hours"], ["--set", "=1"], ["--set", "limits.hours=[1"]])
 def test_a_change_that_cannot_be_read_is_a_fault_of_usage(tmp_path: Path, words: list[str]) -> None:
     job = tmp_path / "job.yaml"

@@ -46,7 +46,7 @@ def check(
         raise typer.Exit(refused.exit_code) from None
     if options.is_json:
         found = {"job": str(job), "ok": True, "faults": [], "warnings": [*local.warnings]}
-        terminal.answer(found | {"notes": [*local.notes]})
+        terminal.answer(found | {"notes": [*local.notes, *unread_of(local)]})
         return
     for line in describe_job(local):
         terminal.console.print(line, markup=False)
@@ -77,7 +77,7 @@ def describe_job(local: LocalJob) -> list[str]:
         f"  limits: ${job.limits.dollars:g} and {job.limits.hours:g} h",
     ]
     lines += [f"  {line}" for line in study_of(job)]
-    lines += [f"  {line}" for line in (*uploads_of(local, packed=True), *local.notes)]
+    lines += [f"  {line}" for line in (*uploads_of(local, packed=True), *local.notes, *unread_of(local))]
     return [*lines, *(f"  warning: {warning}" for warning in local.warnings)]
 
 
@@ -94,6 +94,17 @@ def study_of(job: Job) -> list[str]:
     return [
         f"study: {trials}; {best} by {study.sampler} over {', '.join(study.parameters)}",
         f"limits of the study: ${study.limits.dollars:g} and {study.limits.hours:g} h",
+    ]
+
+
+def unread_of(local: LocalJob) -> list[str]:
+    """Describe what only the yard can check, in lines."""
+    container = local.job.program.container
+    if container is None:
+        return []
+    plan = command_line("plan", local.file)
+    return [
+        f"not checked: {container.image} in its registry; {plan} lets the yard read it, and launches nothing"
     ]
 
 

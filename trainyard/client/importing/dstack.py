@@ -40,7 +40,7 @@ IGNORED = {
     "privileged": "programs have no rights of root on their hosts",
     "user": "programs run as the USER of their image, or under an account of their own",
     "docker": "programs start no containers of their own",
-    "entrypoint": "write its words before those of program.command",
+    "entrypoint": "write the words of the entrypoint before the words of program.command",
     "home_dir": "programs run in their own folder",
     "registry_auth": "a secret of the yard has the login (program.container.login)",
     "volumes": "hosts mount no volumes; data come from S3, results go there by themselves",
