@@ -89,6 +89,7 @@ def handler(given: ReleaseInput) -> Released:
         keep=_choose_remaining(records, given, found) if records and not run_is_over else (),
         run_is_over=run_is_over,
         pooled=pooled,
+        faulty=[host.instance for host in hosts if host.faulty],
     )
     unwritten = _announce(ledger, run, records, disposals, now) if records else None
     not_shown = [host for host, _ in new]

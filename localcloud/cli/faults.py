@@ -81,6 +81,18 @@ def oom(
 
 
 @fault.command()
+def xid(
+    instance_id: Host,
+    number: Annotated[
+        int, typer.Argument(help="The number of NVIDIA's Xid catalog: 79 is fatal, 31 is a program's error.")
+    ] = 79,
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Write an error of a GPU (Xid) into the kernel's log of a host, as NVIDIA's driver does."""
+    _fault(state, "xid", {"instance_id": instance_id, "number": number})
+
+
+@fault.command()
 def refuse(
     pool: PoolOrType = "*",
     zone: Zone = "*",

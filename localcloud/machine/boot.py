@@ -248,6 +248,7 @@ def mount_own(root: Path, spec: Specification) -> None:
     ):
         (dev / folder).mkdir()
         mount(kind, dev / folder, kind, MS_NOSUID, options)
+    (dev / "kmsg").touch(mode=0o600)  # the kernel's log, with the messages of `fault xid`
     (dev / "ptmx").symlink_to("pts/ptmx")
     for name, descriptor in (("fd", ""), ("stdin", "0"), ("stdout", "1"), ("stderr", "2")):
         (dev / name).symlink_to(Path("/proc/self/fd", descriptor))

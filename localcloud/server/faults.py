@@ -46,6 +46,7 @@ def install(ec2: Ec2) -> None:
         "freeze": faults.freeze,
         "cut": faults.cut,
         "oom": faults.oom,
+        "xid": faults.xid,
         "refuse": faults.refuse,
         "allow": faults.allow,
         "throttle": faults.throttle,
@@ -127,6 +128,15 @@ class Faults:
                 f"{host.id} is still booting and runs no process yet; try again in a second"
             ) from early
         return {"instance_id": host.id, "process": process}
+
+    def xid(self, request: Json) -> Json:
+        """Write an error of a GPU into the kernel's log of a host. {"instance_id", "number" (79)}"""
+        host, number = _host(request), int(_number(request, "number", 79))
+        try:
+            self._ec2.impairments.report_xid(host.id, number)
+        except HostNotRunningError as early:
+            raise admin.Refused(f"{host.id} is still booting; try again in a second") from early
+        return {"instance_id": host.id, "xid": number}
 
     def _impair(self, request: Json, kind: Impairment) -> Json:
         host, seconds = _host(request), _number_if_given(request, "seconds")

@@ -84,6 +84,27 @@ def test_a_data_loader_that_the_kernel_kills_for_memory_ends_neither_program_nor
     assert "the loader ended with -9" in run.log("chief-0")
 
 
+def test_a_host_with_an_xid_is_replaced_and_named_in_one_sentence(runs: Runs) -> None:
+    waits = "echo attempt $TRAINYARD_ATTEMPT; [ $TRAINYARD_ATTEMPT = 2 ] || sleep 600"
+    program = {"module": None, "command": ["sh", "-c", waits], "args": None}
+    one_host = {"strategy": "single", "workers": 1}
+    run = runs.start(runs.job("xid", program=program, cluster=one_host, limits={"restarts": 1}))
+    runs.until("its program", lambda: "attempt 1" in run.log("chief-0"))
+    host = runs.host_of(run, "chief")
+    runs.cloud.fault("xid", host, "31")  # the error of a program: nothing happens
+    runs.cloud.fault("xid", host, "79")
+    runs.finish(run)
+    assert run.succeeded, run.why()
+    said = f"{host} is terminated and not used again: a GPU of this host (PCI:0000:00:1e) reports Xid 79"
+    assert any(line.startswith(said) for line in run.reason().lines), run.why()
+    assert [event.instance for event in run.timeline if event.reason.startswith(said)] == [host]
+    first, second = run.summary["attempts"]
+    assert "Xid 79" in first["reason"]
+    assert host not in second["hosts"]
+    (faulty,) = [each for each in run.summary["hosts"] if each["faulty"]]
+    assert faulty["instance"] == host
+
+
 @pytest.fixture(scope="module")
 def uninterrupted(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the fingerprint of a run without a fault."""

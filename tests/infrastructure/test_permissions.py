@@ -346,6 +346,7 @@ def test_runs_read_programs_data_models_and_runs_and_write_runs(yard: Assembly) 
         ("s3:GetObjectVersion", "runs/*/outputs/*"),
         ("s3:ListBucket", ""),
         ("s3:PutObject", "runs/*/attempts/*/logs/*"),
+        ("s3:PutObject", "runs/*/attempts/*/use/*"),
         ("s3:PutObject", "runs/*/checkpoints/*"),
         ("s3:PutObject", "runs/*/metrics.json*"),
         ("s3:PutObject", "runs/*/metrics/*"),

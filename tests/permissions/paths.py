@@ -640,6 +640,10 @@ UNSEEN: tuple[tuple[str, str], ...] = (
         "the run continues: the host's agent logs it, and patrol, without metrics of the GPUs, warns",
     ),
     (
+        r"^SignalRunRole-s3:PutObject-.*use",
+        "the run continues: the agent logs it, and the record of what its hosts did is missing",
+    ),
+    (
         r"^HostRole-s3:PutObject-.*working",
         "hosts report to each other by it that their programs work: needed only if one waits for another, or hangs",
     ),

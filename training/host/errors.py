@@ -7,6 +7,7 @@ HostTrouble            the attempt cannot continue on this host
 ├── Damaged            an object from the bucket has arrived changed
 ├── OtherVersion       a file of the yard is of another version (final)
 ├── Replaced           a newer checkpoint has replaced the requested one
+├── BrokenHardware     the hardware has failed (health.py); the host is not used again
 ├── GivenUp            all hosts of a cluster must restore an earlier checkpoint (the host is healthy)
 └── ProgramFault       the user's program cannot be run (reported as the program's failure, final)
 """

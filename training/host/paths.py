@@ -300,6 +300,10 @@ class Paths:
         """The ends of the program's Python processes, written by startup/sitecustomize.py."""
         return self.progress(number).with_name("exits.jsonl")
 
+    def waits(self, number: int) -> Path:
+        """The waits of the program's processes for batches (startup/sitecustomize.py)."""
+        return self.progress(number).with_name("waits.jsonl")
+
     def progress(self, number: int) -> Path:
         """The program's progress as JSON lines. The folder also has files that coordinate its processes."""
         return self.home / "attempts" / f"{number:04d}" / "progress.jsonl"

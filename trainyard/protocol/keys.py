@@ -167,6 +167,11 @@ def logs(run: str, attempt: int | str) -> str:
     return f"{attempts(run)}{attempt}/logs/"
 
 
+def use(run: str, attempt: int | str) -> str:
+    """The folder of the use of hosts, with a file ROLE-INDEX.json for each host (host_use.py)."""
+    return f"{attempts(run)}{attempt}/use/"
+
+
 # --- a bake
 def recipe(run: str) -> str:
     """The recipe as it was admitted."""

@@ -54,6 +54,8 @@ class FailureKind(StrEnum):
     """The user's program ended with an error."""
     HOST = "host"
     """Fetch, disk, access or start; with an `exit_code`, the upload of what the program left."""
+    HARDWARE = "hardware"
+    """The hardware of the host, by the kernel's messages. The host ends, and is not used again."""
     SERVICE = "service"
     """A service of AWS could not be reached until the host gave up. The host is healthy."""
     CHECKPOINT = "checkpoint"
@@ -158,6 +160,10 @@ class HowFar:
     progress."""
     scalars: Mapping[str, serialization.Measure] = field(default_factory=dict)
     """The latest values of the program's other metrics, at most 32."""
+    limited: str | None = None
+    """The limit of the program, with advice: a sentence without a period."""
+    slow: Mapping[str, str] = field(default_factory=dict)
+    """Hosts that are slower than the others for minutes, by instance, each with a sentence without a period."""
     objective: tuple[Point, ...] = ()
     """The newest values of the metric in the job's `objective`, at most 16, in the order of their steps. A signal
     repeats values of earlier ones, because a signal may be lost."""

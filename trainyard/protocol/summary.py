@@ -123,7 +123,14 @@ class Cost(TypedDict):
     """A sentence about the items in the dollars."""
 
 
-class HostSummary(TypedDict):
+class HostFault(TypedDict, total=False):
+    """The state of a host's hardware."""
+
+    faulty: str | None
+    """The fault for which the host was given up; null for a sound host."""
+
+
+class HostSummary(HostFault):
     """A host and its bill."""
 
     instance: str

@@ -19,6 +19,7 @@ from lambdas.aws.dynamodb.rows import (
     POOL,
     POOL_ENTRIES,
     PRICES,
+    QUARANTINE,
     SLOTS,
     ResourceKind,
     claim_of,
@@ -34,7 +35,7 @@ from trainyard.protocol.ledger.attempt import TokenRow
 from trainyard.protocol.ledger.claim import Claim
 from trainyard.protocol.ledger.lookup import Owner
 from trainyard.protocol.ledger.run import RunRow
-from trainyard.protocol.ledger.yard import DevRow, PriceList
+from trainyard.protocol.ledger.yard import DevRow, PriceList, QuarantineRow
 from trainyard.protocol.timeline import Entry
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
@@ -214,6 +215,11 @@ class Ledger(Table):
         """Return the host if it is in the warm pool."""
         row = self._get(POOL, instance)
         return serialization.from_json(WarmHost, {**row, "instance": instance}) if row else None
+
+    def quarantined(self) -> tuple[QuarantineRow, ...]:
+        """Return the hosts whose hardware has failed, and whose rows DynamoDB has not deleted yet."""
+        rows = self._query("pk = :quarantine", {"quarantine": QUARANTINE})
+        return tuple(serialization.from_json(QuarantineRow, {**row, "instance": row["sk"]}) for row in rows)
 
     def dev(self, name: str) -> DevRow | None:
         """Return the row of a dev host's name."""

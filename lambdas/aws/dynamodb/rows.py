@@ -12,6 +12,7 @@ from trainyard.protocol.ledger.attempt import TokenRow, WaitRow
 from trainyard.protocol.ledger.claim import Claim
 from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.ledger.lookup import Owner
+from trainyard.protocol.ledger.yard import QuarantineRow
 from trainyard.protocol.plan import Plan
 from trainyard.protocol.timeline import Entry
 from trainyard.values import serialization
@@ -34,6 +35,8 @@ DEV = "dev"
 DEV_IMAGING = "dev-imaging"
 """The partition key of the snapshots that may image a dev host."""
 IMAGING_LIVES = timedelta(days=1)
+QUARANTINE = "quarantine"
+"""The partition key of hosts whose hardware has failed."""
 ResourceKind = Literal["instance", "image", "command"]
 """The kind of resource of a look-up row."""
 
@@ -255,6 +258,12 @@ def answered_row(run: str, token: TokenRow, now: datetime) -> Write:
 
 def event_row(run: str, entry: Entry) -> Write:
     return Write(f"timeline#{run}", entry.key, serialization.to_json(entry), put=True)
+
+
+def quarantine_row(row: QuarantineRow) -> Write:
+    """Record a host whose hardware has failed. DynamoDB deletes the row after the end of the quarantine."""
+    known = {name: value for name, value in serialization.to_json(row).items() if name != "instance"}
+    return Write(QUARANTINE, row.instance, known | {"expires": int(row.until.timestamp())}, put=True)
 
 
 def look_up_row(kind: ResourceKind, name: str, owner: Owner, now: datetime) -> Write:

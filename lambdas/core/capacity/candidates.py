@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.core.capacity import container, initialization, streams
+from lambdas.core.capacity import container, initialization, quarantine, streams
 from lambdas.core.capacity.exclusion import (
     PlanInputs,
     Pool,
@@ -67,6 +67,7 @@ def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
         return NoPlan("JobRefused", no_room, excluded)
     image_gib = sum(snapshot.gib for snapshot in image.snapshots)
     candidates = tuple(_with_rate(job, inputs, candidate, image_gib) for candidate in candidates)
+    candidates, tried_last = quarantine.sort_last(candidates, inputs.quarantined, now)
     return Plan(
         candidates=candidates,
         excluded=excluded,
@@ -75,7 +76,9 @@ def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
         least_gang=job.at_least.gang,
         hourly_cap=job.hardware.max_dollars_per_hour,
         made=now,
-        reason=_why(job, inputs, candidates, excluded, image_gib) + _fetched(job, candidates, image),
+        reason=_why(job, inputs, candidates, excluded, image_gib)
+        + tried_last
+        + _fetched(job, candidates, image),
         cpu_gang=job.cpu_gang,
         image_gib=image_gib,
         disk_gib=disk_gib(job.hardware, image),

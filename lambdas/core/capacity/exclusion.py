@@ -11,6 +11,7 @@ from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import InstanceType, instance_type, quota, raise_quota_command
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Gang
+from trainyard.protocol.ledger.yard import QuarantineRow
 from trainyard.protocol.plan import Market, Priced
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import format_count
@@ -36,6 +37,8 @@ class PlanInputs:
     quotas: Mapping[str, float]
     """vCPU limits by quota code, whatever is in use now."""
     image: ImageReference
+    quarantined: Sequence[QuarantineRow] = ()
+    """Hosts whose hardware has failed."""
     initialization_rate: int = 0
     """The largest rate that the yard requests for a disk, in MiB/s."""
 

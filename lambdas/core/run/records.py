@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+from lambdas.core.capacity import quarantine
 from lambdas.core.capacity.plan import Refusal, list_refusals
 from trainyard.core.model import gang
 from trainyard.core.model.job import Job
@@ -74,9 +75,10 @@ class Records(RunRows):
         return Market.ON_DEMAND if alone and Ending.INTERRUPTED in earlier else None
 
     def failed_candidates(self, attempt: int) -> tuple[int, ...]:
-        """Return the candidates to try last: those whose single host failed in an earlier attempt."""
+        """Return the candidates to try last: those whose hosts had a fault of the hardware, and those whose single host
+        failed in an earlier attempt."""
         if self.run.kind == "train":
-            return ()
+            return quarantine.find_indexes(self.plan.candidates, self.hosts.values()) if self.plan else ()
         return tuple(
             row.where for row in self.launch_requests if row.attempt < attempt and row.answer == "launched"
         )

@@ -17,7 +17,9 @@ MOST_TAIL = 8_000
 MOST_REASON = 4_000
 """Characters. Step Functions allows a cause of 32,768."""
 MOST_RESTART_SECONDS = 300
-LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "UploadFailed", "HostsNotReady", "ProgramHangs")
+LOST_WITH_NAME = (
+    "Interrupted", "HostLost", "HardwareFailed", "StartFailed", "UploadFailed", "HostsNotReady", "ProgramHangs",
+)  # fmt: skip
 """Troubles that name their hosts, so that the others may stay."""
 RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5, "Resized": 0}
 """Seconds before the second attempt, doubled each time; 10 for every other trouble. A first loss is chance, and the
@@ -33,6 +35,7 @@ service."""
 WHAT_HAPPENED = {
     "Interrupted": "its hosts left before its end",
     "HostLost": "a host is gone",
+    "HardwareFailed": "the hardware of a host failed",
     "StartFailed": "a host could not start the program",
     "UploadFailed": "a host could not upload the program's outputs",
     "HostsNotReady": "a host was not ready in time",

@@ -58,10 +58,17 @@ def dispose(
     keep: Collection[str],
     run_is_over: bool,
     pooled: Collection[str] = (),
+    faulty: Collection[str] = (),
 ) -> tuple[Disposal, ...]:
     """Decide about each host. Hosts for the next attempt and for the warm pool stay. At the end of a run on-demand
-    hosts stop if the job says so. EC2 can only terminate spot hosts of a fleet."""
-    return tuple(_dispose(host, market, after, keep, run_is_over, pooled) for host, market in hosts)
+    hosts stop if the job says so. EC2 can only terminate spot hosts of a fleet. A host with a fault of its hardware
+    never stays."""
+    return tuple(
+        Disposal(host, Act.TERMINATE, "its hardware has failed")
+        if host in faulty
+        else _dispose(host, market, after, keep, run_is_over, pooled)
+        for host, market in hosts
+    )
 
 
 def _dispose(

@@ -11,9 +11,9 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.updates import HostUpdate
 from lambdas.steps import attempts
-from lambdas.steps.signals import from_people, joining, progress
+from lambdas.steps.signals import from_people, joining, progress, quarantine
 from lambdas.steps.signals.context import SignalContext
-from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.core.model.errors import HardwareFailed, ServiceUnavailable
 from trainyard.protocol import signals
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.signals import Failed, FailureKind, Finished, Sent, Stopped, StopReason
@@ -127,7 +127,10 @@ def end_failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime
     is_well, reason = signal.kind.leaves_host_well, signal.reason
     if not by_program and not is_well:
         try:
-            context.ledger.write(host_row(context.run, instance, {"lost": reason}))
+            if signal.kind is FailureKind.HARDWARE:
+                quarantine.give_up(context, sent, reason, now)
+            else:
+                context.ledger.write(host_row(context.run, instance, {"lost": reason}))
         except AlreadyWrittenError:
             return f"{instance} is not a host of {context.run}"
     records = context.ledger.require(context.run)
@@ -189,6 +192,8 @@ def _host_error(kind: FailureKind, reason: str, exit_code: int | None) -> str:
     """Return the error of a failed host. Its reason marks denials, and a program that has ended has an exit code."""
     if kind is FailureKind.SERVICE:
         return ServiceUnavailable.__name__
+    if kind is FailureKind.HARDWARE:
+        return HardwareFailed.__name__
     if reason.startswith("access denied") or ": access denied: " in reason:
         return "AccessDenied"
     return "StartFailed" if exit_code is None else "UploadFailed"

@@ -15,6 +15,7 @@ from trainyard.protocol import signals
 from trainyard.protocol.cluster import Role
 from trainyard.protocol.ledger.attempt import TokenRow
 from trainyard.protocol.signals import Checkpointed, HowFar, Progress, Sent, Started
+from trainyard.protocol.timeline import Source
 from trainyard.values import serialization
 
 OVER_BEFORE = "a signal of an attempt that is over"
@@ -38,6 +39,8 @@ def progress(context: SignalContext, sent: Sent, signal: Progress, now: datetime
     if token is None:
         return OVER_BEFORE
     note(context, sent, signal, now)
+    if signal.slow:
+        _note_slow(context, sent, signal, now)
     stopped = rungs.compare(context, signal, now)
     return stopped or _beat_train(token)
 
@@ -55,6 +58,8 @@ def note(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> N
     progress: RunUpdate = {"progress": facts | {"at": at, "attempt": attempt}}
     if signal.scalars:
         progress["scalars"] = signal.scalars
+    if signal.limited:
+        progress["limited"] = signal.limited
     if signal.objective:
         progress["objective"] = max(signal.objective, key=lambda point: point.step)
     reported: AttemptUpdate = {"reported": signal.step} if signal.step is not None else {}
@@ -68,6 +73,23 @@ def note(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> N
             context.move(attempt_row(run, attempt, reported, rising=(("reported", signal.step),)))
         if resumed:
             context.move(attempt_row(run, attempt, resumed, unless="resumed"))
+
+
+def _note_slow(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> None:
+    """Name each slow host once, in the run's row and on the timeline. Hosts repeat it with each progress."""
+    row = context.ledger.run(context.run)
+    known = row.findings if row else {}
+    new = {host: said for host, said in signal.slow.items() if f"slow {host}" not in known}
+    if row is None or not new:
+        return
+    findings = {**known, **{f"slow {host}": said for host, said in new.items()}}
+    entries = [
+        context.entry("slow host", at=sent.at or now, source=Source.HOST, instance=host, reason=said)
+        for host, said in new.items()
+    ]
+    context.ledger.write(
+        run_row(context.run, {"findings": findings}), *(event_row(context.run, each) for each in entries)
+    )
 
 
 def handle_checkpointed(context: SignalContext, sent: Sent, signal: Checkpointed, now: datetime) -> str:

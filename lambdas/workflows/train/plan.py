@@ -99,7 +99,7 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
     if records.plan is not None:
         return _answer(yard.bucket_name, records.run, job, records.plan)
     prices = Prices(yard.aws_region, ledger.prices())
-    inputs = _read_inputs(records.run.image_id, job, yard, prices, now, records.run.submitter)
+    inputs = _read_inputs(records.run.image_id, job, yard, ledger, prices, now, records.run.submitter)
     made = candidates.make_plan(job, inputs, now=now)
     if isinstance(made, candidates.NoPlan):
         s3.put_json_once(yard.bucket_name, keys.plan(run), serialization.to_json(made))
@@ -146,7 +146,7 @@ def _outlook(
     job: Job, warnings: tuple[str, ...], yard: PlanSettings, ledger: Ledger, now: datetime
 ) -> Outlook | Refused:
     """Answer a dry run. Nothing is written."""
-    inputs = _read_inputs(None, job, yard, Prices(yard.aws_region, ledger.prices()), now)
+    inputs = _read_inputs(None, job, yard, ledger, Prices(yard.aws_region, ledger.prices()), now)
     made = candidates.make_plan(job, inputs, now=now)
     if isinstance(made, candidates.NoPlan):
         return Refused(made.error, made.reason)
@@ -163,6 +163,7 @@ def _read_inputs(
     image_id: str | None,
     job: Job,
     yard: PlanSettings,
+    ledger: Ledger,
     prices: Prices,
     now: datetime,
     submitter: str | None = None,
@@ -180,6 +181,7 @@ def _read_inputs(
         prices=prices,
         quotas={code: limit for code, limit in limits.items() if limit is not None},
         image=_choose_image(image_id, job, yard, submitter),
+        quarantined=ledger.quarantined(),
         initialization_rate=yard.volume_initialization_rate,
     )
 

@@ -40,6 +40,7 @@ from localcloud.machine.guest.units import (
 
 HOME = Path("/run/localcloud")
 LOGS = Path("/var/log/units")
+KERNEL_LOG = Path("/dev/kmsg")
 CONSOLE_LIMIT = 1 << 20
 POWEROFF_SECONDS = 60.0
 """Seconds between SIGTERM and SIGKILL for processes that remain after all units ended (systemd: 90 s)."""
@@ -199,6 +200,8 @@ class Init:
                 self._power_off("requested by the hypervisor", reboot=order["reboot"])
             case "oom":
                 self._run_out_of_memory(order["process"])
+            case "kernel":
+                self._log_of_kernel(order["text"])
             case "answer":
                 self._pending.pop(order["id"])(order["code"], order["text"], files)
                 for (
@@ -216,6 +219,12 @@ class Init:
             self._commands[pid] = order["id"]
         for descriptor in files:
             os.close(descriptor)
+
+    def _log_of_kernel(self, text: str) -> None:
+        """Write an error into the kernel's log, as a record of /dev/kmsg."""
+        with KERNEL_LOG.open("a") as log:
+            log.write(f"3,{log.tell()},{time.monotonic_ns() // 1000},-;{text}\n")
+        self.print(f"kernel: {text}")
 
     def _run_out_of_memory(self, text: str) -> None:
         """Kill the process with the most memory, as the kernel does, then notify its unit, as systemd does."""

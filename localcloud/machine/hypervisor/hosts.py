@@ -128,9 +128,9 @@ class Hypervisor:
         if host is not None:
             host.thaw()
 
-    def run_out_of_memory(self, instance_id: str, process: str) -> None:
-        """Kill the host's process with the most memory, among those with `process` in their command line."""
-        self._up(instance_id).send(op="oom", process=process)
+    def send(self, instance_id: str, **order: str) -> None:
+        """Send an order to the init of a running host."""
+        self._up(instance_id).send(**order)
 
     def cut(self, instance_id: str) -> None:
         """Drop all packets from and to a running host, also after a reboot."""

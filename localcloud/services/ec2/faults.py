@@ -120,7 +120,13 @@ class Impairments:
 
     def run_out_of_memory(self, instance_id: str, process: str) -> None:
         """Kill a process of the host as its kernel does. Raise HostNotRunningError if the host is not up."""
-        self._hypervisor.run_out_of_memory(instance_id, process)
+        self._hypervisor.send(instance_id, op="oom", process=process)
+
+    def report_xid(self, instance_id: str, number: int) -> None:
+        """Write an Xid into the kernel's log, as NVIDIA's driver does. Raise HostNotRunningError if the host is not
+        up."""
+        text = f"NVRM: Xid (PCI:0000:00:1e): {number}, injected fault"
+        self._hypervisor.send(instance_id, op="kernel", text=text)
 
     def end_all(self) -> list[str]:
         """End all impairments and return them."""

@@ -34,6 +34,7 @@ WRITTEN = (
         )
     ),
     keys.logs(keys.ANY, keys.ANY),
+    keys.use(keys.ANY, keys.ANY),
 )  # fmt: skip
 """Folders that runs write. job.json, order.json, cluster.json, recipe.json, a bake's tests and everything that the
 yard writes about a run are elsewhere."""

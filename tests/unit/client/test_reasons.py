@@ -49,6 +49,12 @@ def test_a_loss_that_became_nan_is_among_the_reasons(execution: Execution) -> No
     assert why(execution, row, {}).lines[-1] == "Its loss has been NaN since step 320."
 
 
+@pytest.mark.parametrize("execution", [RUNNING, FAILED, replace(RUNNING, status="SUCCEEDED", stopped=NOON)])
+def test_observations_about_the_hosts_are_sentences_of_the_reason(execution: Execution) -> None:
+    found = "i-b is terminated and not used again: a GPU reports Xid 79"
+    assert f"{found}." in why(execution, {"state": "Train", "findings": {"hardware i-b": found}}, {}).lines
+
+
 def test_a_run_that_succeeded_with_a_loss_that_became_nan_says_so_once() -> None:
     row = {"progress": {"step": 330, "loss": "NaN", "nan_since": 320}}
     reason = f"{ends.BUT}its loss has been NaN since step 320"

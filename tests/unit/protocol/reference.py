@@ -120,7 +120,14 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("ledger.md", "trial"): lambda: lists("trial", "Trial", "Pruned"),
     ("ledger.md", "timeline"): lambda: lists("timeline", "Entry", "Source"),
     ("ledger.md", "yard"): lambda: lists(
-        "ledger/yard", "Money", "PriceList", "VerdictRow", "VerdictRows", "DevImaging", "DevRow"
+        "ledger/yard",
+        "Money",
+        "PriceList",
+        "VerdictRow",
+        "VerdictRows",
+        "QuarantineRow",
+        "DevImaging",
+        "DevRow",
     ),
     ("states.md", "words"): states,
     ("ledger.md", "claim"): lambda: lists("ledger/claim", "Claim", "ClaimKind"),

@@ -204,6 +204,36 @@ def test_a_host_that_fails_for_itself_is_lost(run: Run) -> None:
     assert json.loads(said["cause"])["lost"] == ["i-b"]
 
 
+def test_a_slow_host_is_named_once_and_the_limit_is_the_latest_one(run: Run) -> None:
+    slow = "worker 1 (i-b) is slower than the others, which wait for it: it waited for its input 70 % of the time"
+    for step, limit in ((1, "the program waited for input 50 %"), (2, "the program waited for input 61 %")):
+        run.says("i-a", "progress", step=step, limited=limit, slow={"i-b": slow})
+    row = run.row("run")
+    assert (row["limited"], row["findings"]) == ("the program waited for input 61 %", {"slow i-b": slow})
+    entries = [row for (pk, _), row in run.account.table.items() if pk == "timeline#r"]
+    assert [(each["instance"], each["reason"]) for each in entries if each["event"] == "slow host"] == [
+        ("i-b", slow)
+    ]
+
+
+XID = "a GPU of this host (PCI:0000:00:1e) reports Xid 79: the GPU has fallen off the bus"
+
+
+def test_a_host_with_a_fault_of_its_hardware_is_given_up_and_quarantined_for_a_day(run: Run) -> None:
+    for _ in range(2):  # the signal may arrive twice
+        run.says("i-b", "failed", kind="hardware", reason=XID, final=False)
+    assert {run.row("host#i-b")[key] for key in ("lost", "faulty")} == {XID}
+    row = run.account.table["quarantine", "i-b"]
+    assert (row["reason"], row["run"], row["until"]) == (XID, "r", "2026-11-21T12:00:00.000Z")
+    (finding,) = run.row("run")["findings"].values()
+    assert finding.startswith(f"i-b is terminated and not used again: {XID}; ")
+    assert finding.endswith(" is tried last until 2026-11-21 12:00 UTC")
+    (_, _, said), *_ = run.account.answered
+    assert (said["error"], json.loads(said["cause"])["lost"]) == ("HardwareFailed", ["i-b"])
+    entries = [row for (pk, _), row in run.account.table.items() if pk == "timeline#r"]
+    assert [row["reason"] for row in entries if row["event"] == "quarantined"] == [finding]
+
+
 @pytest.mark.parametrize(
     ("sender", "said"),
     [

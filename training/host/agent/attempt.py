@@ -21,6 +21,7 @@ from training.host.agent.mounts import Mounts
 from training.host.agent.outputs import Outputs
 from training.host.agent.preparation import Preparation
 from training.host.agent.uploads import Uploads, uploads_of
+from training.host.agent.usage import Usage
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.catalogue import Version
 from training.host.checkpoints.choice import LastCheckpoint
@@ -28,6 +29,7 @@ from training.host.checkpoints.upload import CheckpointUpload
 from training.host.container.inside import clear_changes
 from training.host.disk import fresh, readable_files
 from training.host.errors import HostTrouble
+from training.host.health import BrokenHardware, Health
 from training.host.program import environment, exits, folders, secrets, silence
 from training.host.program.ending import End
 from training.host.program.exits import Exit
@@ -73,12 +75,14 @@ class Attempt:
             note=monitor.log.note,
         )
         self._mounts = Mounts(context)
+        self._health = Health()
         self._preparation = Preparation(context, monitor, self._checkpoints, self._outputs, self._mounts)
         self._conclusion = Conclusion(context, monitor, self._checkpoints, self._outputs, self._closing)
 
     def start(self) -> Program:
         """Remove files of an earlier attempt, restore the checkpoint, and start the program. Raises LeftUnstarted if
-        the attempt has to leave while a service cannot be reached."""
+        the attempt has to leave while a service cannot be reached, and BrokenHardware."""
+        self._health.check()
         self._context.account.end_all()
         fresh(self._context.paths.attempt(self._context.cluster.attempt))
         with self._context.account.act():
@@ -185,6 +189,8 @@ class Attempt:
         uploads.start()
         self._closing.begin()
         self._mounts.watch()
+        usage = Usage(self._context, self._monitor.progress, program.find_pids)
+        usage.begin()
         killed_before = killed_for_memory()
         draining: Draining | None = None
         itself: int | None = None
@@ -200,13 +206,17 @@ class Attempt:
                 self._context.account.end_all()
             self._mounts.report(time.monotonic())
             leaves = draining is None and (
-                self._reason_to_leave(uploads) or self._lost_mount() or self._hang(program)
+                self._broken_hardware()
+                or self._reason_to_leave(uploads)
+                or self._lost_mount()
+                or self._hang(program)
             )
             if leaves:
                 draining = self._drain(program, leaves)
             if draining:
                 draining.turn(datetime.now(UTC))
             time.sleep(TICK_SECONDS)
+        usage.end()
         background = self._find_running(program) if code == 0 else ()
         program.kill()  # processes that it left behind, in its group and elsewhere
         program.kill_remaining(self._context.account, self._mark)
@@ -215,6 +225,7 @@ class Attempt:
             rights_taken = folders.give_back_rights(
                 folders.list_program_folders(self._context.paths, self._context.cluster.attempt)
             )
+        self._broken_hardware()
         lost_mount, changed_object = self._mounts.conclude(code=code)
         with self._monitor.heartbeat():
             starved = killed_before is None or killed_for_memory() != killed_before
@@ -226,6 +237,7 @@ class Attempt:
                 exited=self._read_exit(program, itself),
                 background=background,
                 at_task_limit=self._tasks.is_exceeded,
+                broken_hardware=self._health.fatal,
                 folders_without_rights=rights_taken,
                 lost_mount=lost_mount,
                 changed_object=changed_object,
@@ -293,6 +305,13 @@ class Attempt:
         trouble = uploads.trouble
         troubled = drain_for_trouble(trouble, datetime.now(UTC)) if trouble else None
         return self._context.order_to_leave() or troubled or self._closing.drain()
+
+    def _broken_hardware(self) -> Drain | None:
+        """Write new faults of the hardware into the program's log. Return the reason to leave after a fatal one."""
+        for fault in self._health.look():
+            self._monitor.log.note(fault)
+        broken = BrokenHardware(self._health.fatal) if self._health.fatal else None
+        return drain_for_trouble(broken, datetime.now(UTC)) if broken else None
 
     def _lost_mount(self) -> Drain | None:
         """Return the reason to leave if a mounted file system with data does not answer any more."""

@@ -188,7 +188,8 @@ class Conclusion:
         match ended:
             case Finished(but):
                 step = self._step(results.get("step"))
-                values = {**results, "step": step, **self._monitor.progress.restored}
+                progress = self._monitor.progress
+                values = {**results, "step": step, **progress.restored, **progress.observed}
                 if (loss := not_finite(results.get("loss"))) is not None:
                     values |= self._monitor.progress.not_finite
                     but = (

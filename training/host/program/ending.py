@@ -148,6 +148,8 @@ class End:
     """True if the agent killed the program because it stayed at the limit of processes and threads."""
     folders_without_rights: tuple[str, ...] = ()
     """The program's folders without their owner's rights, which it has removed (folders.py)."""
+    broken_hardware: str = ""
+    """The fatal fault of the host's hardware; empty if there is none."""
     lost_mount: str = ""
     """Why a mounted file system with data does not answer any more; empty if all of them do."""
     changed_object: str = ""
@@ -228,6 +230,8 @@ def decide(end: End) -> Finished | Stopped | Failed:
         return Failed(FailureKind.HOST, last_line(end.tail).removeprefix(enter.MARK), None)
     if end.code == 0 and not end.missing and not end.left_early:
         return _describe_finish(end)
+    if end.broken_hardware:
+        return Failed(FailureKind.HARDWARE, end.broken_hardware, None)
     if end.changed_object and end.asked is None:
         return Failed(FailureKind.PROGRAM, end.changed_object, end.code, final=True, advised=True)
     if end.lost_mount and end.asked in (None, StopReason.HANGS):

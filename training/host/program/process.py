@@ -175,13 +175,20 @@ class Program:
     def processor_time(self) -> int:
         """Return the processor time of the program and its processes, in ticks. Processes that have ended count if
         their parent waited for them. Kernels of notebooks have their own process group."""
+        return sum(each.ticks for each in self._find_own())
+
+    def find_pids(self) -> tuple[int, ...]:
+        """Return the ids of the program's processes."""
+        return tuple(each.pid for each in self._find_own())
+
+    def _find_own(self) -> list[processes.Process]:
         found = processes.find()
-        return sum(
-            each.ticks
+        return [
+            each
             for each in found.values()
             if each.group == self.pid
             or any(above.pid == self.pid for above in processes.ancestors(each, found))
-        )
+        ]
 
     def handles_sigterm(self) -> bool:
         """Return True if the program handles or ignores SIGTERM instead of ending by it. For a shell, its children

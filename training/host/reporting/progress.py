@@ -50,6 +50,8 @@ class Progress:
     nan_since: int | None = None
     scalars: Scalars = field(default_factory=Scalars)
     """The metrics besides these, and the objective."""
+    observed: dict[str, Any] = field(default_factory=dict)
+    """Findings about the use of the hosts: `limited` and `slow` of a signal."""
     _source: Source = Source.PRINTED_EPOCHS
     _sights: int = 0
     _offset: int = 0
@@ -132,7 +134,7 @@ class Progress:
     @property
     def all(self) -> dict[str, Any]:
         """The latest values and metrics, and the restored state if there is one."""
-        return self.latest | self.not_finite | self.restored | self.scalars.in_signal
+        return self.latest | self.not_finite | self.restored | self.scalars.in_signal | self.observed
 
     @property
     def latest(self) -> dict[str, Any]:

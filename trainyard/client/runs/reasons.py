@@ -90,7 +90,10 @@ def reason_for(
     reason = _reason(execution, row, summary, saved=saved, now=now)
     progress = progress_in(row.progress) if row else None
     warning = progress.warning if progress and reason.kind != "succeeded" else ""  # doubts include it
-    return replace(reason, lines=(*reason.lines, warning)) if warning else reason
+    limited = (f"{row.limited[:1].upper()}{row.limited[1:]}",) if row and row.limited else ()
+    findings = tuple(f"{said}." for said in (*(row.findings.values() if row else ()), *limited))
+    more = (*((warning,) if warning else ()), *findings)
+    return replace(reason, lines=(*reason.lines, *more)) if more else reason
 
 
 def _reason(

@@ -35,6 +35,7 @@
         ├── StartFailed         a host could not start the program
         ├── UploadFailed        a host could not upload the results of the program
         ├── HostLost            a host disappeared without a warning
+        ├── HardwareFailed      the hardware of a host failed; the host is not used again
         ├── NotRegistered       Systems Manager does not list a host
         ├── HostsNotReady       a host did not get ready in time
         └── ServiceUnavailable  AWS does not answer now; the workflow retries for some minutes
@@ -216,6 +217,10 @@ class UploadFailed(Infrastructure):
 
 class HostLost(Infrastructure):
     """A host disappeared without a warning."""
+
+
+class HardwareFailed(Infrastructure):
+    """The hardware of a host failed, by the kernel's messages. The host is terminated and not used again."""
 
 
 class NotRegistered(Infrastructure):

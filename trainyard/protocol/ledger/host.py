@@ -59,6 +59,8 @@ class HostRow(Member, BilledHost):
     """The interruption notice of EC2."""
     lost: str | None = None
     """Why the host is lost."""
+    faulty: str | None = None
+    """The fault of the host's hardware; None for a sound host. The host is terminated, whatever the job says."""
     releasing: datetime | None = None
     """When a function began to end the host."""
     pooled: datetime | None = None

@@ -112,6 +112,11 @@ class RunRow:
     """The version that the run serves; None for a run that serves none."""
     warnings: tuple[str, ...] = ()
     """Probable failures of the program, and failures beside the run, a sentence each."""
+    findings: Mapping[str, str] = field(default_factory=dict)
+    """Observations about hosts, each a sentence without a period, by subject: `hardware INSTANCE` (a fault) and `slow
+    INSTANCE` (slower than the others)."""
+    limited: str | None = None
+    """The limit of the program, with advice: a sentence without a period."""
     search: Search | None = None
     """The state of a study; None for other runs."""
     waiting: Waiting | None = None

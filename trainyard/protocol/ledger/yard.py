@@ -69,6 +69,21 @@ class VerdictRows:
 
 
 @dataclass(frozen=True, kw_only=True)
+class QuarantineRow:
+    """A host whose hardware has failed: `pk = quarantine`, `sk = <instance>`. The host is not used again, and plans try
+    its capacity pools (both markets) last until `until`."""
+
+    instance: str
+    type: str
+    zone: str
+    run: str
+    reason: str
+    """The fault."""
+    at: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class DevImaging:
     """A snapshot of a dev host that its owner or patrol requested: `pk = dev-imaging`, `sk = <run>`."""
 

@@ -336,6 +336,7 @@ def _host(host: HostRow, now: datetime) -> HostSummary:
         "ended": serialization.to_json(host.ended),
         "seconds": _seconds(host.launched, host.ended or now),
         "dollars": dollars_of(host, now=now),
+        "faulty": host.faulty,
     }
 
 

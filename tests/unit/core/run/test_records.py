@@ -7,7 +7,7 @@ import pytest
 from lambdas.core.run import deadlines, draining, records
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble, trouble_of
-from lambdas.core.run.release import Act, dispose
+from lambdas.core.run.release import Act, Disposal, dispose
 from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.builders import NOON, after, candidate, served_job
 from trainyard.core.model.job import Hosts
@@ -635,6 +635,14 @@ def test_what_becomes_of_a_host(market: Market, hosts: Hosts, kept: bool, over: 
     (found,) = dispose([("i-a", market)], after=hosts, keep=keep, run_is_over=over)
     assert found.act is act
     assert found.reason
+
+
+def test_a_host_with_a_fault_of_its_hardware_never_stays() -> None:
+    for over in (False, True):
+        (found,) = dispose(
+            [("i-a", Market.ON_DEMAND)], after=Hosts.STOP, keep={"i-a"}, run_is_over=over, faulty={"i-a"}
+        )
+        assert found == Disposal("i-a", Act.TERMINATE, "its hardware has failed")
 
 
 USED_UP = [

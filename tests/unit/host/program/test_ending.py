@@ -58,6 +58,12 @@ OWN = ", which neither this host's agent nor the kernel (for lack of memory) sen
     [
         ("0 is finished", End(code=0, tail=""), Finished()),
         (
+            "a program that fails on broken hardware is not at fault",
+            End(code=1, tail=TRACEBACK, broken_hardware="Xid 79"),
+            Failed(FailureKind.HARDWARE, "Xid 79", None),
+        ),
+        ("a program that finished is finished", End(code=0, tail="", broken_hardware="Xid 79"), Finished()),
+        (
             "0 before SIGTERM was sent",
             End(code=0, tail="", asked=StopReason.ASKED, handled_sigterm=False),
             Finished(),

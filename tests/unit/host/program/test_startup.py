@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from training.host.paths import Paths
+from training.host.use.sampling import read_waits
 
 STARTUP = Path(__file__).parents[4] / Paths(Path("/")).startup.relative_to("/opt/trainyard/agent")
 
@@ -41,3 +42,35 @@ def test_an_import_that_fails_leaves_it_as_it_was(tmp_path: Path) -> None:
         "import gc\ntry:\n    import tensorflow\nexcept ZeroDivisionError:\n    print('then', gc.isenabled())"
     )
     assert said(tries, "1 / 0\n", tmp_path) == ["then True"]
+
+
+LOADER = """
+import threading, time
+class _BaseDataLoaderIter:
+    def __next__(self):
+        time.sleep(0.05)
+        return threading.current_thread().name
+"""
+
+
+def test_waits_of_the_main_thread_for_batches_are_noted(tmp_path: Path) -> None:
+    package = tmp_path / "torch" / "utils" / "data"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent, package.parent.parent):
+        (folder / "__init__.py").touch()
+    (package / "dataloader.py").write_text(LOADER)
+    program = (
+        "import threading\nfrom torch.utils.data.dataloader import _BaseDataLoaderIter as Loader\n"
+        "ahead = threading.Thread(target=Loader().__next__)\nahead.start()\nahead.join()\n"
+        "import pathlib\nassert not pathlib.Path('waits.jsonl').exists(), 'a thread that fetches ahead'\n"
+        "print(Loader().__next__())"
+    )
+    environment = os.environ | {
+        "PYTHONPATH": f"{STARTUP}{os.pathsep}{tmp_path}",
+        "TRAINYARD_PROGRESS": str(tmp_path / "progress.jsonl"),
+    }
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "MainThread\n"
+    ((_, waited),) = read_waits(tmp_path / "waits.jsonl").values()
+    assert waited >= 0.05

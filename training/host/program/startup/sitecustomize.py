@@ -5,6 +5,8 @@
   parameter server, which no process reads. `CheckpointManager`, `BackupAndRestore`, and `ModelCheckpoint` would fail,
   used as in every tutorial. The option `experimental_io_device` names another device. It gets the default that such a
   program would have to set itself.
+- Note every few seconds how long the program has waited for batches of PyTorch's data loaders and of TensorFlow's data
+  sets, if Python fetches them. `fit` of Keras fetches them inside of its graph, which shows nothing here.
 - Note at the end if an exception ended the process, because its output does not show that with certainty.
 
 Python imports this module by its name from PYTHONPATH. A module of that name on the machine is run, too.
@@ -17,6 +19,8 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -29,6 +33,14 @@ OPTIONS = {
     "tensorflow.python.saved_model.load_options": "LoadOptions",
 }
 """Classes whose `experimental_io_device` gets another default, by module."""
+
+ITERATORS = {
+    "tensorflow.python.data.ops.iterator_ops": "OwnedIterator",
+    "tensorflow.python.distribute.input_lib": "DistributedIteratorBase",
+    "torch.utils.data.dataloader": "_BaseDataLoaderIter",
+}
+"""Iterators of batches whose `__next__` is measured, by module."""
+NOTE_SECONDS = 5.0
 
 
 class Finder:
@@ -85,6 +97,47 @@ def own_device() -> str | None:
     return server and f"/job:{server.job_name}/replica:0/task:{server.task_index}/device:CPU:0"
 
 
+class InputWaits:
+    """The time for which this process has waited for batches, in lines of a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._waited = self._noted_at = 0.0
+        self._is_inside = False
+
+    def time_batches(self, execute: Callable[[ModuleType], None], module: ModuleType) -> None:
+        """Import a module, then measure the iterator of ITERATORS that it defines."""
+        execute(module)
+        iterator = getattr(module, ITERATORS[module.__name__], None)
+        if iterator is not None and hasattr(iterator, "__next__"):
+            iterator.__next__ = self._timed(iterator.__next__)
+
+    def _timed(self, next_batch: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        @functools.wraps(next_batch)
+        def timed(iterator: Any) -> Any:
+            # a thread that fetches ahead does not hold up the program, and one iterator may use another
+            if self._is_inside or threading.get_ident() != threading.main_thread().ident:
+                return next_batch(iterator)
+            self._is_inside, began = True, time.monotonic()
+            try:
+                return next_batch(iterator)
+            finally:
+                now = time.monotonic()
+                self._is_inside, self._waited = False, self._waited + now - began
+                if now - self._noted_at >= NOTE_SECONDS:
+                    self._note(now)
+
+        return timed
+
+    def _note(self, now: float) -> None:
+        self._noted_at = now
+        try:
+            with self._file.open("a") as file:
+                file.write(f'{{"pid": {os.getpid()}, "at": {now:.3f}, "waited": {self._waited:.3f}}}\n')
+        except OSError:  # a full disk, or a removed folder: the agent then knows no wait
+            return
+
+
 def run_the_machines_own() -> None:
     """Run the next module of this name on the path, which this module hides."""
     here = Path(__file__).parent
@@ -125,6 +178,9 @@ if "TRAINYARD_PROGRESS" in os.environ:
     atexit.register(note_exit, Path(os.environ["TRAINYARD_PROGRESS"]).with_name("exits.jsonl"))
 CHANGED = {"tensorflow": without_collector}
 """Functions that import a module in another way, by module."""
+if "TRAINYARD_PROGRESS" in os.environ:
+    waits = InputWaits(Path(os.environ["TRAINYARD_PROGRESS"]).with_name("waits.jsonl"))
+    CHANGED |= dict.fromkeys(ITERATORS, waits.time_batches)
 if os.environ.get("TRAINYARD_STRATEGY") == "parameter_server":
     CHANGED |= dict.fromkeys(OPTIONS, on_the_chiefs_disk)
 sys.meta_path.insert(0, Finder)
