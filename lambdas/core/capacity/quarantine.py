@@ -39,7 +39,7 @@ def describe(row: QuarantineRow) -> str:
 def sort_last(
     candidates: Sequence[Candidate], rows: Iterable[QuarantineRow], now: datetime
 ) -> tuple[tuple[Candidate, ...], str]:
-    """Return the candidates, those of quarantined pools last within the same order, and a sentence about them; empty
+    """Return the candidates, quarantined pools last and otherwise in the same order, and a sentence about them; empty
     without such a pool."""
     live = {(row.type, row.zone): row for row in rows if row.until > now}
     hit = [row for place, row in sorted(live.items()) if place in {_place(each) for each in candidates}]
