@@ -140,6 +140,8 @@ class PeopleStack(cdk.Stack):
         predict = by_name(self, "lambda", "function", function_of(yard))
         url = ["lambda:InvokeFunctionUrl"] if self._settings.model_url else []
         permissions.allow(policy, ["lambda:InvokeFunction", *url], [predict])
+        try_webhook = by_name(self, "lambda", "function", f"{yard}-try-webhook")
+        permissions.allow(policy, ["lambda:InvokeFunction"], [try_webhook])
         permissions.allow(policy, ["sts:AssumeRole"], [self._serve_role.role_arn])
         self._start(policy, "snapshot")
         stop_at_once(policy, yard, "train", "study", "dev-host", "snapshot")

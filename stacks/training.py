@@ -11,6 +11,7 @@ from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.workflows.dev_host import DevHost
+from stacks.workflows.notify import Notify
 from stacks.workflows.predict import Predict
 from stacks.workflows.prepare import Prepare
 from stacks.workflows.signal import Signal
@@ -59,6 +60,7 @@ class TrainingStack(cdk.Stack):
         Study(self, factory, network, train=self.train)
         Version(self, factory, train=self.train)
         Predict(self, factory)
+        Notify(self, factory, queue)
         Submit(self, factory, queue)
         Signal(self, factory, queue, bus, host=host)
         needed = list(self.node.children)

@@ -156,6 +156,21 @@ def read_secret(name: str) -> str | None:
     return str(found[0]["Value"]) if found else None
 
 
+def read_secrets_below(folder: str) -> dict[str, str]:
+    """Return the decrypted values of the parameters in this folder, by name, without those in folders below it."""
+    found = list_items(
+        "ssm", "get_parameters_by_path", "Parameters", Path=folder, Recursive=False, WithDecryption=True
+    )
+    return {str(each["Name"]): str(each["Value"]) for each in found}
+
+
+def read_descriptions(folder: str) -> dict[str, str]:
+    """Return the descriptions of the parameters below this folder, by name. Values are not read."""
+    chosen = [{"Key": "Path", "Option": "Recursive", "Values": [folder]}]
+    found = list_items("ssm", "describe_parameters", "Parameters", ParameterFilters=chosen)
+    return {str(each["Name"]): str(each.get("Description", "")) for each in found}
+
+
 def read_parameter_types(names: Collection[str]) -> dict[str, str]:
     """Return the type of each existing parameter (String, StringList, SecureString). Values are not read."""
     if not names:

@@ -4,6 +4,7 @@ The run stays open until its notification is sent. Therefore patrol finds a run 
 Conclude again. A duplicate is sent only if the function dies between sending the notification and recording it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import TrainyardError
 from trainyard.protocol import keys, summary
+from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.summary import RunSummary
 from trainyard.values import serialization
 
@@ -30,7 +32,7 @@ def send(end: RunEnd, topic: str, notification: Notification) -> None:
         messages.publish(topic, notification)
         return
     try:
-        _send_once(end.ledger, end.run, topic, notification)
+        _send_once(end.ledger, end.records.run, topic, notification)
     except TrainyardError as error:
         logger.exception("the notification of %s could not be sent", end.run)
         reason = f"The notification of this end could not be sent and will be retried: {error}"
@@ -56,18 +58,18 @@ def send_late(
         logger.warning("%s gets no notification: its summary was deleted", run)
         ledger.write(no_open_row(run))
         return
-    _send_once(ledger, run, topic, text(document))
+    _send_once(ledger, records.run, topic, text(document))
 
 
-def _send_once(ledger: Ledger, run: str, topic: str, notification: Notification) -> None:
-    now = clock()
+def _send_once(ledger: Ledger, row: RunRow, topic: str, notification: Notification) -> None:
+    run, now = row.run, clock()
     died_before = (("notifying", serialization.timestamp(now - SENDING)),)
     try:
         ledger.write(run_row(run, {"notifying": now}, only="created", unless="notified", rising=died_before))
     except AlreadyWrittenError:
         logger.info("the notification of %s is sent, or another call sends it", run)
         return
-    messages.publish(topic, notification)
+    messages.publish(topic, replace(notification, notify=tuple((row.job or {}).get("notify") or ())))
     _write_down(ledger, run, clock())
 
 

@@ -23,7 +23,7 @@ from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.program import Data
 from trainyard.core.model.yard.data_buckets import DataBucket
-from trainyard.protocol import conversions, keys
+from trainyard.protocol import conversions, keys, webhooks
 from trainyard.protocol.requests import model_of
 from trainyard.protocol.serving import DATA as MODEL_DATA
 from trainyard.values.validation import Fault, InputFaults
@@ -171,6 +171,7 @@ def check_job(
     faults = (
         *(batch_rules.as_written(each, parsed) for each in findings.faults),
         *_secret_faults(parsed, yard.yard),
+        *_webhook_faults(parsed, yard.yard, submitter.submitter_of(source.job_key)),
         *run_slots.faults(parsed, limits, is_trial=source.trial is not None),
         *_model_faults(parsed, yard.table_name),
     )
@@ -227,6 +228,14 @@ def _with_file_systems(job: Job, yard: JobSettings) -> tuple[Job, tuple[Fault, .
 def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:
     names = {secret_parameter(yard, secret) for secret in job.program.secrets.values()}
     return references.secret_faults(job, yard, ssm.read_parameter_types(names))
+
+
+def _webhook_faults(job: Job, yard: str, sender: str) -> tuple[Fault, ...]:
+    if not job.notify:
+        return ()
+    from lambdas.core.webhooks import targets  # most jobs name no webhook, so that Admit starts faster
+
+    return targets.faults(job.notify, ssm.read_descriptions(webhooks.folder(yard)), yard, sender)
 
 
 def _model_faults(job: Job, table_name: str) -> tuple[Fault, ...]:

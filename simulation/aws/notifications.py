@@ -39,7 +39,7 @@ class Notifications:
     def publish(self, caller: Caller, request: Request) -> Answer:
         if wrong := publications.refusal(request, REGION):
             raise ServiceError(wrong.code, wrong.message, status=wrong.status)
-        only(request, ("TopicArn", "Subject", "Message"), "Publish")
+        only(request, ("TopicArn", "Subject", "Message", "MessageAttributes"), "Publish")
         topic, subject, text = request["TopicArn"], request.get("Subject", ""), request["Message"]
         if topic not in self._topics:
             raise ServiceError("NotFound", "Topic does not exist", status=404)

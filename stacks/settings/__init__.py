@@ -89,6 +89,9 @@ class YardSettings:
     """File systems of Amazon EFS and FSx for Lustre that runs may mount as data, each with its `id` (`fs-...`, or
     `fsx://fs-...` for FSx), `access` (`read` or `write`) and, for EFS, `access_point`. Or as words,
     `fs-...:write:fsap-...`."""
+    internal_webhooks: tuple[str, ...] = ()
+    """Networks of internal servers that webhooks may reach, such as `10.0.0.0/8`. Functions in an account reach no
+    private network, so this is for a local cloud. Default: none."""
     most_hosts: int = 64
     """How many hosts training runs and launches may have at once in total; 0: no limit."""
     most_hold_hours: float = 24.0

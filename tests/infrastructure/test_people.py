@@ -68,13 +68,14 @@ def test_nobody_touches_what_the_yard_says_of_runs_or_what_it_is_made_of(yard: A
     for each in permissions(yard, who):
         service, _, name = each.action.partition(":")
         assert service not in ("iam", "kms", "sns"), each
-        predicts = name == "InvokeFunction" and each.resource.startswith("{PredictFunction")
-        assert service != "lambda" or predicts, each
+        answers = each.resource.startswith(("{PredictFunction", "{NotifyTryWebhookFunction"))
+        assert service != "lambda" or (name == "InvokeFunction" and answers), each
         own = (SPEAKS_FOR_ITSELF, OPERATES) if who == "operator" else (SPEAKS_FOR_ITSELF,)
         assert service != "events" or (name == "PutEvents" and each.when in own), each
         assert not (service == "dynamodb" and name not in ("GetItem", "Query")), each
         changes = service == "ssm" and name.startswith(("Put", "Delete", "Send"))
-        assert not changes or each.resource.endswith(f":parameter/{YARD}/secrets/*"), each
+        kept = tuple(f":parameter/{YARD}/{folder}/*" for folder in ("secrets", "webhooks"))
+        assert not changes or each.resource.endswith(kept), each
         assert not (service == "ssm" and "GetParameter" in name and "secrets" in each.resource), each
         if each.action in ("s3:PutObject", "s3:DeleteObject"):
             assert not fnmatch("runs/", each.resource.split("/", 1)[1]), each

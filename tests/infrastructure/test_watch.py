@@ -73,7 +73,8 @@ def test_an_alarm_watches_one_plain_metric_which_is_told(yard: Assembly) -> None
 
 def test_a_function_that_crashes_is_heard_of_by_its_caller(yard: Assembly) -> None:
     """After a crash our code reports no metric: the execution fails, the event becomes a dead letter, patrol is
-    missing, the deployment fails, or a user gets no prediction. Nothing else calls a function."""
+    missing, the deployment fails, or a user gets no prediction or no test of a webhook. Nothing else calls a
+    function."""
     called = {
         name
         for machine in yard.resources("AWS::StepFunctions::StateMachine")
@@ -92,7 +93,7 @@ def test_a_function_that_crashes_is_heard_of_by_its_caller(yard: Assembly) -> No
         for each in yard.resources("Custom::Prepared")
     }
     for word, function in yard.functions.items():
-        assert function.name in called | kept | deploys or word in ("patrol", "predict"), word
+        assert function.name in called | kept | deploys or word in ("patrol", "predict", "try_webhook"), word
 
 
 def dashboard(yard: Assembly, name: str) -> list[dict[str, Any]]:

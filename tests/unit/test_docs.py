@@ -80,6 +80,7 @@ NOT_RUN = {
     "docs/tasks/containers.md": 4,
     "docs/tasks/file-systems.md": 1,
     "docs/tasks/destroy.md": 1,
+    "docs/tasks/notifications.md": 1,
     "docs/tasks/on-a-host.md": 1,
     "docs/tasks/dev-hosts.md": 4,
     "docs/tasks/models.md": 1,

@@ -36,6 +36,10 @@ GROUPS = {
         "Manage versions of a model: create, list, set the default.",
         ("create", "ls", "set-default"),
     ),
+    "webhook": (
+        "Manage webhooks: notifications in Slack, Teams, Discord, or a server.",
+        ("add", "ls", "test", "rm"),
+    ),
     "yard": (
         "Manage the yard: deploy, upgrade, grant, destroy.",
         ("status", "deploy", "upgrade", "destroy", "grant", "revoke"),

@@ -61,6 +61,16 @@ class NoAnswer(YardError):
     exit_code = ExitCode.NO_ANSWER
 
 
+class WebhookNotFound(YardError):
+    """The yard has no such webhook."""
+
+    exit_code = ExitCode.NOT_FOUND
+
+
+class WebhookRefused(YardError):
+    """A webhook cannot be registered or tried as asked."""
+
+
 class YardNotFound(YardError):
     """The account and region of the session have no such yard."""
 

@@ -102,6 +102,11 @@ class Logbook(Table):
         }
         return self._put_if("attribute_not_exists(pk)", row)
 
+    def find_once(self, what: Iterable[str]) -> set[str]:
+        """Return those of `what` for which `once` was called."""
+        rows = self._batch((PATROL, f"once#{each}") for each in what)
+        return {str(row["sk"]).removeprefix("once#") for row in rows}
+
     def write(self, verdicts: Sequence[VerdictRow], now: datetime) -> None:
         """Write the verdicts that changed or were carried out in this pass, up to 500 a row."""
         for number, first in enumerate(range(0, len(verdicts), MOST_VERDICTS)):

@@ -1,6 +1,7 @@
 """The notification that a part of the monthly budget is spent."""
 
 from lambdas.core.notifications import Notification
+from trainyard.protocol.webhooks import NotificationKind
 from trainyard.values.quantities import dollars
 
 
@@ -11,5 +12,6 @@ def notify_budget(percent: int, *, spent: float, limit: float, month: str, yard:
         [
             f"Cost of instances in {month}: {dollars(spent)} of {dollars(limit)} (context monthly_dollars); {runs}."
         ],
+        kind=NotificationKind.BUDGET,
         once_key=f"budget#{month}#{percent}",
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from lambdas.core.notifications import Notification
 from lambdas.core.notifications.patrol import MOST_LINES, count_actions
 from trainyard.protocol.ledger.yard import VerdictRow
+from trainyard.protocol.webhooks import NotificationKind
 from trainyard.values import serialization
 from trainyard.values.quantities import dollars
 
@@ -14,7 +15,9 @@ def summary(
 ) -> Notification:
     """Summarize a day. `spent` is in dollars, for the month so far."""
     lines = _lines(verdicts, date, month, spent)
-    return Notification(f"Trainyard {yard}: the day {date}", lines, once_key=f"day#{date}")
+    return Notification(
+        f"Trainyard {yard}: the day {date}", lines, kind=NotificationKind.DAY, once_key=f"day#{date}"
+    )
 
 
 def _lines(

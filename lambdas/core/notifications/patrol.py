@@ -8,6 +8,7 @@ from trainyard.command_line import command_line
 from trainyard.core.model import names
 from trainyard.protocol.ledger.yard import VerdictRow
 from trainyard.protocol.verdicts import Action
+from trainyard.protocol.webhooks import NotificationKind
 from trainyard.values.quantities import dollars, format_count
 
 MOST_LINES = 40
@@ -28,7 +29,8 @@ def notify_pass(rows: Sequence[VerdictRow], warnings: Sequence[str], *, yard: st
     lines = [*warnings, *(_line(each) for each in notable[:MOST_LINES])]
     if len(notable) > MOST_LINES:
         lines.append(f"and {len(notable) - MOST_LINES} more, all in the ledger")
-    return Notification(subject, lines)
+    kind = NotificationKind.IDLE if notable else NotificationKind.ALARM
+    return Notification(subject, lines, kind=kind)
 
 
 def count_actions(done: Iterable[VerdictRow]) -> str:

@@ -14,7 +14,13 @@ MOST_LEFT_OUT = 5
 def notify_end(summary: RunSummary) -> Notification:
     """Return the notification. steps/end_notification.py sends it once for each run."""
     outcome = ends.outcome_in_words(summary["outcome"], summary["reason"]).lower()
-    return Notification(f"Trainyard: {summary['run']} {outcome}", _lines(summary))
+    return Notification(
+        f"Trainyard: {summary['run']} {outcome}",
+        _lines(summary),
+        kind=Notification.kind_of_end(summary["outcome"]),
+        run=summary["run"],
+        submitter=summary["submitter"] or "",
+    )
 
 
 def _lines(summary: RunSummary) -> Iterator[str]:

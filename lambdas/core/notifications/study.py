@@ -18,4 +18,10 @@ def notify_end(summary: StudySummary) -> Notification:
         lines.append(f"Best trial: {summary['best']} with {summary['metric']} {summary['value']:.6g}.")
     if summary["submitter"]:
         lines.append(f"Submitted by: {summary['submitter']}.")
-    return Notification(f"Trainyard: {summary['run']} {word}", lines)
+    return Notification(
+        f"Trainyard: {summary['run']} {word}",
+        lines,
+        kind=Notification.kind_of_end(summary["outcome"]),
+        run=summary["run"],
+        submitter=summary["submitter"] or "",
+    )

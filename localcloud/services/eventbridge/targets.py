@@ -1,4 +1,4 @@
-"""Permissions, retries and dead letters of the targets of rules and schedules.
+"""Permissions, retries and dead letters of the targets of rules, schedules and topics.
 
 ministack delivers to any target. AWS checks the target's role (for state machines, buses and schedules) or the
 function's own policy, retries functions, and sends failed events to the target's dead-letter queue.
@@ -26,7 +26,7 @@ from localcloud.services.iam.roles import NotAllowedError, Session
 
 log = logging.getLogger(__name__)
 
-RULES, SCHEDULES = "events.amazonaws.com", "scheduler.amazonaws.com"
+RULES, SCHEDULES, TOPICS = "events.amazonaws.com", "scheduler.amazonaws.com", "sns.amazonaws.com"
 ROLE_NEEDS = {
     "states": "states:StartExecution",
     "events": "events:PutEvents",
@@ -58,6 +58,7 @@ def install() -> None:
     MINISTACK.replace("services.eventbridge:_put_events", put_events)
     MINISTACK.replace("services.eventbridge:_invoke_target", invoke_target)
     MINISTACK.replace("services.eventbridge:_dispatch_to_lambda", invoke_function)
+    MINISTACK.replace("services.sns:_deliver_to_lambda", deliver_to_function)
     MINISTACK.replace("services.eventbridge:_events_log_list", partial(deque, maxlen=0))
 
 
@@ -89,7 +90,7 @@ def why_refused(target: Mapping[str, Any], event: Mapping[str, Any], rule: Mappi
     service = arn.split(":")[2] if arn.count(":") >= 5 else ""
     is_schedule = event.get("Source") == "aws.scheduler"
     if service == "lambda" and not is_schedule:
-        return _function_policy_refuses(arn, str(rule.get("Arn", "")))
+        return function_policy_refuses(RULES, arn, str(rule.get("Arn", "")))
     if service not in ROLE_NEEDS or (service in {"sqs", "sns"} and not is_schedule):
         return None
     role = target.get("RoleArn") or rule.get("RoleArn")
@@ -108,30 +109,48 @@ def _role_refuses(role: str, principal: str, service: str, arn: str, event: Mapp
     return None
 
 
-def _function_policy_refuses(arn: str, rule_arn: str) -> str | None:
-    """Return why the function's own policy (`AddPermission`) refuses the rule, or None."""
+def deliver_to_function(
+    endpoint: str,
+    envelope: str,
+    topic_arn: str,
+    sub_arn: str,
+    msg_id: str,
+    raw_message: str,
+    message_attributes: Mapping[str, Any],
+) -> None:
+    """Invoke the function of a subscription asynchronously, like AWS. ministack invokes it once, and ignores the
+    policy of the function."""
+    if refusal := function_policy_refuses(TOPICS, endpoint, topic_arn):
+        log.warning("%s does not reach %s: %s", topic_arn, endpoint, refusal)
+        return
+    record = {"EventVersion": "1.0", "EventSubscriptionArn": sub_arn, "EventSource": "aws:sns"}
+    invoke_function(endpoint, json.dumps({"Records": [{**record, "Sns": json.loads(envelope)}]}))
+
+
+def function_policy_refuses(principal: str, arn: str, source: str) -> str | None:
+    """Return why the function's own policy (`AddPermission`) refuses the rule or topic `source`, or None."""
     found = lambda_svc.function_policy_for_arn(arn)
     policy = found[0] if found else None
     asked = iam_evaluator.EvalContext(
-        principal_arn=RULES,
+        principal_arn=principal,
         principal_type="Service",
         principal_account=get_account_id(),
         action="lambda:InvokeFunction",
         resource_arn=arn,
         region=get_region(),
-        service_context={"aws:sourcearn": rule_arn, "aws:sourceaccount": get_account_id()},
+        service_context={"aws:sourcearn": source, "aws:sourceaccount": get_account_id()},
     )
-    answer = iam_evaluator.evaluate_resource_policy(policy, asked, service=RULES)
+    answer = iam_evaluator.evaluate_resource_policy(policy, asked, service=principal)
     if answer.decision == "Allow":
         return None
-    return f"the function's policy does not let {RULES} invoke it for {rule_arn}"
+    return f"the function's policy does not let {principal} invoke it for {source}"
 
 
 def invoke_function(arn: str, payload: str) -> None:
     """Invoke asynchronously like AWS: up to two retries, then the function's own dead-letter queue."""
     function, config, name = lambda_svc._get_func_record_for_ref(arn)
     if not function or not config:
-        log.warning("a rule's function does not exist: %s", name)
+        log.warning("the function of a rule or topic does not exist: %s", name)
         return
     record = lambda_svc._execution_record_for_config(function, config)
     kept = {key: function[key] for key in ("event_invoke_config", "event_invoke_configs") if key in function}

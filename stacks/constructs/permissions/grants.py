@@ -98,8 +98,12 @@ class Granting:
                 permissions.read_versions(role, self.bucket, *on)
             case "retire images":
                 hosts.retire_images(role, yard)
+            case "read webhooks":
+                permissions.read_webhooks(role, yard, key)
             case "run documents":
                 hosts.command_hosts(role, yard, *on)
+            case "send dead letters":
+                permissions.allow(role, ["sqs:SendMessage"], [by_name(role, "sqs", f"{yard}-dead-letters")])
             case "send notifications":
                 permissions.allow(role, ["sns:Publish"], [topic_arn(role, yard)])
                 kms.use_for_notifications(role, key)

@@ -97,6 +97,18 @@ def given_up(function: str, event: dict[str, Any], error: str) -> DeadLetter:
             "model about digits",
             "EventBridge could not deliver it",
         ),
+        (
+            DeadLetter.of(
+                '{"webhook": "ml", "subject": "Trainyard: digits-1 failed", "reason": "it answered 410"}'
+            ),
+            'message "Trainyard: digits-1 failed"',
+            "it answered 410",
+        ),
+        (
+            given_up("trainyard-notify", {"Records": [{"Sns": {"Subject": "the day"}}]}, "no answer"),
+            'message "the day"',
+            "trainyard-notify failed on it three times: no answer",
+        ),
         (DeadLetter.of("\x1b[31mno JSON"), "event", "EventBridge could not deliver it"),
     ],
 )

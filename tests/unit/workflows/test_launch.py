@@ -18,7 +18,11 @@ from trainyard.protocol.plan import Market, Plan
 from trainyard.values import serialization
 
 YARD = LaunchSettings(
-    yard="trainyard", table_name="ledger", bucket_name="bucket", launch_templates=("0=lt-0:1",)
+    yard="trainyard",
+    table_name="ledger",
+    bucket_name="bucket",
+    topic_arn="topic",
+    launch_templates=("0=lt-0:1",),
 )
 
 

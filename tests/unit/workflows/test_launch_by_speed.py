@@ -63,7 +63,11 @@ def launched(place: Place, monkeypatch: pytest.MonkeyPatch, ec2: Ec2, **request:
     if request:
         place.row("launch-request#0001#000#000", {"token": "t", "at": AT, "batch": [1], **request})
     yard = LaunchSettings(
-        yard="trainyard", table_name="ledger", bucket_name="bucket", launch_templates=("0=lt-0:1",)
+        yard="trainyard",
+        table_name="ledger",
+        bucket_name="bucket",
+        topic_arn="topic",
+        launch_templates=("0=lt-0:1",),
     )
     monkeypatch.setattr(environment, "read", lambda _: yard)
     monkeypatch.setattr(launch, "clock", lambda: NOON)

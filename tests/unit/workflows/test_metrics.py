@@ -36,7 +36,11 @@ def launches(place: Place, monkeypatch: pytest.MonkeyPatch, answer: Any) -> dict
         {"attempt": 2, "state": "Launch", "deadline": serialization.timestamp(NOON + timedelta(hours=2))},
     )
     yard = LaunchSettings(
-        yard="trainyard", table_name="ledger", bucket_name="bucket", launch_templates=("0=lt-0:1",)
+        yard="trainyard",
+        table_name="ledger",
+        bucket_name="bucket",
+        topic_arn="topic",
+        launch_templates=("0=lt-0:1",),
     )
     monkeypatch.setattr(environment, "read", lambda _: yard)
     monkeypatch.setattr(launch, "clock", lambda: NOON)

@@ -1,4 +1,5 @@
-"""Events that were given up: an event that no target received, or on which a function failed three times."""
+"""Events that were given up: an event that no target received, one on which a function failed three times, or a message
+that a webhook refused."""
 
 from __future__ import annotations
 
@@ -37,6 +38,8 @@ class DeadLetter:
         except ValueError:
             found = {}
         found = found if isinstance(found, dict) else {}
+        if "webhook" in found:
+            return cls(_subject(found), printable(str(found.get("reason", "")), MOST_CHARACTERS))
         event, error = found.get("requestPayload", found), found.get("responsePayload")
         function = str((found.get("requestContext") or {}).get("functionArn", "")).rpartition(":function:")[2]
         if not isinstance(error, dict):
@@ -71,9 +74,11 @@ def queue_url(yard: Deployment) -> str:
 
 
 def _subject(event: Any) -> str:
-    """Return the subject of an event."""
+    """Return the subject of an event, or of a message to a webhook."""
     if not isinstance(event, Mapping):
         return "an event"
+    if message := _message_of(event):
+        return printable(f"message {json.dumps(message, ensure_ascii=False)}", 200)
     detail = event.get("detail")
     detail = detail if isinstance(detail, Mapping) else {}
     kind, uploaded = str(event.get("detail-type", "event")), detail.get("object")
@@ -81,3 +86,13 @@ def _subject(event: Any) -> str:
         return printable(f"upload of {uploaded.get('key')}", 200)
     about = detail.get("run") or detail.get("model") or event.get("run") or detail.get("name")
     return printable(f"{kind} about {about}" if about else kind, 200)
+
+
+def _message_of(event: Mapping[str, Any]) -> str:
+    """Return the subject of a message of the yard's topic, in a letter of `notify` or in an event of SNS."""
+    if "webhook" in event:
+        return str(event.get("subject", ""))
+    try:
+        return str(event["Records"][0]["Sns"]["Subject"])
+    except (LookupError, TypeError):
+        return ""

@@ -20,7 +20,8 @@ from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.cluster import Role
 from trainyard.protocol.objective import Objective
 from trainyard.protocol.tags import PREFIX
-from trainyard.values.fields import Choice, Count, Flag, Number, Text, key, required
+from trainyard.protocol.webhooks import MOST_TARGETS, TARGET, TARGET_NAMED
+from trainyard.values.fields import Choice, Count, Flag, Number, Text, key, required, texts
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Entries, Optional, Part, Record, Short, section_key
 
@@ -233,6 +234,12 @@ class Job:
             each=Text(LABEL.format("{0,256}"), f'a text of up to 256 {LABELLED}; quote numbers: "1"'),
         ),
         "Labels to find and group runs: in the run's row, its summary and lists.",
+    )
+    notify: tuple[str, ...] = key(
+        (),
+        texts(TARGET, TARGET_NAMED, most=MOST_TARGETS, distinct=True),
+        "The [webhooks](tasks/notifications.md) that get the notifications of the run, as in `[slack:ml, me]`. "
+        "Webhooks for all runs need no entry.",
     )
     objective: Objective | None = key(
         None,

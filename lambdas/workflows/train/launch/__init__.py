@@ -28,6 +28,7 @@ from lambdas.workflows.train.launch.more_hosts import grow, repeat
 from lambdas.workflows.train.launch.request import LaunchRequest, LaunchSettings
 from lambdas.workflows.train.launch.warm_pool import claim
 from trainyard.core.model.errors import Stopped
+from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.ledger.run import Waiting
 
 EVENTS = {TryLater.kind: "waiting", RetireFirst.kind: "start over", GiveUp.kind: "gave up"}
@@ -47,6 +48,7 @@ NEEDS = Needs(
         may("use the image parameter", "GetParameters"),
         may("use the ledger", "DeleteItem"),
         may("mark hosts", *RETAGGED),
+        may("send notifications"),
     ),
     minutes=3,
 )
@@ -68,6 +70,10 @@ def handler(given: LaunchInput) -> LaunchAnswer:
         return RetireFirst(
             reason=f"hosts that were kept for this attempt are ending ({why})", keep=RetainedHosts.REMAINING
         )
+    if _follows_interruption(records, attempt):
+        from lambdas.steps import interruption_notification  # the first attempt starts faster without it
+
+        interruption_notification.send(yard.yard, yard.table_name, yard.topic_arn, records, attempt, now)
     if open_request := records.growth():
         repeat(yard, ledger, records, open_request)
         records = ledger.require(run)
@@ -94,6 +100,13 @@ def _waiting(records: Records, attempt: int, step: TryLater, now: datetime) -> W
         reason=step.reason,
         now=now,
     )
+
+
+def _follows_interruption(records: Records, attempt: int) -> bool:
+    """Return True for another attempt of a run after the loss of hosts. The study notifies for its trials."""
+    before = records.attempts.get(attempt - 1)
+    lost = before is not None and before.ending in (Ending.INTERRUPTED, Ending.LOST)
+    return lost and records.run.kind == "train" and records.run.trial is None
 
 
 def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater | RetireFirst | GiveUp:

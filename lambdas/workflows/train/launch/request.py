@@ -25,6 +25,7 @@ from trainyard.values.quantities import format_count
 
 
 class LaunchSettings(YardSettings):
+    topic_arn: str
     launch_templates: tuple[str, ...]
     """The launch templates by the rate for fetching a disk in MiB/s, 0 for none: `300=lt-0123:1`."""
     kms_key: str = ""

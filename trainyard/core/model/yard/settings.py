@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from trainyard.core.model import addresses
 from trainyard.core.model.yard import data_buckets, file_systems, policy, registries
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.model.yard.file_systems import ListedFileSystem
@@ -112,6 +113,16 @@ def _pull_through(key: str, given: object) -> tuple[PullThrough, ...]:
     return tuple(PullThrough.of(each) for each in read(key, words))
 
 
+def _networks(key: str, given: object) -> tuple[str, ...]:
+    words = tuple(part.strip() for part in str(given).split(",") if part.strip())
+    try:
+        addresses.networks_of(words)
+    except ValueError as error:
+        expected = "expected networks of internal servers, like 10.0.0.0/8,192.168.7.0/24, or nothing"
+        raise ValueError(f"context {key}={given!r}: {error}; {expected}") from error
+    return words
+
+
 COUNT = _matches(r"0*[1-9]\d*", "expected a whole number above zero", to=int)
 
 READERS: Mapping[str, Reader] = {
@@ -151,6 +162,7 @@ READERS: Mapping[str, Reader] = {
     "registries": _registries,
     "pull_through": _pull_through,
     "file_systems": _file_systems,
+    "internal_webhooks": _networks,
     "when_full": _matches("wait|refuse", "expected wait or refuse"),
     "bucket": _matches(f"({data_buckets.BUCKET})?", "expected the name of a bucket, or nothing"),
     "ledger": _matches(r"([A-Za-z0-9_.-]{3,255})?", "expected the name of a table, or nothing"),

@@ -1,0 +1,1 @@
+"""The commands of `trainyard webhook`, a file each."""
