@@ -1,6 +1,8 @@
 """Install a program's packages with the Python of its image, layered on the packages of the image."""
 
+import configparser
 import hashlib
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -8,6 +10,7 @@ from pathlib import Path
 
 from training.host.account import Account
 from training.host.container.configuration import python_version, resolve
+from training.host.container.enter import Mount
 from training.host.container.inside import Inside, clear_changes
 from training.host.disk import inside as inside_folder
 from training.host.errors import ProgramFault, Unreachable
@@ -16,6 +19,7 @@ from training.host.program import container_commands as commands
 from training.host.program.packages import INSTALL_SECONDS, UNREACHABLE, error_lines, hash_of_list
 from trainyard.core.jobfile.package_lists import text_of
 
+PIP_SETTINGS, SECTIONS = "etc/pip.conf", ("global", "install")
 LIBC = "GLIBC_"
 NO_FILE = "No matching distribution found"
 GLIBC_VERSION = re.compile(rb"GNU C Library [^\n]*? version (\d+\.\d+)")
@@ -52,8 +56,19 @@ def hash_of(list_file: Path, digest: str) -> str | None:
 
 
 def _run(inside: Inside, paths: Paths, account: Account, words: Sequence[str], doing: str) -> None:
+    of_host, mounts = settings_of_pip(paths.root)
+    of_image = inside.image.configuration.variables
     try:
-        done = commands.run(inside, paths, account, words, has_source=True, seconds=INSTALL_SECONDS)
+        done = commands.run(
+            inside,
+            paths,
+            account,
+            words,
+            environment={name: value for name, value in of_host.items() if name not in of_image},
+            mounts=mounts,
+            has_source=True,
+            seconds=INSTALL_SECONDS,
+        )
     except subprocess.TimeoutExpired as error:
         raise ProgramFault(f"{doing} took longer than {INSTALL_SECONDS} seconds", final=False) from error
     if done.returncode == 0:
@@ -63,6 +78,29 @@ def _run(inside: Inside, paths: Paths, account: Account, words: Sequence[str], d
     if UNREACHABLE.search(output):
         raise Unreachable(f"{doing} failed: {lines}; this host could not reach a package index")
     raise ProgramFault(f"{doing} failed: {lines}{explain(output, inside)}")
+
+
+def settings_of_pip(root: Path) -> tuple[dict[str, str], tuple[Mount, ...]]:
+    """Return this host's settings of pip as variables, with the files and folders that they name. They are those of
+    its image: a package index of the account's network, for example, which no container image knows."""
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string((root / PIP_SETTINGS).read_text())
+    except (FileNotFoundError, configparser.Error):
+        return {}, ()
+    given = {
+        name: value.split()
+        for each in SECTIONS
+        if parser.has_section(each)
+        for name, value in parser.items(each)
+    }
+    variables = {f"PIP_{name.upper().replace('-', '_')}": " ".join(words) for name, words in given.items()}
+    named = [word.removeprefix("file://") for words in given.values() for word in words]
+    return variables, tuple(
+        Mount(os.path.realpath(root / each.lstrip("/")), each, read_only=True, optional=True)
+        for each in dict.fromkeys(named)
+        if each.startswith("/")
+    )
 
 
 def explain(output: str, inside: Inside) -> str:

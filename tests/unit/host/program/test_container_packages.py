@@ -85,6 +85,30 @@ def test_a_reason_in_the_image_itself_has_its_remedy(tmp_path: Path, output: str
     assert bool(says) == bool(found)
 
 
+def test_the_hosts_settings_of_pip_hold_in_the_image_too(tmp_path: Path) -> None:
+    assert container_packages.settings_of_pip(tmp_path) == ({}, ())
+    for folder in ("etc", "opt/wheels"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "etc/ca.pem").touch()
+    (tmp_path / "etc/pip.conf").write_text(
+        "[global]\nindex-url = https://pypi.example.com/simple\ncert = /etc/ca.pem\nno-index = true\n"
+        "find-links =\n  /opt/wheels\n  https://wheels.example.com\n"
+        "[install]\nno-index = false\n[list]\nformat = json\n"
+    )
+    variables, mounts = container_packages.settings_of_pip(tmp_path)
+    assert variables == {
+        "PIP_INDEX_URL": "https://pypi.example.com/simple",
+        "PIP_CERT": "/etc/ca.pem",
+        "PIP_NO_INDEX": "false",
+        "PIP_FIND_LINKS": "/opt/wheels https://wheels.example.com",
+    }
+    assert [(each.source, each.target) for each in mounts] == [
+        (f"{tmp_path}/etc/ca.pem", "/etc/ca.pem"),
+        (f"{tmp_path}/opt/wheels", "/opt/wheels"),
+    ]
+    assert all(each.read_only and each.optional for each in mounts)
+
+
 def test_an_image_with_musl_or_without_a_c_library(tmp_path: Path) -> None:
     assert container_packages.describe_libc(tmp_path) == "the C library"
     (tmp_path / "lib").mkdir()
