@@ -12,9 +12,10 @@ from localcloud.base import root_key
 from localcloud.cli.image_build import Settings, build
 from localcloud.cli.images import Pusher
 from tests.e2e.runs import Runs
-from tests.support.container_roots import make_root
+from tests.support.container_roots import add_python, make_root
 from trainyard.client import Run
 from trainyard.client.inventory import hosts as inventory
+from trainyard.client.jobs.source import pack_folder
 
 PROGRAM = """#!/bin/sh
 echo "image VERSION: $(id -u) in $(pwd)"
@@ -100,6 +101,34 @@ def test_the_exit_code_is_the_programs_and_the_log_shows_the_images_user(
     assert "3" in run.summary["reason"]
     assert f"image one: {1000 if user else 0} in /work" in run.log()
     assert "changed the image" in run.log()
+
+
+def test_packages_are_installed_with_the_images_python_from_the_hosts_index(
+    runs: Runs, tmp_path: Path
+) -> None:
+    image = f"{ECR}/team/packages:v1"
+    files = add_python(make_root(tmp_path / "files", commands=("cat", "sh")))
+    built = build([files], Settings(user="1000", folder="/work"))
+    Pusher(runs.cloud.port, root_key.load_key(runs.cloud.state), image).push([built])
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "page.py").write_text(
+        "import sys, markdown\nprint(markdown.markdown('*yes*'), sys.prefix, sys.base_prefix)\n"
+    )
+    (source / "present.txt").write_text("markdown\n")
+    (source / "absent.txt").write_text("no-such-package\n")
+    runs.yard.bucket.put("programs/page.tar.gz", pack_folder(source))
+    started = []
+    for name in ("present", "absent"):
+        program = {"source": "s3://BUCKET/programs/page.tar.gz", "module": "page", "container": image}
+        single = {"strategy": "single", "workers": 1}
+        plain = runs.job(f"packages-{name}", cluster=single)
+        started.append(runs.start(plain | {"program": program | {"requirements": f"{name}.txt"}, "data": {}}))
+    present, absent = map(runs.finish, started)
+    assert present.succeeded, present.why()
+    assert "<p><em>yes</em></p> /var/lib/trainyard/home" in present.log()
+    assert (absent.summary["outcome"], absent.summary["restarts"]) == ("failed", 0), absent.why()
+    assert "the index has no such version with a file for Python" in absent.why()
 
 
 @needs_root

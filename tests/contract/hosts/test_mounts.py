@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -46,22 +47,31 @@ def host(cloud: Cloud) -> Iterator[tuple[Hosts, str]]:
     hosts.terminate_all()
 
 
-def mounted(bucket: str, who: Credentials, *options: str, prefix: str = "train/") -> str:
-    """Return shell lines that mount the folder with these credentials."""
+def stored(who: Credentials, until: str = "2099-01-01T00:00:00Z") -> str:
+    """Return a shell line that writes these credentials to where mounts read them."""
     keys = {
         "Version": 1,
         "AccessKeyId": who.key,
         "SecretAccessKey": who.secret,
         "SessionToken": who.token or "",
-        "Expiration": "2099-01-01T00:00:00Z",
+        "Expiration": until,
     }
+    return (
+        f"echo {shlex.quote(json.dumps(keys))} > /srv/keys.json.new && mv /srv/keys.json.new /srv/keys.json"
+    )
+
+
+def mounted(
+    bucket: str, who: Credentials, *options: str, prefix: str = "train/", until: str = "2099-01-01T00:00:00Z"
+) -> str:
+    """Return shell lines that mount the folder with these credentials."""
     config = "[default]\ncredential_process = /bin/cat /srv/keys.json\n"
     words = ["mount-s3", bucket, FOLDER, "--read-only", "--allow-other", "--prefix", prefix]
     words += ["--log-directory", LOG, "--log-metrics", *options]
     return "\n".join(
         (
             UNMOUNT,
-            f"echo {shlex.quote(json.dumps(keys))} > /srv/keys.json",
+            stored(who, until),
             f"printf %s {shlex.quote(config)} > /srv/config",
             f"AWS_CONFIG_FILE=/srv/config {shlex.join(words)} 2>&1",
         )
@@ -102,6 +112,26 @@ def test_a_caller_without_permission_is_refused_with_its_reason(
     said = hosts.run(name, f"{mounted(bucket, nobody)} || true")
     assert "Error: initial ListObjectsV2 failed for bucket" in said
     assert "Forbidden" in said
+
+
+def test_a_mount_reads_new_credentials_when_its_own_expire(
+    host: tuple[Hosts, str], bucket: str, cloud: Cloud
+) -> None:
+    hosts, name = host
+    arn = f"arn:aws:s3:::{bucket}"
+    first = cloud.acting_as(allow("s3:ListBucket", arn), allow("s3:GetObject", f"{arn}/train/b.txt"))
+    second = cloud.acting_as(allow("s3:ListBucket", arn), allow("s3:GetObject", f"{arn}/train/*"))
+    soon = datetime.now(UTC) + timedelta(minutes=1)  # so near to their end, they are read again
+    said = hosts.run(
+        name,
+        mounted(bucket, first, until=soon.strftime("%Y-%m-%dT%H:%M:%SZ")),
+        f"cat {FOLDER}/b.txt; cat '{FOLDER}/deep/c d.txt' 2>&1 || true",
+        stored(second),
+        f"cat '{FOLDER}/deep/c d.txt'; umount {FOLDER}",
+    )
+    assert "two" in said
+    assert "Input/output error" in said
+    assert said.endswith("three"), said
 
 
 def test_readers_of_a_mount_that_died_get_an_error_at_once(
