@@ -72,6 +72,7 @@ class HostFault(StrEnum):
     WARNED_0 = "is interrupted without notice"
     PROGRAM_ERROR = "its program fails"
     DISK_FULL = "its disk is full"
+    MOUNT_ENDS = "the mount of its data ends"
     SENDS_TWICE = "sends it twice"
     SENDS_LATE = "sends it a minute late"
     GANG_HANGS = "the whole gang hangs"

@@ -46,6 +46,7 @@ HOST_FAULTS: dict[str, hosts.Fault] = {
     HostFault.IS_CUT_OFF: hosts.IsCutOff(),
     HostFault.PROGRAM_ERROR: hosts.ProgramEnds(),
     HostFault.DISK_FULL: hosts.DiskFull(),
+    HostFault.MOUNT_ENDS: hosts.MountEnds(),
     HostFault.SENDS_TWICE: hosts.SendsTwice(),
     HostFault.SENDS_LATE: hosts.Late(60.0),
     HostFault.GANG_HANGS: hosts.GangHangs(),

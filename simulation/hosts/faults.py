@@ -40,6 +40,15 @@ class ProgramEnds:
 class DiskFull:
     """The disk is full from now on. A running program ends because of it."""
 
+    line: str = "OSError: [Errno 28] No space left on device"
+
+
+@dataclass(frozen=True)
+class MountEnds:
+    """The mount of a data entry ends while the program runs. Before its start: the mount is refused."""
+
+    line: str = "OSError: [Errno 107] Transport endpoint is not connected"
+
 
 @dataclass(frozen=True)
 class NeverRegisters:
@@ -99,6 +108,7 @@ Fault = (
     | IsCutOff
     | ProgramEnds
     | DiskFull
+    | MountEnds
     | NeverRegisters
     | RegistersLate
     | ClockOff

@@ -24,6 +24,7 @@ from simulation.hosts.faults import (
     Hangs,
     IsCutOff,
     Late,
+    MountEnds,
     NeverRegisters,
     OthersHang,
     ProgramEnds,
@@ -242,10 +243,9 @@ class Machine:
                 self.cut_off(seconds)
             case ProgramEnds():
                 self._program_ends(fault)
-            case DiskFull():
-                self.disk.is_full = True
-                full = "OSError: [Errno 28] No space left on device"
-                self._program_ends(replace(ProgramEnds(), lines=(full,)), cause=fault)
+            case DiskFull() | MountEnds():
+                self.disk.is_full |= isinstance(fault, DiskFull)
+                self._program_ends(replace(ProgramEnds(), lines=(fault.line,)), cause=fault)
             case ClockOff(seconds):
                 self._ahead += timedelta(seconds=seconds)
                 self._never_registers |= abs(self._ahead) > MOST_OFF
@@ -365,7 +365,7 @@ class Machine:
         if self.program:
             self.program.gang.lose(self.program)
 
-    def _program_ends(self, fault: ProgramEnds, cause: DiskFull | None = None) -> None:
+    def _program_ends(self, fault: ProgramEnds, cause: DiskFull | MountEnds | None = None) -> None:
         if self.program and self.program.lives:
             self.program.end(fault.code, *fault.lines)
         elif self.life:

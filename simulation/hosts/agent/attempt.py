@@ -20,6 +20,7 @@ from simulation.hosts.agent.shares import look_at_shares
 from simulation.hosts.agent.signs import SignsOfLife
 from simulation.hosts.agent.uploads import Uploads
 from simulation.hosts.agent.watchdog import Watchdog
+from simulation.hosts.faults import MountEnds
 from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.gang import KILLED, Program
 from simulation.hosts.machine import Machine
@@ -39,13 +40,14 @@ from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.reporting.outbox import Sender, failed_signal
 from training.host.reporting.progress import ALIVE_SECONDS
 from trainyard.core.model.job import Job
-from trainyard.protocol import keys, signals
+from trainyard.protocol import signals
 from trainyard.protocol.cluster import Assignment, Cluster, Role
 from trainyard.protocol.orders import Order, OrderKind
 from trainyard.protocol.processes import RESTART
 from trainyard.protocol.signals import Signal
 
 HOLD_LOOK_SECONDS = 1.0
+LOST_MOUNT = "the mount of data.train (s3://bucket/data/train/) has ended on this host"
 
 
 class AttemptAgent(Protocol):
@@ -82,7 +84,7 @@ class Attempt:
             cluster, assignment, bucket=agent.bucket, mailbox=agent.mailbox, sender=agent.sender
         )
         self._signs = SignsOfLife(self._reports, self._peers, self._seconds())
-        self._curve = Curve(self._bucket, keys.metrics(cluster.run), self._reports.scalars)
+        self._curve = Curve(self._bucket, cluster.run, self._reports.scalars)
         self._uploads = Uploads(
             self._machine,
             self._bucket,
@@ -164,17 +166,14 @@ class Attempt:
     def _run_has_saved(self) -> bool:
         if self.assignment.is_chief:
             return self._uploads.step >= 0
-        if self.assignment.role is Role.EVALUATOR:
-            return False
         try:
-            return in_bucket.catalogue_of(self._bucket, self.cluster.run) is not None
+            is_saver = self.assignment.role is not Role.EVALUATOR
+            return is_saver and in_bucket.catalogue_of(self._bucket, self.cluster.run) is not None
         except HostTrouble:
             return False
 
     def _chief_has_left(self) -> bool:
-        if self.assignment.is_chief:
-            return False
-        state = self._peers.state_of(self.cluster.chief)
+        state = None if self.assignment.is_chief else self._peers.state_of(self.cluster.chief)
         return state is not None and state.ended is not None
 
     def _start_flows(self, program: Program) -> None:
@@ -285,6 +284,7 @@ class Attempt:
             with_keeper=code == KILLED and not (draining and draining.killed),
             gang=len(self.cluster.assignments),
             serves=self.cluster.serves(self.assignment),
+            lost_mount=LOST_MOUNT if MountEnds.line in program.tail[-1:] else "",
             room=self._machine.disk.room,
             strict=self.job.program.strict,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from simulation.aws.endpoint.api import ServiceError
 from simulation.hosts.bucket import Unreachable
-from simulation.hosts.faults import DiskFull, Late, ProgramEnds, SendsTwice
+from simulation.hosts.faults import DiskFull, Late, MountEnds, ProgramEnds, SendsTwice
 from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host.metadata import Identity
@@ -45,7 +45,7 @@ class Waiting:
     def ordered(self, run: str) -> None:
         pass
 
-    def trouble(self, fault: ProgramEnds | DiskFull) -> None:
+    def trouble(self, fault: ProgramEnds | DiskFull | MountEnds) -> None:
         pass
 
     def _wake(self) -> None:

@@ -27,6 +27,7 @@ from simulation.hosts.faults import (
     Hangs,
     IsCutOff,
     Late,
+    MountEnds,
     NeverRegisters,
     OthersHang,
     ProgramEnds,
@@ -836,6 +837,21 @@ def test_a_full_disk_is_final_before_the_start_and_reported_after_it() -> None:
     (failed,) = yard.until("failed")
     assert failed["kind"] == "program"
     assert "the disk of this host is full" in failed["reason"]
+
+
+def test_a_mount_that_is_refused_or_ends_leaves_the_host_to_the_next_attempt() -> None:
+    yard = Yard()
+    yard.admit(cluster=SINGLE)
+    yard.launch(1)
+    yard.machines.at("ready", 0, MountEnds())
+    (failed,) = yard.until("failed")
+    assert (failed["kind"], failed.get("final", False)) == ("host", False)
+    assert "mounting its data failed" in failed["reason"]
+    yard, _ = training(1, cluster=SINGLE)
+    yard.machines.at("progress", 0, MountEnds())
+    (stopped,) = yard.until("stopped")
+    assert stopped["why"] == "hangs"
+    assert "the mount of data.train" in stopped["reason"]
 
 
 def test_a_program_that_cannot_be_run_is_found_out_when_it_is_fetched() -> None:
