@@ -72,7 +72,8 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
             "ProgramHangs",
             not going and (_has_trained(records, attempt) or not _hung(records, attempt - 1)),
         )
-        final = _hung(records, attempt - 1) and not _has_come_anywhere(records)
+        hung = _hung(records, attempt - 1) and not _name_mount(records, attempt)
+        final = hung and not _has_come_anywhere(records)
         reason = _hangs(records, attempt, going)
         if final:
             reason = f"{reason}. It hung twice in a row, before its first step and its first checkpoint"
@@ -107,14 +108,19 @@ def _hangs(records: Records, attempt: int, going: Collection[str]) -> str:
     minutes = PROGRAM_SILENT.total_seconds() / 60
     log = f"{keys.logs(records.run.run, attempt)}chief-0/"
     hosts = f"{', '.join(going)} left meanwhile" if going else "all hosts are running"
-    members = (host for host in records.members(attempt) if host.stopped >= attempt)
-    told = next((host for host in members if host.why == StopReason.HANGS and host.details), None)
-    if told:
-        return f"{told.details} ({told.instance}), so the program was ended; {hosts}"
+    if mount := _name_mount(records, attempt):
+        return f"{mount}, so the program was ended; {hosts}"
     return (
         f"for {minutes:g} minutes the program has shown no work (no progress, no new line or file, no real share of a "
         f"processor or GPU on any host), so it was ended: it hangs; {hosts}; {log} contains its log"
     )
+
+
+def _name_mount(records: Records, attempt: int) -> str:
+    """Return which mount of data was lost, if a host reports one. The program itself does not hang then."""
+    members = (host for host in records.members(attempt) if host.stopped >= attempt)
+    told = next((host for host in members if host.why == StopReason.HANGS and host.details), None)
+    return f"{told.details} ({told.instance})" if told else ""
 
 
 def _hung(records: Records, attempt: int) -> bool:

@@ -324,6 +324,7 @@ GIVEN_UP = [
     ("it has trained this time", "ProgramHangs", {}, 4, False),
     ("a host was lost before", "HostLost", {}, None, False),
 ]
+LOST_MOUNT = "the mount of data.train (s3://sets/digits/) has ended on this host"
 
 
 @pytest.mark.parametrize(
@@ -350,6 +351,10 @@ def test_a_program_that_hangs_twice_and_comes_to_nothing_is_given_up(
     trouble = draining.interruption(ledger(*rows, run, hosts=hosts, attempt=2), 2, step)
     assert (trouble.error, trouble.final) == ("ProgramHangs", final)
     assert ("twice in a row" in trouble.reason) is final
+    told = {"i-a": host(stopped=2, why="hangs", details=LOST_MOUNT)}
+    trouble = draining.interruption(ledger(*rows, run, hosts=told, attempt=2), 2, step)
+    assert f"{LOST_MOUNT} (i-a), so the program was ended" in trouble.reason
+    assert not trouble.final, "the program itself does not hang"
 
 
 HELD = [
