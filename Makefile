@@ -21,7 +21,7 @@ install = $(UV) pip install --quiet --require-hashes --python $(1) $(2) || \
 SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init__.py
 
 .PHONY: help setup demo preflight deploy destroy test simulate permissions frameworks interoperability conformance docs
-.PHONY: aws-check check dist pictures changelog format texts lock bench clean jupyter
+.PHONY: aws-check check dist pictures changelog format texts lock bench clean jupyter trackers
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
@@ -42,10 +42,12 @@ destroy: .venv/.ready ## destroy the yard, and list what remains with its cost (
 	@$(VENV) -m trainyard.cli yard destroy $(ARGS)
 
 test: .venv/.ready ## run all tests: core, templates, local cloud, host software, whole runs
-	@$(MAKE) -j4 $(SETUP) jupyter
+	@$(MAKE) -j4 $(SETUP) jupyter trackers
 	@$(VENV) -m scripts.test $(ARGS)
 
 jupyter: .tools/wheels/.jupyter ## download JupyterLab for dev hosts of the local cloud; bake an image afterwards
+
+trackers: .tools/trackers/.ready ## install the client of MLflow for the tests of trackers
 
 simulate: .venv/.ready ## inject each fault at each fault point in a simulated AWS; SEEDS=2000 random cases, SEED=x one case as a trace; ARGS=--help
 	@$(VENV) -m simulation $(ARGS)
@@ -153,6 +155,12 @@ LOCAL := requirements/locks/bootstrap.txt requirements/locks/host-local.txt requ
 .tools/wheels/.jupyter: requirements/locks/jupyter.txt .tools/wheels/.ready
 	@echo "setup: wheels of JupyterLab for the local cloud's dev hosts (.tools/wheels; 40 MB)"
 	@$(VENV) -m pip download -qq --only-binary :all: --no-deps --require-hashes --dest .tools/wheels -r $<
+	@touch $@
+
+.tools/trackers/.ready: requirements/locks/mlflow.txt .venv/.ready
+	@echo "setup: the client of MLflow (.tools/trackers; 60 MB)"
+	@[ -x .tools/trackers/bin/python ] || $(VENV) -m venv --without-pip .tools/trackers
+	@$(call install,.tools/trackers/bin/python,-r $<)
 	@touch $@
 
 .venv-host/.ready: .tools/wheels/.ready requirements/locks/host-dev.txt

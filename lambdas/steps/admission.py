@@ -7,7 +7,7 @@ from typing import Protocol
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.rows import event_row, held_row, open_row, run_row, slot_given
 from lambdas.aws.dynamodb.write import Write
-from lambdas.core.run.updates import RunUpdate
+from lambdas.core.run import RunUpdate
 from lambdas.steps.inputs import AdmitInput, Admitted, ConcludeInput
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model import names

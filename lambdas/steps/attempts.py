@@ -12,11 +12,10 @@ from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.rows import answered_row, attempt_row, event_row, run_row, token_row
 from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2.instances import Instance
-from lambdas.core.run import deadlines, readiness
+from lambdas.core.run import AttemptUpdate, deadlines, readiness
 from lambdas.core.run.outcome import failure_update
 from lambdas.core.run.records import TOKENS_BY_KIND, Records
 from lambdas.core.run.recovery import Trouble, trouble_of
-from lambdas.core.run.updates import AttemptUpdate
 from lambdas.steps.inputs import Answer
 from lambdas.steps.observability import logger, note
 from trainyard.core.model.errors import AccessDenied, Misconfigured

@@ -10,13 +10,12 @@ from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.rows import event_row, no_open_row, no_run_row, open_row, run_row
 from lambdas.aws.dynamodb.write import Write
 from lambdas.core.capacity.cost import bill
-from lambdas.core.run import outcome, stopping
+from lambdas.core.run import AttemptUpdate, RunUpdate, outcome, stopping
 from lambdas.core.run.conclusion import steps
 from lambdas.core.run.conclusion.summary import EndedRun
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import trouble_of
-from lambdas.core.run.updates import AttemptUpdate, RunUpdate
 from lambdas.steps import admission, attempts
 from lambdas.steps.inputs import ConcludeInput
 from lambdas.steps.observability import clock, logger, measure, note

@@ -9,8 +9,8 @@ from typing import Any
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.rows import event_row, open_row
 from lambdas.aws.dynamodb.studies import Studies, continued_run, next_row
+from lambdas.core.run import RunUpdate
 from lambdas.core.run.slots import YardLimits
-from lambdas.core.run.updates import RunUpdate
 from lambdas.core.study import limits
 from lambdas.steps.inputs import AdmitInput
 from lambdas.steps.observability import clock, note

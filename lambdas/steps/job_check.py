@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.core.run import RunUpdate
 from lambdas.core.run import slots as run_slots
 from lambdas.core.run.slots import YardLimits
-from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
 from lambdas.needs import may
 from lambdas.steps import resuming, uploads

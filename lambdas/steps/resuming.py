@@ -3,8 +3,7 @@
 from datetime import datetime, timedelta
 
 from lambdas.aws.dynamodb.rows import run_row
-from lambdas.core.run import slots, waiting
-from lambdas.core.run.updates import RunUpdate
+from lambdas.core.run import RunUpdate, slots, waiting
 from lambdas.steps.admission import Admission
 from lambdas.steps.inputs import Waits
 from lambdas.steps.observability import clock

@@ -12,9 +12,8 @@ from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.dynamodb.rows import run_row
 from lambdas.core.patrol import budget
-from lambdas.core.run import slots, waiting
+from lambdas.core.run import RunUpdate, slots, waiting
 from lambdas.core.run.slots import YardLimits, promise_of
-from lambdas.core.run.updates import RunUpdate
 from lambdas.steps.admission import Admission
 from lambdas.steps.inputs import Admitted, Waits
 from lambdas.steps.observability import clock

@@ -285,6 +285,10 @@ class Paths:
         """The agent's files of an attempt: the program's process and its exit code."""
         return self.work / "attempts" / f"{number:04d}"
 
+    def tracking(self, number: int) -> Path:
+        """The files of the processes that report the attempt to trackers."""
+        return self.attempt(number) / "tracking"
+
     def cluster(self, number: int) -> Path:
         """The attempt's cluster.json."""
         return self.work / f"cluster-{number:04d}.json"

@@ -249,6 +249,27 @@ class Several(Kind[tuple[Value, ...]]):
         return tuple(sound)
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
+class OneOrSeveral(Several[Value]):
+    """A list of values of one kind, or one value."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.each.words}, or a list of them,"
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.each.schema(), super().schema()]}
+
+    def problem(self, value: object) -> str | None:
+        return self.each.problem(value) if isinstance(value, str) else super().problem(value)
+
+    def read_present(self, section: Section, key: str, default: Any) -> Any:
+        value = section.values.get(key)
+        if not isinstance(value, str):
+            return super().read_present(section, key, default)
+        return default if (found := Kind.read_present(self.each, section, key, None)) is None else (found,)
+
+
 def choices(among: Iterable[Word]) -> Several[Word]:
     """Return the kind of a list of different words. The list may be empty."""
     return Several(each=Choice(among), named=any_of(tuple(among)))

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from lambdas.aws.dynamodb.write import Write
-from lambdas.core.run.updates import AttemptUpdate, HostUpdate, LaunchRequestUpdate, RunUpdate
+from lambdas.core.run import AttemptUpdate, HostUpdate, LaunchRequestUpdate, RunUpdate
 from lambdas.core.run.warm_host import WarmHost
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.attempt import TokenRow, WaitRow

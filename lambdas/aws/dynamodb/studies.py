@@ -5,7 +5,7 @@ from typing import Any
 
 from lambdas.aws.dynamodb.ledger import Table
 from lambdas.aws.dynamodb.write import Write
-from lambdas.core.run.updates import RunUpdate
+from lambdas.core.run import RunUpdate
 from trainyard.protocol.ledger.study import PointRow, RungRow, StudyRow, TrialRow
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass

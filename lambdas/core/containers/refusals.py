@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from trainyard.command_line import command_line
-from trainyard.core.model.names import secret_parameter
-from trainyard.core.model.secret_store import store_secret
+from trainyard.core.model.names import secret_parameter, store_secret
 from trainyard.core.model.yard.registries import Registry, arn_of
 from trainyard.protocol.containers import ARCHITECTURES, Container
 from trainyard.protocol.image_reference import Reference

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from lambdas.core.run import AttemptUpdate
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.updates import AttemptUpdate
 from trainyard.core.model.errors import WORDS, Infrastructure, Stopped, TrainyardError
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.ledger.run import Outcome

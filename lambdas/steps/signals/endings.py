@@ -5,11 +5,10 @@ from typing import assert_never
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.rows import attempt_row, event_row, host_row
-from lambdas.core.run import deadlines, draining
+from lambdas.core.run import HostUpdate, deadlines, draining
 from lambdas.core.run.conclusion import steps
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.updates import HostUpdate
 from lambdas.steps import attempts
 from lambdas.steps.signals import from_people, joining, progress, quarantine
 from lambdas.steps.signals.context import SignalContext

@@ -8,9 +8,8 @@ from typing import assert_never
 from lambdas.aws import messages
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.rows import attempt_row, event_row, host_row
-from lambdas.core.run import growth
+from lambdas.core.run import HostUpdate, growth
 from lambdas.core.run.records import Records
-from lambdas.core.run.updates import HostUpdate
 from lambdas.steps.inputs import LaunchInput, ReleaseInput, Scope
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext

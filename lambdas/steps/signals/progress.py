@@ -7,7 +7,7 @@ from lambdas.aws import states
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.rows import attempt_row, event_row, run_row
 from lambdas.aws.dynamodb.write import Write
-from lambdas.core.run.updates import AttemptUpdate, RunUpdate
+from lambdas.core.run import AttemptUpdate, RunUpdate
 from lambdas.steps.observability import logger
 from lambdas.steps.signals import rungs
 from lambdas.steps.signals.context import SignalContext

@@ -6,10 +6,9 @@ from typing import assert_never
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.rows import attempt_row, event_row, host_row
-from lambdas.core.run import silent_hosts
+from lambdas.core.run import HostUpdate, silent_hosts
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.core.run.updates import HostUpdate
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
 from lambdas.steps.signals import joining

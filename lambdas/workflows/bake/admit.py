@@ -17,8 +17,8 @@ from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import bake
 from lambdas.core.images.bake import RollbackPlan, Unchanged
+from lambdas.core.run import RunUpdate
 from lambdas.core.run.slots import YardLimits
-from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import AdmitSettings, ImageSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import admission, slots, uploads

@@ -10,8 +10,8 @@ from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.rows import event_row
 from lambdas.aws.ec2 import images
 from lambdas.core.images import bake, bake_summary
+from lambdas.core.run import AttemptUpdate
 from lambdas.core.run.outcome import ending_of
-from lambdas.core.run.updates import AttemptUpdate
 from lambdas.environment import ImageSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import attempts, conclusion

@@ -11,8 +11,8 @@ from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import dev, dev_host
 from lambdas.core.images.dev_host import DevHostRequest
+from lambdas.core.run import RunUpdate
 from lambdas.core.run.slots import YardLimits
-from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import admission, slots

@@ -10,8 +10,8 @@ from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.images import snapshot
 from lambdas.core.images.snapshot import SnapshotHost, SnapshotRequest
+from lambdas.core.run import AttemptUpdate
 from lambdas.core.run.records import Records
-from lambdas.core.run.updates import AttemptUpdate
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import admission

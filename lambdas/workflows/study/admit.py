@@ -6,7 +6,7 @@ from lambdas import environment
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.studies import first_row
-from lambdas.core.run.updates import RunUpdate
+from lambdas.core.run import RunUpdate
 from lambdas.core.study import limits
 from lambdas.needs import Needs
 from lambdas.steps import admission, continuation, job_check, warm_start

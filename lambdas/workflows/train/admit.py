@@ -10,7 +10,7 @@ from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.logbook import EarlierResults, Logbook
 from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.run.updates import RunUpdate
+from lambdas.core.run import RunUpdate
 from lambdas.needs import Needs
 from lambdas.steps import admission, job_check, resuming, slots
 from lambdas.steps.admission import Admission, job_values

@@ -25,6 +25,8 @@ SOFTWARE = (
     "requirements/locks/host-tf-keras.txt",
     "requirements/jupyter.txt",
     "requirements/locks/jupyter.txt",
+    "requirements/locks/mlflow.txt",
+    "requirements/locks/wandb.txt",
 )
 """Software that a bake installs, with the client for users of dev hosts; the local lists are for base images without
 a GPU."""

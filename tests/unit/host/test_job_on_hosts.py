@@ -91,5 +91,17 @@ def test_the_control_plane_reads_every_other_key(section: str, key: str) -> None
 
 
 def test_every_section_of_a_job_is_for_hosts_or_for_the_control_plane() -> None:
-    known = {*SECTIONS, "name", "hardware", "after", "labels", "policy", "origin", "predict", "study"}
+    known = {
+        *SECTIONS,
+        "name",
+        "hardware",
+        "after",
+        "labels",
+        "policy",
+        "origin",
+        "predict",
+        "study",
+        "track",
+        "notify",
+    }
     assert {each.name for each in dataclasses.fields(Job)} == known

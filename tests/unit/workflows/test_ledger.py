@@ -16,7 +16,7 @@ from lambdas.aws.dynamodb.rows import (
     plan_row,
     run_row,
 )
-from lambdas.core.run.updates import RunUpdate
+from lambdas.core.run import RunUpdate
 from tests.unit.core.builders import NOON
 from tests.unit.workflows.conftest import Place
 from trainyard.core.model import states

@@ -10,7 +10,7 @@ from lambdas import environment
 from lambdas.aws.dynamodb.rows import open_row, run_row
 from lambdas.aws.dynamodb.studies import Studies
 from lambdas.aws.dynamodb.write import Write
-from lambdas.core.run.updates import RunUpdate
+from lambdas.core.run import RunUpdate
 from lambdas.workflows.study import keep, turn
 from tests.support.recorded import CONTEXT
 from tests.unit.workflows.account import an_account

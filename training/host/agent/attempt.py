@@ -20,6 +20,7 @@ from training.host.agent.monitor import Monitor
 from training.host.agent.mounts import Mounts
 from training.host.agent.outputs import Outputs
 from training.host.agent.preparation import Preparation
+from training.host.agent.tracking import Tracking
 from training.host.agent.uploads import Uploads, uploads_of
 from training.host.agent.usage import Usage
 from training.host.checkpoints import in_bucket
@@ -77,7 +78,10 @@ class Attempt:
         self._mounts = Mounts(context)
         self._health = Health()
         self._preparation = Preparation(context, monitor, self._checkpoints, self._outputs, self._mounts)
-        self._conclusion = Conclusion(context, monitor, self._checkpoints, self._outputs, self._closing)
+        self._tracking = Tracking(context, monitor.progress.scalars.points, monitor.note_at_once)
+        self._conclusion = Conclusion(
+            context, monitor, self._checkpoints, self._outputs, self._closing, self._tracking
+        )
 
     def start(self) -> Program:
         """Remove files of an earlier attempt, restore the checkpoint, and start the program. Raises LeftUnstarted if
@@ -128,6 +132,7 @@ class Attempt:
             else None,
         )
         program.remember(self._context.paths.process(self._context.cluster.attempt))
+        self._tracking.start(values)
         self._context.send(
             signals.Started(
                 role=self._context.assignment.role,
@@ -149,9 +154,9 @@ class Attempt:
         )
         with self._monitor.heartbeat():
             retries = self._conclusion.retries(None, finished=False)
-            self._monitor.log.hide(
-                held or retries.get("fetching its secrets", self._preparation.fetch_secrets)
-            )
+            values = held or retries.get("fetching its secrets", self._preparation.fetch_secrets)
+            self._monitor.log.hide(values)
+            self._tracking.start(values)
             if self._context.assignment.is_chief:
                 retries.get("reading its curve", self._monitor.metrics.begin)
         return program

@@ -8,10 +8,7 @@ from typing import Any
 
 from training.host.agent.closing import Closing
 from training.host.agent.context import Context
-from training.host.agent.deadlines.drain import (
-    FINISHED,
-    Drain,
-)
+from training.host.agent.deadlines.drain import FINISHED, Drain
 from training.host.agent.draining import Draining
 from training.host.agent.life import StillTraining, has_ended
 from training.host.agent.monitor import Monitor
@@ -22,6 +19,7 @@ from training.host.agent.retries import (
     patience_with_denials,
     reason_to_end,
 )
+from training.host.agent.tracking import Tracking
 from training.host.agent.uploads import FailedUpload, Uploads
 from training.host.checkpoints.upload import CheckpointUpload
 from training.host.disk import SHARED_MEMORY, Room, readable_files, room_at
@@ -102,9 +100,11 @@ class Conclusion:
         checkpoints: CheckpointUpload,
         outputs: Outputs,
         closing: Closing,
+        tracking: Tracking,
     ) -> None:
         self._context, self._monitor = context, monitor
-        self._checkpoints, self._outputs, self._closing = checkpoints, outputs, closing
+        self._checkpoints, self._outputs = checkpoints, outputs
+        self._closing, self._tracking = closing, tracking
 
     def conclude(
         self, end: End, draining: Draining | None, uploads: Uploads, outputs: OutputsUpload
@@ -169,6 +169,7 @@ class Conclusion:
         if isinstance(ended, Finished) and self._context.assignment.is_chief:
             self._closing.wait(retries.has_to_end)
             working_folder = self._note_missing_results(outputs)
+        self._tracking.end(ended, retries.has_to_end)
         self._monitor.listen()  # the uploads may have noted files that they left out
         last = uploads.finish("log", "metrics", retries=retries, most_seconds=EXTRAS_SECONDS)
         self._closing.report_uploaded()
@@ -382,9 +383,8 @@ class Conclusion:
         return None
 
     def _ran_seconds(self) -> float:
-        return max(
-            0.0, time.time() - self._context.paths.process(self._context.cluster.attempt).stat().st_mtime
-        )
+        started = self._context.paths.process(self._context.cluster.attempt).stat().st_mtime
+        return max(0.0, time.time() - started)
 
     def _step(self, written: int | None = None) -> int | None:
         """Return the highest step that is known: of the checkpoint (if it has a step), of the reported progress, or

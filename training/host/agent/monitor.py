@@ -47,7 +47,9 @@ class Monitor:
         self.progress = Progress(
             paths.progress(cluster.attempt),
             started=time.monotonic(),
-            scalars=Scalars(objective, MetricPoints(cluster.attempt)),
+            scalars=Scalars(
+                objective, MetricPoints(cluster.attempt, SimpleQueue() if context.job.track else None)
+            ),
         )
         self.life = Life(paths, context.account, self.progress, has_gpus(context.identity.tags))
         self.metrics = Metrics(context.bucket, cluster.run, self.progress.scalars)

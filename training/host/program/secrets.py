@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from training.host.errors import AccessDenied, HostTrouble, Missing, Unreachable
 from training.host.outages import is_passing_error
-from trainyard.core.model.secret_store import store_secret
+from trainyard.core.model.names import store_secret
 
 ACTION = "ssm:GetParameters"
 SHORTEST_HIDDEN = 6

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
+from queue import SimpleQueue
 from typing import Any
 
 from training.host.bucket import Bucket
@@ -44,6 +45,8 @@ class MetricPoints:
     """The points that are not in the bucket yet, and the part that is being written. Threads may share it."""
 
     attempt: int = 1
+    copies: SimpleQueue[dict[str, Any]] | None = None
+    """Every new point as a line for trackers; None without trackers."""
     _columns: dict[str, Column] = field(default_factory=dict)
     _unsent: bytes = b""
     _part: bytes = b""
@@ -64,6 +67,15 @@ class MetricPoints:
             column.values.append(value)
             column.times.append(at)
             column.epochs.append(epoch)
+        if self.copies is not None:
+            self.copies.put({"metric": name, "step": step, "value": value, "at": round(1000 * at)})
+
+    def take_copies(self) -> list[dict[str, Any]]:
+        """Return the new lines for trackers, each once."""
+        taken = []
+        while self.copies is not None and not self.copies.empty():
+            taken.append(self.copies.get())
+        return taken
 
     def send(self, bucket: Bucket, folder: str, *, last: bool = False) -> None:
         """Write the new points into the bucket, at most every 30 seconds. They stay here if that fails."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from trainyard.client.importing.draft import Draft
 from trainyard.command_line import command_line
-from trainyard.core.model.secret_store import store_secret
+from trainyard.core.model.names import store_secret
 from trainyard.core.model.yard.registries import arn_of
 from trainyard.protocol import image_reference
 from trainyard.protocol.image_reference import DOCKER_HUB, NotAReferenceError

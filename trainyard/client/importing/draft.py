@@ -15,8 +15,8 @@ from trainyard.command_line import command_line
 from trainyard.core.model.gpus import Wanted, choose, is_known
 from trainyard.core.model.hardware import MOST_HOSTS
 from trainyard.core.model.job import MOST_DATA, MOST_LABELS, Limits
+from trainyard.core.model.names import store_secret
 from trainyard.core.model.program_fields import MOST_ARG_CHARACTERS, OUR_PREFIXES, OURS
-from trainyard.core.model.secret_store import store_secret
 from trainyard.protocol.tags import PREFIX
 
 LIMITS = Limits()

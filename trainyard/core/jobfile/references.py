@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainyard.command_line import command_line
 from trainyard.core.model.job import Job
-from trainyard.core.model.names import secret_parameter
+from trainyard.core.model.names import secret_parameter, store_secret
 from trainyard.core.model.program import Data, Listed, Sharding
-from trainyard.core.model.secret_store import store_secret
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.protocol import keys
 from trainyard.protocol.trial import study_of

@@ -12,7 +12,7 @@ from trainyard.core.model.gpus import Wanted, all_names, choose
 from trainyard.core.model.hardware import CPU_TYPES_BY_DEFAULT, MOST_HOSTS, Chief, Cluster, Hardware
 from trainyard.core.model.instance_types import MarketChoice, instance_type
 from trainyard.core.model.job import Hosts, ImageWhen, Job
-from trainyard.core.model.program import OF_MODELS, PROGRAMS, SHIPPED, Program, Scalar
+from trainyard.core.model.program import OF_MODELS, PROGRAMS, SHIPPED, Program, Scalar, Tracker
 from trainyard.core.model.program_fields import WORDS
 from trainyard.protocol.cluster import ASYNCHRONOUS, IN_STEP, SEVERAL_HOSTS, Role, Strategy
 from trainyard.values.lazy import dataclass
@@ -219,6 +219,14 @@ def _check_types(hardware: Hardware, written: Written) -> bool:
 def _check_program(job: Job, written: Written) -> None:
     program = job.program
     _check_start(program, written)
+    for tracker in job.track:
+        client = tracker.client
+        if client.variable not in {*program.environment, *program.secrets}:
+            named = (
+                "program.secrets" if tracker is Tracker.WANDB else "program.environment or program.secrets"
+            )
+            problem = f"{tracker} needs {client.variable}, {client.wanted}, in {named}"
+            written.fault("track", problem)
     for name in sorted(program.environment.keys() & program.secrets.keys()):
         written.fault(f"program.secrets.{name}", "is also in program.environment; one of them is allowed")
     data = written.document.get("data")

@@ -14,16 +14,17 @@ from trainyard.core.model.condition import CONDITION
 from trainyard.core.model.hardware import Cluster, Hardware
 from trainyard.core.model.job_fields import NAME, RUN_ID
 from trainyard.core.model.model_names import NAMES
-from trainyard.core.model.program import Data, Origin, Program
+from trainyard.core.model.program import Data, Origin, Program, Tracker
 from trainyard.core.model.study import Study
 from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.cluster import Role
 from trainyard.protocol.objective import Objective
 from trainyard.protocol.tags import PREFIX
 from trainyard.protocol.webhooks import MOST_TARGETS, TARGET, TARGET_NAMED
-from trainyard.values.fields import Choice, Count, Flag, Number, Text, key, required, texts
+from trainyard.values.fields import Choice, Count, Flag, Number, OneOrSeveral, Text, key, required, texts
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Entries, Optional, Part, Record, Short, section_key
+from trainyard.values.validation import any_of
 
 MOST_DATA = 16
 MOST_LABELS = 20
@@ -246,6 +247,14 @@ class Job:
         Optional(Objective),
         "The metric that compares runs of the job. The program "
         "[reports it](programs.md#metrics-of-your-own).",
+        usual="none",
+    )
+    track: tuple[Tracker, ...] = key(
+        (),
+        OneOrSeveral(each=Choice(Tracker), named=any_of(tuple(Tracker))),
+        "Experiment trackers that get the run's parameters, metrics, lineage and model, without a line in the program. "
+        "Their own variables in `program.environment` or `program.secrets` have the address and the key "
+        "([trackers](tasks/trackers.md)).",
         usual="none",
     )
     policy: Mapping[str, Any] = key(

@@ -1,4 +1,4 @@
-"""Names of runs, of the functions that conclude them, and of secrets; and the ledger's index of runs."""
+"""Names of runs, of the functions that conclude them and of secrets, and the ledger's index of runs."""
 
 import re
 from datetime import datetime
@@ -63,3 +63,13 @@ def describe_used_name(run: str, owner: str) -> str:
         "runs and the ledger keeps each name. Nothing was done. Start it again (start-execution --name) with "
         "another name, or without one."
     )
+
+
+def store_secret(parameter: str) -> str:
+    """Return the shell line that stores a secret.
+
+    The value is typed without being shown and is not part of the command line, which other accounts of the computer can
+    read and which the shell keeps in its history.
+    """
+    put = f"aws ssm put-parameter --type SecureString --name {parameter} --value file:///dev/stdin"
+    return f'read -rs VALUE; printf %s "$VALUE" | {put}'

@@ -182,6 +182,35 @@ class Program:
         return f"{first} ..." if more else first
 
 
+class Tracker(StrEnum):
+    """An experiment tracker that a run reports to, besides its own bucket."""
+
+    MLFLOW = "mlflow"
+    WANDB = "wandb"
+
+    @property
+    def client(self) -> "TrackerClient":
+        return TRACKER_CLIENTS[self]
+
+
+@dataclass(frozen=True)
+class TrackerClient:
+    """The tracker's own client, which a host installs from `requirements/locks`, and the variable that it needs."""
+
+    called: str
+    variable: str
+    wanted: str
+    """The meaning of the variable in words."""
+
+
+TRACKER_CLIENTS = {
+    Tracker.MLFLOW: TrackerClient("MLflow", "MLFLOW_TRACKING_URI", "the address of the MLflow server"),
+    Tracker.WANDB: TrackerClient("Weights & Biases", "WANDB_API_KEY", "an API key"),
+}
+TRACKER_VARIABLES = ("MLFLOW_", "WANDB_")
+"""Beginnings of the variables of `program.environment` and `program.secrets` that the clients get."""
+
+
 class Mode(StrEnum):
     """How the files of a data entry get to the program: fetched before it starts, or read from S3 meanwhile."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainyard.core.model import progress
 from trainyard.core.model.job_fields import CONTROL
-from trainyard.core.model.secret_store import store_secret
+from trainyard.core.model.names import store_secret
 from trainyard.values.fields import Kind, Several, whole
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Entries

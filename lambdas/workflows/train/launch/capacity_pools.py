@@ -13,7 +13,7 @@ from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.placement import FleetRefusal, RetireFirst
 from lambdas.core.capacity.plan import Part
-from lambdas.core.run.updates import LaunchRequestUpdate
+from lambdas.core.run import LaunchRequestUpdate
 from lambdas.steps.observability import clock, measure
 from lambdas.workflows.train.launch.answers import (
     LaunchAnswer,

@@ -8,9 +8,8 @@ from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.fleet import Launched, Refusals
 from lambdas.core.capacity.placement import Try
 from lambdas.core.capacity.plan import Part
-from lambdas.core.run import deadlines, growth
+from lambdas.core.run import LaunchRequestUpdate, deadlines, growth
 from lambdas.core.run.records import Records
-from lambdas.core.run.updates import LaunchRequestUpdate
 from lambdas.steps.observability import clock
 from lambdas.workflows.train.launch.answers import Grown
 from lambdas.workflows.train.launch.capacity_pools import find_launched, launch, record_refusal

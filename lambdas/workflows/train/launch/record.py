@@ -6,8 +6,7 @@ from lambdas.aws.dynamodb.rows import attempt_row, launched_row, look_up_row, ru
 from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2.fleet import Launched
 from lambdas.core.capacity.plan import Part
-from lambdas.core.run import growth
-from lambdas.core.run.updates import LaunchRequestUpdate, RunUpdate
+from lambdas.core.run import LaunchRequestUpdate, RunUpdate, growth
 from lambdas.steps.observability import clock, measure
 from lambdas.workflows.train.launch.request import LaunchRequest
 from trainyard.core.model.yard.metrics import Metric

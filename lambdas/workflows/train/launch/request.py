@@ -11,8 +11,8 @@ from lambdas.aws.dynamodb.write import Write
 from lambdas.core.capacity import initialization
 from lambdas.core.capacity.placement import Try
 from lambdas.core.capacity.plan import Part, describe_candidates, parts
+from lambdas.core.run import LaunchRequestUpdate
 from lambdas.core.run.records import Records
-from lambdas.core.run.updates import LaunchRequestUpdate
 from lambdas.environment import YardSettings
 from lambdas.steps.observability import note
 from trainyard.core.model import tokens

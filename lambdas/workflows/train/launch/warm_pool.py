@@ -11,8 +11,7 @@ from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.fleet import Launched
 from lambdas.core.capacity.placement import Try, TryLater
 from lambdas.core.capacity.plan import Part
-from lambdas.core.run import warm_pool
-from lambdas.core.run.updates import LaunchRequestUpdate
+from lambdas.core.run import LaunchRequestUpdate, warm_pool
 from lambdas.core.run.warm_host import WarmHost
 from lambdas.steps.observability import clock, logger
 from lambdas.workflows.train.launch.answers import LaunchAnswer, answer_of_other_call, gang_launched
