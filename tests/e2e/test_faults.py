@@ -105,6 +105,38 @@ def test_a_host_with_an_xid_is_replaced_and_named_in_one_sentence(runs: Runs) ->
     assert faulty["instance"] == host
 
 
+STARVED = """
+import os, time
+import tensorflow as tf
+starved = os.environ["TRAINYARD_ROLE"] == "worker"
+def read(number):
+    time.sleep(0.4 if starved else 0.0)
+    return number
+data = tf.data.Dataset.range(10**9).map(lambda number: tf.py_function(read, [number], tf.int64))
+for step, number in enumerate(data):
+    print(f"step {step + 1} loss 0.5", flush=True)
+    time.sleep(0.0 if starved else 0.4)
+"""
+"""A program whose second host waits for its input in every step."""
+
+
+def test_a_host_that_waits_for_its_input_and_holds_up_the_others_is_named(runs: Runs) -> None:
+    program = {"module": None, "command": ["python", "-c", STARVED], "args": None}
+    run = runs.start(runs.job("starved", program=program, limits={"restarts": 0}))
+    runs.until("its slow rank", lambda: any(each.event == "slow host" for each in run.timeline))
+    host = runs.host_of(run, "worker")
+    slow, limit = run.reason().lines[-2:]
+    assert slow.startswith(
+        f"worker 1 ({host}) is slower than the others, which wait for it: it waited for its input "
+    )
+    assert limit.startswith("The program waited for input ")
+    assert f"on worker 1 ({host}): " in limit
+    run.stop()
+    runs.finish(run)
+    assert [each.event for each in run.timeline].count("slow host") == 1
+    assert {f"attempts/1/use/{name}.json" for name in ("chief-0", "worker-1")} <= set(run.keys)
+
+
 @pytest.fixture(scope="module")
 def uninterrupted(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the fingerprint of a run without a fault."""

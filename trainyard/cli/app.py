@@ -10,9 +10,9 @@ import typer
 from trainyard.cli.command import Command, group, root
 
 COMMANDS = (
-    "init", "check", "submit", "import", "plan", "ls", "cost", "show", "why", "logs", "get", "stop", "resume", "rerun",
-    "diff", "tb", "request", "predict", "predict-batch", "serve", "hosts", "hold", "unhold", "shell", "forward",
-    "sessions", "ui", "doctor", "demo",
+    "init", "check", "submit", "import", "plan", "ls", "cost", "show", "why", "logs", "top", "get", "stop", "resume",
+    "rerun", "diff", "tb", "request", "predict", "predict-batch", "serve", "hosts", "hold", "unhold", "shell",
+    "forward", "sessions", "ui", "doctor", "demo",
 )  # fmt: skip
 """Commands in the order of the help: each is the function of its name in the file of its name in commands/."""
 GROUPS = {

@@ -15,6 +15,7 @@ from trainyard.client.runs.metric_points import MetricPoints
 from trainyard.client.runs.reasons import REFUSED, Reason, reason_for
 from trainyard.client.runs.records import AnsweredRequest
 from trainyard.client.runs.usage import Usage, usage_of
+from trainyard.client.runs.use import charts_of, use_of
 from trainyard.command_line import command_line
 from trainyard.protocol import keys
 from trainyard.protocol.trial import study_of
@@ -174,7 +175,12 @@ class RunPage(Page):
     async def _usage(self, cache: Cache, picture: Picture) -> tuple[Usage, ...]:
         hosts, now = picture.status.hosts, picture.status.at
         fresh = USAGE_OVER_FRESH if picture.is_over else USAGE_FRESH
-        return await cache.fetch(("usage", self.run), lambda yard: usage_of(yard.session, hosts, now), fresh)
+
+        def look(yard: Yard) -> tuple[Usage, ...]:
+            recorded = use_of(yard, self.run, picture.status.attempt)
+            return (*usage_of(yard.session, hosts, now), *charts_of(recorded))
+
+        return await cache.fetch(("usage", self.run), look, fresh)
 
     async def _log(self, cache: Cache, picture: Picture) -> RunLog:
         log, over, builder = (
