@@ -128,7 +128,7 @@ def test_packages_are_installed_with_the_images_python_from_the_hosts_index(
     assert present.succeeded, present.why()
     assert "<p><em>yes</em></p> /var/lib/trainyard/home" in present.log()
     assert (absent.summary["outcome"], absent.summary["restarts"]) == ("failed", 0), absent.why()
-    assert "the index has no such version with a file for Python" in absent.why()
+    assert "the index has no such version with a file for Python 3." in absent.why()
 
 
 @needs_root

@@ -26,9 +26,10 @@ def add_python(folder: Path) -> Path:
     pip = Path(str(find_spec("pip").origin)).parent  # type: ignore[union-attr]
     shutil.copytree(pip, inside / "pip", ignore=shutil.ignore_patterns("__pycache__"))
     binary = Path(sys.executable).resolve()
-    command = folder / sys.base_prefix.lstrip("/") / "bin/python3"
+    command = folder / sys.base_prefix.lstrip("/") / "bin" / library.name
     command.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(binary, command)
+    command.with_name("python3").symlink_to(command.name)
     for each in (binary, *inside.glob("lib-dynload/*.so")):
         _add_libraries(folder, each)
     return folder
