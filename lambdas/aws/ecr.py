@@ -1,7 +1,9 @@
 """Amazon ECR: manifests, tags and configurations of images."""
 
+import hashlib
 import urllib.request
 from collections.abc import Sequence
+from http.client import HTTPException
 
 from botocore.exceptions import ClientError
 
@@ -12,7 +14,7 @@ from trainyard.protocol.image_reference import Reference
 NO_REPOSITORY = "RepositoryNotFoundException"
 MOST_LISTED = 1000
 """Images that are listed for the nearest tags."""
-SECONDS = 20
+SECONDS, TRIES = 20, 3
 
 
 class RepositoryMissingError(Exception):
@@ -46,12 +48,18 @@ class EcrImages:
 
     def blob(self, digest: str) -> bytes:
         """Return a configuration, which ECR sends from a bucket of its own."""
-        answer = self._client.get_download_url_for_layer(**self._names, layerDigest=digest)
-        try:
-            with urllib.request.urlopen(answer["downloadUrl"], timeout=SECONDS) as body:  # noqa: S310 - AWS's address
-                return bytes(body.read())
-        except OSError as error:
-            raise ServiceUnavailable(f"Amazon ECR did not send {digest}: {error}") from error
+        answer, why = self._client.get_download_url_for_layer(**self._names, layerDigest=digest), ""
+        for _ in range(TRIES):
+            try:
+                with urllib.request.urlopen(answer["downloadUrl"], timeout=SECONDS) as body:  # noqa: S310 - AWS's address
+                    found = bytes(body.read())
+            except (OSError, HTTPException) as error:
+                why = str(error)
+                continue
+            if f"sha256:{hashlib.sha256(found).hexdigest()}" == digest:
+                return found
+            why = "its bytes have another checksum"
+        raise ServiceUnavailable(f"Amazon ECR did not send {digest} in {TRIES} tries: {why}")
 
     def tags(self) -> list[str]:
         """Return the tags of the repository. The newest image comes first."""

@@ -55,13 +55,14 @@ class RegistryImages:
         found = self._get(f"{self._base}/manifests/{version}", {"Accept": ", ".join(accepted)})
         if found is None:
             return None
-        return found, f"sha256:{hashlib.sha256(found).hexdigest()}"
+        return found, _sum(found, version if version.startswith("sha256:") else None)
 
     def blob(self, digest: str) -> bytes:
         """Return a configuration."""
         found = self._get(f"{self._base}/blobs/{digest}", {})
         if found is None:
             raise RegistryUnreachableError(f"it has no {digest}, which its own manifest names")
+        _sum(found, digest)
         return found
 
     def _get(self, address: str, headers: Mapping[str, str], *, has_token: bool = False) -> bytes | None:
@@ -100,10 +101,21 @@ class RegistryImages:
         request = urllib.request.Request(address, headers={"User-Agent": "trainyard", **headers})  # noqa: S310 - https
         try:
             with self._opener.open(request, timeout=SECONDS) as answer:
-                return bytes(answer.read(MOST_BYTES))
+                found = bytes(answer.read(MOST_BYTES))
+                if len(found) < MOST_BYTES and answer.length:
+                    raise RegistryUnreachableError("it stopped in the middle of its answer")
+                return found
         except urllib.error.HTTPError as refusal:
             if refusal.code == BUSY:
                 raise RegistryBusyError from refusal
             raise
         except (OSError, HTTPException) as error:
             raise RegistryUnreachableError(str(getattr(error, "reason", "") or error)) from error
+
+
+def _sum(found: bytes, expected: str | None) -> str:
+    """Return the digest of the bytes. Raise RegistryUnreachableError if another one was expected."""
+    digest = f"sha256:{hashlib.sha256(found).hexdigest()}"
+    if expected not in (None, digest):
+        raise RegistryUnreachableError(f"it sent bytes that do not have the checksum {expected}")
+    return digest

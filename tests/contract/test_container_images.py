@@ -226,6 +226,22 @@ def test_a_rate_limit_is_a_warning_and_the_hosts_decide(cloud: Cloud, checked: C
     assert found["container"]["digest"] == ""
 
 
+@pytest.mark.parametrize("kind", ["truncated", "corrupt"])
+def test_a_registry_that_is_cut_off_in_the_middle_is_asked_again(
+    cloud: Cloud, checked: Check, push: Any, kind: str
+) -> None:
+    name = f"{OWN}/{repository()}"
+    image = push(f"{name}:v1")
+    cloud.command("fault", "registry", kind, name, "--times", "2")
+    assert checked(f"{name}:v1")["container"]["digest"] == image.manifest.digest
+    other = f"nvcr.io/{repository('team')}"
+    push(f"{other}:v1")
+    cloud.command("fault", "registry", kind, other)
+    found = checked(f"{other}:v1")
+    assert found["faults"] == []
+    assert "nvcr.io was not reached (it " in found["warnings"][0]
+
+
 def test_a_registry_without_an_answer_is_a_warning(checked: Check) -> None:
     found = checked("registry.invalid/team/train:v1", registries=("registry.invalid",))
     assert found["faults"] == []
