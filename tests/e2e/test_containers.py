@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from localcloud.cli.images import Pusher
 from tests.e2e.runs import Runs
 from tests.support.container_roots import add_python, make_root
 from trainyard.client import Run
+from trainyard.client.importing.kinds import import_file
 from trainyard.client.inventory import hosts as inventory
 from trainyard.client.jobs.source import pack_folder
 
@@ -129,6 +131,55 @@ def test_packages_are_installed_with_the_images_python_from_the_hosts_index(
     assert "<p><em>yes</em></p> /var/lib/trainyard/home" in present.log()
     assert (absent.summary["outcome"], absent.summary["restarts"]) == ("failed", 0), absent.why()
     assert "the index has no such version with a file for Python 3." in absent.why()
+
+
+BATCH_AI = {
+    "properties": {
+        "nodeCount": 2,
+        "tensorFlowSettings": {
+            "parameterServerCount": 1,
+            "workerCount": 2,
+            "pythonScriptFilePath": "$AZ_BATCHAI_INPUT_SCRIPT/replica.py",
+            "masterCommandLineArgs": "--job_name=worker --task_index=$AZ_BATCHAI_TASK_INDEX "
+            "--data_dir=$AZ_BATCHAI_INPUT_DATASET --output_dir=$AZ_BATCHAI_OUTPUT_MODEL",
+            "parameterServerCommandLineArgs": "--job_name=ps",
+        },
+        "inputDirectories": [
+            {"id": "DATASET", "path": "$AZ_BATCHAI_MOUNT_ROOT/external/digits"},
+            {"id": "SCRIPT", "path": "$AZ_BATCHAI_MOUNT_ROOT/external/samples"},
+        ],
+        "outputDirectories": [
+            {"id": "MODEL", "pathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/external", "pathSuffix": "Models"}
+        ],
+        "containerSettings": {"imageSourceRegistry": {"image": "tensorflow/tensorflow:1.1.0-gpu"}},
+    }
+}
+REPLICA = """
+import os, sys, time
+given = dict(word[2:].partition("=")[::2] for word in sys.argv[1:])
+print("replica", given["job_name"], given["task_index"], sorted(os.listdir(given["data_dir"])), flush=True)
+while given["job_name"] == "ps":
+    time.sleep(1)
+os.makedirs(given["output_dir"], exist_ok=True)
+open(given["output_dir"] + "/weights", "w").write("weights")
+"""
+
+
+def test_a_job_of_batch_ai_with_a_container_is_imported_and_runs(runs: Runs, tmp_path: Path) -> None:
+    files = add_python(make_root(tmp_path / "files", commands=("cat", "sh")))
+    (files / "bin/python").symlink_to(f"{sys.base_prefix}/bin/python3")
+    image = "tensorflow/tensorflow:1.1.0-gpu"
+    Pusher(runs.cloud.port, root_key.load_key(runs.cloud.state), image).push([build([files], Settings())])
+    (tmp_path / "job.json").write_text(json.dumps(BATCH_AI))
+    (tmp_path / "samples").mkdir()
+    (tmp_path / "samples/replica.py").write_text(REPLICA)
+    runs.yard.bucket.put("data/dataset/numbers.txt", b"1\n")
+    imported = tmp_path / "job.yaml"
+    imported.write_text(import_file(tmp_path / "job.json").text("Imported."))
+    run = runs.finish(runs.yard.submit(imported))
+    assert run.succeeded, run.why()
+    assert "replica worker 0 ['numbers.txt']" in run.log()
+    assert run.json("job.json")["program"]["container"]["digest"].startswith("sha256:")
 
 
 @needs_root
