@@ -19,6 +19,7 @@ import pytest
 
 from stacks.constructs.packages import layers
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow, eventually
+from tests.support.webhook_receiver import Receiver
 from trainyard.client import webhooks as client
 from trainyard.protocol import webhooks
 from trainyard.protocol.webhooks import Attribute, NotificationKind, Webhook, WebhookKind
@@ -29,67 +30,15 @@ ME = "AROA1:ada@example.org"
 YARD = "hooked"
 
 
-RECEIVER = """
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-STATE = {"status": 204, "location": "", "hangs": False}
-REQUESTS = []
-
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["content-length"])).decode()
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        hangs, status = STATE["hangs"], STATE["status"]
-        is_taken = status < 300 and not hangs
-        REQUESTS.append({"path": self.path, "headers": headers, "body": body, "is_taken": is_taken})
-        if hangs:
-            threading.Event().wait(60)
-            return
-        self.send_response(status)
-        if STATE["location"]:
-            self.send_header("location", STATE["location"])
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-SERVER = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-threading.Thread(target=SERVER.serve_forever, daemon=True).start()
-
-def handler(event, context):
-    STATE.update(event)
-    return {"port": SERVER.server_address[1], "requests": REQUESTS}
-"""
-
-
-class Receiver:
-    """A server in the network of the local cloud, which is the machine of functions: a function that listens. It
-    answers `status`, or nothing while it `hangs`."""
-
-    def __init__(self, cloud: Cloud) -> None:
-        self.cloud, self.function = cloud, cloud.function(RECEIVER, Timeout=30)
-        self.url = f"http://127.0.0.1:{self.set()['port']}"
-
-    def set(self, **state: Any) -> dict[str, Any]:
-        payload = json.dumps(state).encode()
-        answer = self.cloud.client("lambda").invoke(FunctionName=self.function, Payload=payload)
-        found: dict[str, Any] = json.loads(answer["Payload"].read())
-        return found
-
-    @property
-    def requests(self) -> list[dict[str, Any]]:
-        return list(self.set()["requests"])
-
-    @property
-    def taken(self) -> list[dict[str, Any]]:
-        return [each for each in self.requests if each["is_taken"]]
+def make_receiver(cloud: Cloud) -> Receiver:
+    return Receiver.make(
+        cloud.client("lambda"), f"receiver-{uuid.uuid4().hex[:12]}", cloud.role("lambda.amazonaws.com")
+    )
 
 
 @pytest.fixture
 def receiver(cloud: Cloud) -> Receiver:
-    return Receiver(cloud)
+    return make_receiver(cloud)
 
 
 class Yard:
@@ -251,7 +200,7 @@ def test_after_an_outage_each_receiver_has_the_message_once(
     yard: Yard, receiver: Receiver, cloud: Cloud
 ) -> None:
     """The receiver that took the message at the first try gets no other one."""
-    other = Receiver(cloud)
+    other = make_receiver(cloud)
     receiver.set(status=503)
     yard.register("down", f"{receiver.url}/down")
     yard.register("up", f"{other.url}/up")
@@ -297,7 +246,7 @@ def test_a_refusal_is_final_and_a_dead_letter_at_once(
 def test_a_receiver_that_hangs_does_not_hold_up_the_others(
     yard: Yard, receiver: Receiver, cloud: Cloud
 ) -> None:
-    other = Receiver(cloud)
+    other = make_receiver(cloud)
     receiver.set(hangs=True)
     yard.register("hangs", f"{receiver.url}/hangs")
     yard.register("well", f"{other.url}/well")

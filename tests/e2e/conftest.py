@@ -27,6 +27,8 @@ REGISTRIES = "arn:aws:ecr:us-east-1:123456789012:repository/*,docker.io,nvcr.io"
 """The registries whose images its runs may use."""
 
 
+LOOPBACK = "internal_webhooks=127.0.0.0/8"
+"""The network of the receivers of its webhooks."""
 FILE_SYSTEM = "shared"
 """The token of the file system that its runs may mount."""
 
@@ -68,7 +70,7 @@ def runs(cloud: Cloud) -> Runs:
 
 
 def cloud_in(state: Path) -> Cloud:
-    settings = (f"data_buckets={READS}", f"registries={REGISTRIES}", "model_url=true")
+    settings = (f"data_buckets={READS}", f"registries={REGISTRIES}", "model_url=true", LOOPBACK)
     choices = tuple(word for setting in settings for word in ("-c", setting))
     return Cloud(state, port_for(0), Path(__file__).with_name("settings.yaml"), choices)
 

@@ -1,12 +1,16 @@
 """Unusual ends of programs: exit code 0 after an interruption, a kill by itself, processes that still run."""
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.e2e.published import script
 from tests.e2e.runs import Runs
-from trainyard.client import Run
+from tests.support.webhook_receiver import Receiver
+from trainyard.client import Run, webhooks
+from trainyard.protocol.webhooks import Webhook, WebhookKind
 
 
 def a_job(runs: Runs, name: str, **program: Any) -> dict[str, Any]:
@@ -15,14 +19,42 @@ def a_job(runs: Runs, name: str, **program: Any) -> dict[str, Any]:
     return job
 
 
-def test_a_program_that_saves_and_ends_with_0_goes_on_where_it_was_interrupted(runs: Runs) -> None:
-    run = runs.in_mid_training(script(runs, "saves_and_ends_with_0"))
+RECEIVER = "endings-receiver"
+
+
+@pytest.fixture
+def receiver(runs: Runs) -> Iterator[Receiver]:
+    """Return a server that gets the notifications of runs whose job names the webhook `endings`."""
+    session = runs.yard.session
+    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    made = session.client("iam").create_role(RoleName=RECEIVER, AssumeRolePolicyDocument=document)
+    server = Receiver.make(session.client("lambda"), RECEIVER, made["Role"]["Arn"])
+    hook = Webhook(kind=WebhookKind.URL, url=f"{server.url}/hook", key=webhooks.make_key(), named_only=True)
+    webhooks.add(runs.yard, "endings", hook)
+    yield server
+    webhooks.remove(runs.yard, "endings")
+    session.client("lambda").delete_function(FunctionName=RECEIVER)
+    session.client("iam").delete_role(RoleName=RECEIVER)
+
+
+def test_a_program_that_saves_and_ends_with_0_goes_on_where_it_was_interrupted(
+    runs: Runs, receiver: Receiver
+) -> None:
+    assert webhooks.test(runs.yard, "endings") == ""
+    run = runs.in_mid_training(script(runs, "saves_and_ends_with_0") | {"notify": ["url:endings"]})
     runs.cloud.fault("interrupt", runs.host_of(run, "chief"))
     runs.finish(run)
     assert run.succeeded, run.why()
     assert [attempt["ending"] for attempt in run.summary["attempts"]] == ["interrupted", "finished"]
     assert "starting at 0" not in run.log(attempt=2)
     assert "trained to the end" in run.log(attempt=2)
+    runs.until("the notification of the end", lambda: len(receiver.taken) >= 3)
+    _test, *told = [json.loads(each["body"]) for each in receiver.requests]
+    assert [(each["type"], each["data"]["run"]) for each in told] == [
+        ("interruption", run.id),
+        ("end", run.id),
+    ]
 
 
 def test_one_that_a_person_stops_has_been_stopped(runs: Runs) -> None:
