@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError, WaiterError
 from trainyard.client.admin import people, retained
 from trainyard.client.errors import BucketNotEmptied, HostsRunning, RunsRunning, StackNotDeleted
 from trainyard.client.session import Session
+from trainyard.protocol import webhooks
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.tags import Tag
@@ -352,10 +353,13 @@ def _log_groups(session: Session, yard: str) -> Iterator[FoundResource]:
 
 
 def _parameters(session: Session, yard: str) -> Iterator[FoundResource]:
-    """Yield the secrets of jobs that users stored, and other parameters with the yard's prefix."""
+    """Yield the secrets of jobs and the webhooks that users stored, and other parameters with the yard's prefix."""
     pages = session.client("ssm").get_paginator("describe_parameters")
     below = [{"Key": "Name", "Option": "BeginsWith", "Values": [f"/{yard.lower()}/"]}]
     for page in pages.paginate(ParameterFilters=below):
         for each in page["Parameters"]:
-            about = "a secret of jobs" if each["Type"] == "SecureString" else str(each.get("Description", ""))
+            about = str(each.get("Description", ""))
+            if each["Type"] == "SecureString":
+                is_hook = each["Name"].startswith(f"{webhooks.folder(yard.lower())}/")
+                about = "a webhook" if is_hook else "a secret of jobs"
             yield Kind.PARAMETER, each["Name"], 0.0, about
