@@ -23,6 +23,7 @@ from simulation.aws.endpoint.api import Caller
 from simulation.aws.endpoint.gateway import Gateway, Service
 from simulation.aws.endpoint.transport import Transport
 from simulation.aws.iam import Iam
+from simulation.aws.notifications import Notifications
 from simulation.aws.s3 import S3
 from simulation.aws.stepfunctions import TOKEN, StepFunctions
 from tests.support.records import AT, JOB, host
@@ -32,6 +33,7 @@ from trainyard.protocol.ledger.lookup import Owner
 from trainyard.values import serialization
 
 ROOT = Caller("root", "root")
+TOPIC = "arn:aws:sns:us-east-1:123456789012:trainyard-notices"
 TRANSPORT = Transport()
 ANSWERED_TOKEN = TOKEN + base64.b64encode(b"#0").decode()
 """A task token whose task has ended."""
@@ -54,8 +56,11 @@ class Place:
         self.s3, dynamodb = S3(cloud.world), DynamoDb(cloud.world)
         self.s3.create_bucket("bucket")
         dynamodb.create_table("ledger")
+        self.notifications = Notifications(cloud.world)
+        self.notifications.create_topic(TOPIC)
         services: dict[str, Service] = {
             "ec2": cloud.ec2,
+            "sns": self.notifications,
             "s3": self.s3,
             "dynamodb": dynamodb,
             "stepfunctions": StepFunctions(cloud.world, lambda *_: None, lambda *_: None),

@@ -13,7 +13,7 @@ from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
 from tests.unit.core.builders import NOON, candidate
-from tests.unit.workflows.conftest import Place
+from tests.unit.workflows.conftest import TOPIC, Place
 from trainyard.protocol.plan import Market, Plan
 from trainyard.values import serialization
 
@@ -21,7 +21,7 @@ YARD = LaunchSettings(
     yard="trainyard",
     table_name="ledger",
     bucket_name="bucket",
-    topic_arn="topic",
+    topic_arn=TOPIC,
     launch_templates=("0=lt-0:1",),
 )
 

@@ -19,7 +19,7 @@ from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT, JOB
 from tests.unit.core.builders import NOON, candidate
-from tests.unit.workflows.conftest import Log, Place
+from tests.unit.workflows.conftest import TOPIC, Log, Place
 from trainyard.protocol.plan import Market, Plan, RefusalKind
 from trainyard.values import serialization
 
@@ -66,7 +66,7 @@ def launched(place: Place, monkeypatch: pytest.MonkeyPatch, ec2: Ec2, **request:
         yard="trainyard",
         table_name="ledger",
         bucket_name="bucket",
-        topic_arn="topic",
+        topic_arn=TOPIC,
         launch_templates=("0=lt-0:1",),
     )
     monkeypatch.setattr(environment, "read", lambda _: yard)

@@ -16,7 +16,7 @@ from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
 from tests.unit.core.builders import NOON, candidate
-from tests.unit.workflows.conftest import Log, Place
+from tests.unit.workflows.conftest import TOPIC, Log, Place
 from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.protocol.plan import Plan, RefusalKind
 from trainyard.values import serialization
@@ -39,7 +39,7 @@ def launches(place: Place, monkeypatch: pytest.MonkeyPatch, answer: Any) -> dict
         yard="trainyard",
         table_name="ledger",
         bucket_name="bucket",
-        topic_arn="topic",
+        topic_arn=TOPIC,
         launch_templates=("0=lt-0:1",),
     )
     monkeypatch.setattr(environment, "read", lambda _: yard)
@@ -107,3 +107,18 @@ def attempt(number: int, started: float | None, ended: float | None) -> AttemptR
 )
 def test_seconds_lost_are_those_between_programs(attempts: list[AttemptRow], minutes: float) -> None:
     assert seconds_lost(attempts) == 60 * minutes
+
+
+def test_an_interruption_is_notified_once_however_often_launch_is_called(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.row("attempt#0001", {"reason": "EC2 takes i-1 back in two minutes", "checkpointed": 7})
+    for _ in range(2):
+        launches(place, monkeypatch, [NO_ROOM])
+    (sent,) = place.notifications.published
+    assert sent.subject == "Trainyard trainyard: digits-1 was interrupted"
+    assert sent.text.splitlines() == [
+        "digits-1 continues with attempt 2, once it has hosts.",
+        "Reason: EC2 takes i-1 back in two minutes",
+        "Last whole checkpoint: step 7.",
+    ]
