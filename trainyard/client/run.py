@@ -334,6 +334,28 @@ class Run(RunFiles):
         over = lambda: self.execution.is_over  # noqa: E731 - read at each look
         return self._some(run_logs.follow(over, every, tail) if follow else run_logs.read(tail), chosen)
 
+    def find_lines(
+        self, text: str, *, role: str | None = None, attempt: int | None = None
+    ) -> Iterator[LogLine]:
+        """Yield the lines of all attempts, or of one, that contain the text in any case. `role` selects hosts as in
+        `logs`. Raise NothingFound if there is none."""
+        chosen, sent = Chosen(role, attempt), logs.sent_in(self.yard.bucket, self.id)
+        if attempt or chosen.is_mistyped or not any(sent.values()):
+            self._check_logged(chosen, sent)
+        hosts = (logs.BUILDER,) if sent.get(logs.OF_BAKE) else chosen.hosts
+        numbers = [attempt] if attempt else [max(number, 1) for number in sent]
+        wanted, found = text.casefold(), None
+        for number in numbers:
+            for line in logs.RunLogs(self.yard.bucket, self.id, number, hosts).read():
+                if wanted in line.text.casefold():
+                    yield (found := line)
+        if found is None:
+            raise NothingFound(
+                f"no line of {self.id} contains {text!r}",
+                "its programs have printed it in no attempt so far",
+                command_line("logs", self.id),
+            )
+
     def _some(self, lines: Iterator[LogLine], chosen: Chosen) -> Iterator[LogLine]:
         """Yield the lines. Raise NothingFound if there is none."""
         line = None

@@ -30,7 +30,7 @@ from trainyard.ui.pages.images import Images
 from trainyard.ui.pages.models import ModelPage, Models
 from trainyard.ui.pages.money import Money
 from trainyard.ui.pages.page import Page, Seen, read_values
-from trainyard.ui.pages.run import RunPage
+from trainyard.ui.pages.run import RunPage, find_lines
 from trainyard.ui.pages.runs import Runs
 from trainyard.ui.pages.studies import Studies
 from trainyard.ui.pages.study import StudyPage
@@ -87,6 +87,15 @@ class Server:
         headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
         headers |= {"Content-Length": str(found.size)} if found.size is not None else {}
         return StreamingResponse(found.pieces, headers=headers, media_type="application/octet-stream")
+
+    async def lines(self, request: Request) -> Response:
+        """Answer with the dialog of the lines that contain a text, of all hosts and attempts."""
+        run, text = request.path_params["run"], request.query_params.get("find", "")
+        try:
+            found = await self.cache.do_apart(lambda yard: find_lines(yard, run, text))
+        except YardError as error:
+            return HTMLResponse(self.templates.dialog("trouble", troubles=[error]))
+        return HTMLResponse(self.templates.dialog("lines", run=run, text=text, found=found))
 
     async def missing(self, request: Request, error: Exception) -> Response:
         """Answer an unknown address."""
@@ -170,6 +179,7 @@ def app(
         *(Route(path, server.page) for path in PATHS),
         *(Route(f"{path.rstrip('/')}/events", server.events) for path in PATHS),
         Route("/runs/{run}/results/{name}", server.download),
+        Route("/runs/{run}/lines", server.lines),
         Route("/runs/{run}/{action}", server.dialog),
         Route("/runs/{run}/{action}", server.done, methods=["POST"]),
         Route("/models/{model}/predict", server.predict, methods=["POST"]),

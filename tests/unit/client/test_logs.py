@@ -230,6 +230,36 @@ def test_if_the_last_attempt_sent_no_log_the_newest_that_did_is_shown(
     assert run.logged_attempts == [1]
 
 
+@pytest.mark.parametrize(
+    ("text", "asked", "expected"),
+    [
+        ("err", {}, ["chief-0 | an ERROR", "worker-0 | no error", "chief-0 | Errors"]),
+        ("error", {"role": "worker"}, ["worker-0 | no error"]),
+        ("error", {"attempt": 2}, ["chief-0 | Errors"]),
+    ],
+)
+def test_lines_with_a_text_are_found_on_all_hosts_and_in_all_attempts(
+    run_of: Callable[..., Run], text: str, asked: dict[str, Any], expected: list[str]
+) -> None:
+    run = run_of(
+        {
+            key(1): line(1, "chief-0", "an ERROR") + line(3, "chief-0", "c"),
+            key(1, "worker-0"): line(2, "worker-0", "no error"),
+            key(1, attempt=2): line(4, "chief-0", "Errors"),
+        }
+    )
+    assert said(run.find_lines(text, **asked)) == expected
+
+
+def test_a_text_that_no_line_has_and_a_filter_that_matches_no_log_are_named(
+    run_of: Callable[..., Run],
+) -> None:
+    with pytest.raises(NothingFound, match="no line of digits-1 contains 'xyz'"):
+        list(run_of(TWO).find_lines("xyz"))
+    with pytest.raises(NothingFound, match="attempt 4 does not exist"):
+        list(run_of(TWO).find_lines("a", attempt=4))
+
+
 @pytest.mark.parametrize("asked", [{}, {"tail": 1}, {"follow": True}, {"role": "builder"}])
 def test_a_bake_needs_no_role_to_show_its_log(run_of: Callable[..., Run], asked: dict[str, Any]) -> None:
     bake = run_of({"runs/r/logs/builder/00000001.log": line(1, "builder", "made")})

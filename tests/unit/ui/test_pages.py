@@ -336,6 +336,16 @@ def test_a_loss_that_is_no_number_is_a_text(cloud: canned.Cloud) -> None:
     assert '"values": [2.0, "NaN", "Infinity"]' in text
 
 
+def test_a_search_finds_lines_of_all_hosts_and_attempts(cloud: canned.Cloud) -> None:
+    odd = canned.log("worker-1", "i-1", [(datetime.now(UTC), "<b>Odd</b>\x1b[2J")])
+    cloud.stories[TRAINING].files["attempts/1/logs/worker-1/00000001.log"] += odd
+    found = owner(cloud).get(f"/runs/{TRAINING}/lines?find=odd")
+    assert "1 line with" in said(found.text)
+    assert "&lt;b&gt;Odd&lt;/b&gt;" in found.text
+    assert "\x1b" not in found.text
+    assert "contains" in owner(cloud).get(f"/runs/{TRAINING}/lines?find=nowhere").text
+
+
 def test_the_end_of_a_long_log_is_shown(cloud: canned.Cloud) -> None:
     line = canned.log("chief-0", "i-0aaa", [(datetime.now(UTC), "x" * 200)])
     cloud.stories[TRAINING].files["attempts/1/logs/chief-0/00000001.log"] = line * 40_000

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from trainyard.client import Run as ARun
 
 
-@command("trainyard logs @last -f", "trainyard logs digits --role worker:1 --attempt 2")
+@command(
+    "trainyard logs @last -f",
+    "trainyard logs digits --role worker:1 --attempt 2",
+    "trainyard logs digits --find error",
+)
 def logs(
     options: Options,
     run: Run,
@@ -32,15 +36,24 @@ def logs(
     tail: Annotated[
         int | None, typer.Option("--tail", "-n", metavar="N", min=1, help="Show only the last N lines.")
     ] = None,
+    find: Annotated[
+        str | None,
+        typer.Option("--find", metavar="TEXT", help="Show only lines with this text, of all attempts."),
+    ] = None,
 ) -> None:
     """Show the output of a run's programs.
 
     Lines of all hosts are in the order of time. -f continues with later attempts until the run ends.
     """
+    if find is not None and (follow or tail):
+        raise typer.BadParameter("--find reads whole logs: leave out --follow and --tail, or --find")
     from trainyard.cli import following, runs
     from trainyard.cli.output import terminal
 
     found = runs.find(options.find(), run)
+    if find is not None:
+        terminal.log_lines(found.find_lines(find, role=role, attempt=attempt), options)
+        return
     if not (options.quiet or attempt):
         _name_attempt(found)
     try:

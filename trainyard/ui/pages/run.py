@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import islice
 from typing import Any
 
 from trainyard.client import Run, RunStatus, Yard, YardError
 from trainyard.client.errors import RunNotFound
 from trainyard.client.inventory.hosts import YardHost
+from trainyard.client.runs.logs import LogLine
 from trainyard.client.runs.metric_points import MetricPoints
 from trainyard.client.runs.reasons import REFUSED, Reason, reason_for
 from trainyard.client.runs.records import AnsweredRequest
@@ -36,6 +38,8 @@ USAGE_FRESH = 60.0
 """Seconds. CloudWatch bills each request, and has new values once a minute."""
 USAGE_OVER_FRESH = 600.0
 FEEDS = 64
+MOST_FOUND = 1_000
+"""The most lines that a search shows."""
 PARTS = ("model", "outputs", "checkpoints", "logs", "tensorboard", "notebook", "attempts")
 DOCUMENTS = (
     "job.json", "plan.json", "metrics.json", "summary.json", "timeline.jsonl", "recipe.json", "tests.json", "sbom.json",
@@ -62,6 +66,20 @@ class Picture:
         if isinstance(args, Mapping):
             return " ".join(f"{name}={value}" for name, value in args.items())
         return shlex.join(map(str, args))
+
+    @property
+    def environment(self) -> str:
+        """Return the image of the hosts, the container by its digest, and the packages that the job installs."""
+        row, program = self.status.row, self.status.job.get("program") or {}
+        container = program.get("container") or {}
+        parts = (
+            (row.image_id if row else None) or "",
+            str(container.get("image", container) if isinstance(container, Mapping) else container)
+            if container
+            else "",
+            str(program.get("requirements") or ""),
+        )
+        return " · ".join(filter(None, parts))
 
     @property
     def remaining(self) -> str:
@@ -214,6 +232,12 @@ def find_run(yard: Yard, run: str) -> Run:
             command_line("ls"),
         ) from error
     return begun
+
+
+def find_lines(yard: Yard, run: str, text: str) -> list[LogLine]:
+    """Return the first lines with this text, of all hosts and attempts. Raises NothingFound."""
+    found = islice(find_run(yard, run).find_lines(text), MOST_FOUND)
+    return [replace(line, text=printable(line.text)) for line in found]
 
 
 def list_run_files(yard: Yard, run: str) -> list[RunFile]:

@@ -42,7 +42,32 @@ function tellTimes() {
 // --- the filter: in the address, so that a page that is loaded again shows the same
 const form = $("[data-filter]");
 const asked = new URLSearchParams(location.search);
-const wanted = { q: asked.get("q") ?? "", state: asked.get("state") ?? "" };
+const wanted = { q: asked.get("q") ?? "", state: asked.get("state") ?? "", sort: asked.get("sort") ?? "" };
+
+// --- sorting by a column: in the address too. A second click turns the order, a third one restores the yard's.
+const valueOf = (cell) => {
+  const text = $("time", cell)?.dateTime ?? cell.textContent.trim();
+  const number = parseFloat(text.replace(/[$,]/g, ""));
+  return $("time", cell) || Number.isNaN(number) ? text.toLowerCase() : number;
+};
+
+function compare(one, other) {
+  if ((one === "") !== (other === "")) return one === "" ? 1 : -1; // rows without a value come last
+  const [a, b] = typeof one === typeof other ? [one, other] : [String(one), String(other)];
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function sortRows(list) {
+  const at = Number(wanted.sort.replace("-", ""));
+  for (const [column, head] of $$("thead th", list).entries()) {
+    head.ariaSort = wanted.sort === "" || column !== at ? null : wanted.sort.startsWith("-") ? "descending" : "ascending";
+  }
+  if (wanted.sort === "") return;
+  const sign = wanted.sort.startsWith("-") ? -1 : 1;
+  const all = $$("tr[data-row]", list).map((row) => [valueOf(row.cells[at]), row]);
+  const sorted = [...all].sort(([one], [other]) => (one === "" || other === "" ? compare(one, other) : sign * compare(one, other)));
+  if (sorted.some(([, row], index) => row !== all[index][1])) sorted[0][1].parentElement.append(...sorted.map(([, row]) => row));
+}
 
 function showWanted() {
   const list = $("[data-rows]");
@@ -62,6 +87,7 @@ function showWanted() {
     button.setAttribute("aria-pressed", String(button.dataset.state === wanted.state));
     write($("output", button), String(button.dataset.state ? counts[button.dataset.state] ?? 0 : all));
   }
+  sortRows(list);
   const none = $("[data-none]");
   if (none) none.hidden = shown > 0 || !$("tr[data-row]", list);
 }
@@ -79,6 +105,13 @@ if (form) {
   form.q.addEventListener("input", () => want({ q: form.q.value }));
   for (const button of $$("button[data-state]", form)) {
     button.addEventListener("click", () => want({ state: button.dataset.state }));
+  }
+  for (const [column, head] of $$("[data-rows] thead th").entries()) {
+    head.addEventListener("click", () => {
+      const next = { "": `-${column}`, [`-${column}`]: `${column}`, [`${column}`]: "" };
+      want({ sort: next[wanted.sort] ?? `-${column}` });
+      if (wanted.sort === "") location.reload();
+    });
   }
   $("[data-clear]")?.addEventListener("click", () => {
     form.q.value = "";
