@@ -17,6 +17,8 @@ INDEXES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
+MOST_USERS = 2**31 - 1
+"""The highest number of a user or a group, as in Docker."""
 MOST_LINKS = 40
 """The kernel's own limit."""
 PYTHON = re.compile(r"python(\d)\.(\d+)$")
@@ -139,14 +141,18 @@ def find_user(root: Path, written: str) -> tuple[int, int]:
     name, _, group = written.partition(":")
     users, groups = _lines(root, "etc/passwd"), _lines(root, "etc/group")
     line = next((line for line in users if name in (line[0], line[2])), None)
-    if line is None and not name.isdigit() and name not in ("", "root"):
+    if any(each.isdecimal() and int(each) > MOST_USERS for each in (name, group)):
+        raise ProgramFault(
+            f"the image's USER is {written}: numbers of users and groups are 0 to {MOST_USERS:,}"
+        )
+    if line is None and not name.isdecimal() and name not in ("", "root"):
         raise ProgramFault(
             f"the image's USER is {written}, and its /etc/passwd has no such user: write its number"
         )
-    uid = int(line[2]) if line else int(name) if name.isdigit() else 0
+    uid = int(line[2]) if line else int(name) if name.isdecimal() else 0
     if not group:
         return uid, int(line[3]) if line else 0
-    if group.isdigit():
+    if group.isdecimal():
         return uid, int(group)
     found = next((line for line in groups if line[0] == group), None)
     if found is None:
@@ -163,11 +169,13 @@ def _lines(root: Path, path: str) -> list[list[str]]:
     except OSError:
         return []
     lines = (line.split(":") for line in text.splitlines())
-    return (
-        [line for line in lines if len(line) > 3 and line[2].isdigit() and line[3].isdigit()]
-        if path.endswith("passwd")
-        else [line for line in lines if len(line) > 2 and line[2].isdigit()]
-    )
+    numbers = slice(2, 4 if path.endswith("passwd") else 3)
+    return [
+        line
+        for line in lines
+        if len(line) >= numbers.stop
+        and all(each.isdecimal() and int(each) <= MOST_USERS for each in line[numbers])
+    ]
 
 
 def find_command(root: Path, word: str, path: str) -> str | None:

@@ -330,10 +330,17 @@ def test_the_user_of_an_image(tmp_path: Path, written: str, found: tuple[int, in
     assert find_user(tmp_path, written) == found
 
 
-@pytest.mark.parametrize("written", ["bob", "ann:nobody"])
+@pytest.mark.parametrize("written", ["99999999999", "7:99999999999"])
+def test_a_number_that_no_user_has_is_a_fault_of_the_image(tmp_path: Path, written: str) -> None:
+    with pytest.raises(ProgramFault, match="numbers of users and groups are 0 to 2,147,483,647"):
+        find_user(tmp_path, written)
+
+
+@pytest.mark.parametrize("written", ["bob", "ann:nobody", "-1", "\N{SUPERSCRIPT TWO}", " 7", "big"])
 def test_a_user_that_the_image_does_not_list_is_a_fault_of_the_image(tmp_path: Path, written: str) -> None:
     (tmp_path / "etc").mkdir()
-    (tmp_path / "etc/passwd").write_text("ann:x:1000:50::/home/ann:/bin/sh\n")
+    lines = "ann:x:1000:50::/home/ann:/bin/sh\nbig:x:99999999999:50::/:/bin/sh\n"
+    (tmp_path / "etc/passwd").write_text(lines)
     with pytest.raises(ProgramFault, match="write its number"):
         find_user(tmp_path, written)
 
