@@ -180,7 +180,14 @@ class Head(TypedDict):
     execution_arn: str | None
 
 
-class RunSummary(Head):
+class Findings(TypedDict, total=False):
+    """Observations about the hosts of a run."""
+
+    findings: list[str]
+    """Sentences without a period: faults of hardware, slow hosts, and the limit of the program."""
+
+
+class RunSummary(Head, Findings):
     """The summary of a training."""
 
     job: str | None

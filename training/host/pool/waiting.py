@@ -10,6 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from training.host.account import Account
 from training.host.errors import HostTrouble
+from training.host.health import Health
 from training.host.metadata import Identity, Metadata
 from training.host.paths import Paths
 from training.host.pool.wipe import wipe
@@ -44,6 +45,7 @@ def wait_if_warm(
     if warm_until(identity.tags) is None:
         return identity
     try:
+        Health().check()
         account = find_account()
         put_up_fence(account)
         wipe(paths, account, name=account_name)

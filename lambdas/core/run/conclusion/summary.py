@@ -155,6 +155,7 @@ def summarise(
         "outputs": kept,
         "resume": resume(ended.attempts, from_outputs=restores),
         "cost": _cost(ended, hosts),
+        "findings": [*row.findings.values(), *([row.limited] if row.limited else [])] if row else [],
         "pool": _pool(ended, hosts),
         "hosts": [_host(host, ended.now) for host in hosts],
         "image": (row.image or None) if row else None,

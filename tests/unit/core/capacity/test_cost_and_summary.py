@@ -338,6 +338,11 @@ def test_the_steps_of_a_run_that_left_no_metrics(
     assert [attempt["to_step"] for attempt in found["attempts"]] == reached
 
 
+def test_the_summary_names_faulty_and_slow_hosts_and_the_limit() -> None:
+    found = told(findings={"slow i-b": "i-b is slower"}, limited="the GPUs waited for input 61 % of the time")
+    assert found["findings"] == ["i-b is slower", "the GPUs waited for input 61 % of the time"]
+
+
 def test_a_refused_run_has_a_summary_too() -> None:
     refused = Conclusion(outcome=Outcome.REFUSED, error="JobRefused", reason="r")
     found = summary.summarise(ended_run("x", how=refused), objects=())
