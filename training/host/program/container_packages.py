@@ -81,8 +81,8 @@ def _run(inside: Inside, paths: Paths, account: Account, words: Sequence[str], d
 
 
 def settings_of_pip(root: Path) -> tuple[dict[str, str], tuple[Mount, ...]]:
-    """Return this host's settings of pip as variables, with the files and folders that they name. They are those of
-    its image: a package index of the account's network, for example, which no container image knows."""
+    """Return this host's settings of pip as variables, with the files and folders that they name. The host's
+    image sets them: a package index of the account's network, for example, which no container image knows."""
     parser = configparser.RawConfigParser()
     try:
         parser.read_string((root / PIP_SETTINGS).read_text())
