@@ -50,6 +50,8 @@ def is_at_limit(records: Records, attempt: int) -> bool:
     )
 
 
+MOUNT = "the mount of "
+"""The first words of a host about a mount of data that it has lost (training/host/agent/mounts.py)."""
 KILLED_ON = "the program was killed on"
 
 
@@ -72,8 +74,9 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
             "ProgramHangs",
             not going and (_has_trained(records, attempt) or not _hung(records, attempt - 1)),
         )
-        hung = _hung(records, attempt - 1) and not _name_mount(records, attempt)
-        final = hung and not _has_come_anywhere(records)
+        before = records.attempts.get(attempt - 1)
+        lost_mount = _name_mount(records, attempt) or (before and (before.reason or "").startswith(MOUNT))
+        final = _hung(records, attempt - 1) and not lost_mount and not _has_come_anywhere(records)
         reason = _hangs(records, attempt, going)
         if final:
             reason = f"{reason}. It hung twice in a row, before its first step and its first checkpoint"

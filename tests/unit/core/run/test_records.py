@@ -323,6 +323,13 @@ GIVEN_UP = [
     ("it had saved before", "ProgramHangs", {"checkpointed": 1}, None, False),
     ("it has trained this time", "ProgramHangs", {}, 4, False),
     ("a host was lost before", "HostLost", {}, None, False),
+    (
+        "a mount was lost before",
+        "ProgramHangs",
+        {"reason": "the mount of data.train (s3://sets/a/) has ended"},
+        None,
+        False,
+    ),
 ]
 LOST_MOUNT = "the mount of data.train (s3://sets/digits/) has ended on this host"
 
