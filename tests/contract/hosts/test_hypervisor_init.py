@@ -230,6 +230,18 @@ def test_a_unit_that_asks_for_it_outlives_a_child_that_ran_out_of_memory(
     shared.run(pair[0], "systemctl stop stays")
 
 
+def test_an_xid_is_a_record_of_the_kernels_log_which_only_root_may_read(
+    shared: Hosts, pair: list[str]
+) -> None:
+    shared.cloud.command("fault", "xid", pair[0], "48")
+    eventually(lambda: "Xid" in shared.run(pair[0], "cat /dev/kmsg"))
+    level, number, microseconds, rest = shared.run(pair[0], "tail -n 1 /dev/kmsg").split(",", 3)
+    assert (level, number.isdigit(), microseconds.isdigit()) == ("3", True, True)
+    assert rest.startswith("-;NVRM: Xid (PCI:0000:00:1e): 48, ")
+    assert shared.run(pair[0], "stat -c '%a %U' /dev/kmsg") == "600 root"
+    assert shared.run(pair[1], "cat /dev/kmsg") == ""
+
+
 def test_a_unit_has_the_limits_that_it_asks_for_and_systemds_without(shared: Hosts, pair: list[str]) -> None:
     hard = int(shared.run(pair[0], "ulimit -Hn"))
     ask = "sh -c 'ulimit -Sn; ulimit -Hn; ulimit -Sc'"
