@@ -37,6 +37,7 @@ NAMES = {
 }
 PACES = {
     "steps_per_second": "",
+    "train/steps_per_second": "",
     "epoch_steps_per_second": "epoch",
     "batch_steps_per_second": "",
     "global_step/sec": "",

@@ -140,7 +140,12 @@ class Scalars:
         """Take the last values from the metrics.json that the program has written."""
         for name, found in written.items():
             if name not in RESERVED and (value := number_in(found)) is not None and self._is_allowed(name):
-                self._end(name, value, step)
+                if name in self._samples or isinstance(
+                    found, float
+                ):  # other whole numbers are settings: epochs, workers
+                    self._end(name, value, step)
+                else:
+                    self.latest[name] = Measure(value)
         if self.objective and (value := number_in(written.get(self.objective))) is not None:
             self._add_point(value, max(self._points, default=0) if step is None else step, None)
 

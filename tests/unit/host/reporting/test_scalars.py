@@ -246,9 +246,10 @@ def test_a_broken_metrics_file_is_no_reason_to_fail(curves: object) -> None:
 
 def test_the_programs_own_metrics_have_the_last_word(tmp_path: Path) -> None:
     scalars = reported(tmp_path, {"step": 40, "epoch": 4, "val_f1": 0.5}, objective="val_f1").scalars
-    scalars.conclude({"val_f1": 0.55, "test_f1": 0.5, "history": [1], "note": "x"}, 40)
+    scalars.conclude({"val_f1": 0.55, "test_f1": 0.5, "epochs": 4, "history": [1], "note": "x"}, 40)
     assert points(scalars) == [(40, 4, 0.55)]
-    assert dict(scalars.latest) == {"val_f1": 0.55, "test_f1": 0.5}
+    assert dict(scalars.latest) == {"val_f1": 0.55, "test_f1": 0.5, "epochs": 4}
+    assert curves(scalars) == {"val_f1": [(40, 0.55)], "test_f1": [(40, 0.5)]}
 
 
 def test_scalars_of_tensorboard_and_of_its_validation_folder(tmp_path: Path) -> None:
