@@ -85,7 +85,7 @@ def doubts(runs: Runs, run: Run) -> str:
     assert run.summary["outcome"] == "succeeded"
     listed = next(each for each in runs.yard.list(limit=50) if each.id == run.id)
     assert (listed.ending, listed.but) == ("Finished, but ...", doubt)
-    assert run.reason().lines == (f"{run.id} has finished, but {doubt}.",)
+    assert run.reason().lines[0] == f"{run.id} has finished, but {doubt}."
     return str(doubt)
 
 
