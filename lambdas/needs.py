@@ -13,6 +13,7 @@ Sentence = Literal[
     "image hosts",
     "invoke functions",
     "keep disks",
+    "keep schedules",
     "launch hosts of any image",
     "launch hosts of the yard's images",
     "list executions",

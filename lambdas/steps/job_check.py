@@ -111,14 +111,42 @@ def find_version(
     return InputFaults("The execution's input", (Fault("for_version", problem),))
 
 
+def find_schedule_owner(
+    source: JobSource | InputFaults, run: str, table_name: str
+) -> str | InputFaults | None:
+    """Return the user whose schedule starts the run, None for another run, or the fault of the input. The function
+    submit records the run in the schedule before it starts it."""
+    scheduled = None if isinstance(source, InputFaults) else source.scheduled
+    if scheduled is None:
+        return None
+    # Most runs have no schedule, and Admit starts faster without the import.
+    from lambdas.aws.dynamodb.schedules import Schedules
+
+    table = Schedules(table_name)
+    row = table.find(scheduled.schedule)
+    if row and any(each.run == run and each.answer == "started" for each in row.recent):
+        return row.by
+    if admitted := table.run(run):  # it waits for a slot, and the schedule has changed meanwhile
+        return admitted.submitter or submitter.UNKNOWN
+    problem = (
+        f"the yard has no schedule {scheduled.schedule} that starts {run}; nothing was started. Only schedules start "
+        "such runs: leave the key scheduled out"
+    )
+    return InputFaults("The execution's input", (Fault("scheduled", problem),))
+
+
 def find_submitter(
-    source: JobSource | InputFaults, job: Job | InputFaults, run: str, made: "VersionRow | None" = None
+    source: JobSource | InputFaults,
+    job: Job | InputFaults,
+    run: str,
+    made: "VersionRow | None" = None,
+    by_schedule: str | None = None,
 ) -> RunUpdate:
     """Return the submitter, as far as IAM authenticates them, and the job file.
 
     The upload of a file version starts one run with a name derived from it, which Step Functions and the ledger accept
     once. An execution with another name was started by hand, perhaps not by the owner of the file. `made` is the
-    version that the run prepares for its user."""
+    version that the run prepares for its user, `by_schedule` the user whose schedule starts the run."""
     if isinstance(source, InputFaults):
         return {"submitter": submitter.UNKNOWN}
     if source.trial:
@@ -127,6 +155,8 @@ def find_submitter(
         return {"submitter": made.by}
     if source.serves:
         return {"submitter": source.serves.submitter, "serves": source.serves}
+    if by_schedule:
+        return {"job_key": source.job_key, "submitter": by_schedule, "requester": source.requester}
     version = source.version_id or source.etag or ""
     uploaded = tokens.run_id(
         job.name if isinstance(job, Job) else run.rpartition("-")[0],

@@ -152,5 +152,8 @@ def _bake(yard: PrepareSettings, recipe: str) -> str:
     bucket. Both start the same execution."""
     version, etag = s3.put_version(yard.bucket_name, yard.recipe_key, recipe.encode(), media_type="text/yaml")
     machine = yard.bake_state_machine_arn
-    run, _ = submission.start(machine, None, yard.bucket_name, yard.recipe_key, version=version, etag=etag)
+    uploaded = submission.read(yard.bucket_name, yard.recipe_key, version)
+    run, _ = submission.start(
+        machine, None, yard.bucket_name, yard.recipe_key, uploaded, version=version, etag=etag
+    )
     return f"started the bake {run}; it waits for any other bake to end"

@@ -43,7 +43,16 @@ from lambdas.steps.signals.events import (
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol import keys, requests, signals, sources
-from trainyard.protocol.requests import AddPoint, DevHost, EndWarmHosts, ModelRequest, More, Request, Stop
+from trainyard.protocol.requests import (
+    AddPoint,
+    DevHost,
+    EndWarmHosts,
+    ModelRequest,
+    More,
+    Request,
+    ScheduleRequest,
+    Stop,
+)
 from trainyard.protocol.signals import DevCredentials, Hold, Sent
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
@@ -78,7 +87,7 @@ NEEDS = Needs(
         ),
         may("stop executions", "train"),
         may("start executions", "dev-host", "snapshot", "study", "version"),
-        may("invoke functions", "train-launch", "release", "study-turn"),
+        may("invoke functions", "train-launch", "release", "study-turn", "submit"),
         may("run documents", "stop"),
         may("mark hosts", Tag.HOLD, Tag.POOL),
         may("read and list objects", keys.RUNS),
@@ -112,6 +121,8 @@ def handler(event: Event) -> Handled:
         return Handled(result=credentials.give_to_dev_host(yard, message))
     if isinstance(message, ModelRequest):
         return Handled(result=from_people.change_model(yard, message, event.source))
+    if isinstance(message, ScheduleRequest):
+        return Handled(result=from_people.change_schedule(yard, message, event.source))
     try:
         context = _context(message, yard, ledger)
         if context is None:
@@ -131,7 +142,7 @@ def handler(event: Event) -> Handled:
     return Handled(result=result)
 
 
-def _read(event: Event) -> RunEvent | DevHost | ModelRequest | More | AddPoint | None:
+def _read(event: Event) -> RunEvent | Request | None:
     """Return the content of the event; None if this version does not handle such events."""
     if sender := sources.sending_host(event.source):
         return _read_signal(sender, event)

@@ -118,6 +118,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
         kms,
         pricing,
         s3,
+        scheduler,
         servicequotas,
         ssm,
         stepfunctions,
@@ -151,6 +152,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     concurrency.install(context)
     rules.install()
     targets.install()
+    scheduler.install()
     stepfunctions.install(context)
     faults.install(ec2.install(context, hypervisor))
     file_systems.install(context, hypervisor)

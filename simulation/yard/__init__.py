@@ -24,6 +24,7 @@ from simulation.aws.notifications import Notifications
 from simulation.aws.pricing import Pricing
 from simulation.aws.s3 import S3
 from simulation.aws.s3.buckets import Version
+from simulation.aws.scheduler import Scheduler
 from simulation.aws.ssm import Ssm
 from simulation.aws.stepfunctions import Execution, Status, StepFunctions
 from simulation.aws.sts import Sts
@@ -71,6 +72,7 @@ class Yard:
         self.dynamodb = DynamoDb(world)
         self.cloudwatch = CloudWatch(world)
         self.notifications = Notifications(world)
+        self.scheduler = Scheduler(world, self.iam, self.functions.event)
         self.sts = Sts(world, self.iam)
         services: dict[str, Service] = {
             "ec2": self.ec2,
@@ -78,6 +80,7 @@ class Yard:
             "s3": self.s3,
             "dynamodb": self.dynamodb,
             "cloudwatch": self.cloudwatch,
+            "scheduler": self.scheduler,
             "sns": self.notifications,
             "sts": self.sts,
             "service-quotas": ServiceQuotas(self.ec2.pools),

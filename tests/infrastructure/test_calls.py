@@ -15,6 +15,7 @@ PREFIXES = {
     "ec2": "ec2",
     "lambda": "lambda",
     "s3": "s3",
+    "scheduler": "scheduler",
     "sns": "sns",
     "ssm": "ssm",
     "stepfunctions": "states",

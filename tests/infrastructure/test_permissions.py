@@ -146,7 +146,19 @@ def test_only_patrol_asks_what_things_cost(yard: Assembly) -> None:
 def test_only_the_two_launches_launch(yard: Assembly) -> None:
     assert yard.may("ec2:RunInstances") == {"TrainLaunchRole", "BakeLaunchRole"}
     assert yard.may("ec2:CreateFleet") == {"TrainLaunchRole", "BakeLaunchRole"}
-    assert yard.may("iam:PassRole") == {"TrainLaunchRole", "BakeLaunchRole"}
+    assert yard.may("iam:PassRole") == {"TrainLaunchRole", "BakeLaunchRole", "SubmitRole"}
+
+
+def test_submit_keeps_the_schedules_of_the_yard_and_passes_only_their_role(yard: Assembly) -> None:
+    (permission,) = of(yard, "submit", "iam:PassRole")
+    assert "role/trainyard-schedules-" in permission.resource
+    assert permission.when == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
+    for call in ("Create", "Update", "Delete"):
+        assert yard.may(f"scheduler:{call}Schedule") == {"SubmitRole"}
+        (kept,) = of(yard, "submit", f"scheduler:{call}Schedule")
+        assert kept.resource.endswith(":schedule/trainyard/*")
+    role = only(yard, "SubmitScheduleRole")
+    assert actions(yard, role) == {"lambda:InvokeFunction", "sqs:SendMessage"}
 
 
 @pytest.mark.parametrize(("function", "role"), [("train_launch", "HostRole"), ("bake_launch", "BuilderRole")])

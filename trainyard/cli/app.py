@@ -24,6 +24,10 @@ GROUPS = {
         "Manage studies: list, best trial, continue, add points, export.",
         ("ls", "best", "more", "add", "export"),
     ),
+    "schedules": (
+        "Manage schedules: list, pause, resume, remove.",
+        ("ls", "show", "pause", "resume", "rm"),
+    ),
     "image": (
         "Manage images: bake, list, roll back, snapshot a host, delete.",
         ("bake", "ls", "rollback", "snapshot", "rm"),

@@ -175,6 +175,16 @@ class RunNotFound(YardError):
     exit_code = ExitCode.NOT_FOUND
 
 
+class ScheduleNotFound(YardError):
+    """The yard has no such schedule."""
+
+    exit_code = ExitCode.NOT_FOUND
+
+
+class ScheduleNotChanged(YardError):
+    """The yard has not made or changed a schedule."""
+
+
 class MetricNotFound(YardError):
     """No program of these runs has reported such a metric."""
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, assert_never
 
 from trainyard.client.errors import RequestNotAccepted
 from trainyard.client.identity import event_source
-from trainyard.protocol.requests import AddPoint, DevHost, EndWarmHosts, ModelRequest, More, Request, Stop
+from trainyard.protocol.requests import (
+    AddPoint,
+    DevHost,
+    EndWarmHosts,
+    ModelRequest,
+    More,
+    Request,
+    ScheduleRequest,
+    Stop,
+)
 from trainyard.values import serialization
 
 if TYPE_CHECKING:
@@ -46,6 +55,8 @@ def _explain(request: Request) -> str:
             return f"{request.run} does not continue; nothing was changed"
         case AddPoint():
             return f"{request.run} has no further point; nothing was changed"
+        case ScheduleRequest():
+            return f"the schedule {request.schedule} is unchanged"
     assert_never(request)
 
 
@@ -55,6 +66,6 @@ def _advice(request: Request) -> str:
             return "ask again, or stop it without saving"
         case EndWarmHosts():
             return "ask again; they end automatically after pool.minutes"
-        case DevHost() | ModelRequest() | More() | AddPoint():
+        case DevHost() | ModelRequest() | More() | AddPoint() | ScheduleRequest():
             return "ask again"
     assert_never(request)

@@ -11,9 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from trainyard.client import schedules
 from trainyard.client.bucket import ignore_progress
 from trainyard.client.deployment import Deployment
-from trainyard.client.errors import RunFinished, RunGoesOn, RunNotFound
+from trainyard.client.errors import RunFinished, RunGoesOn, RunNotFound, ScheduleNotChanged
 from trainyard.client.fetching import OnProgress
 from trainyard.client.identity import caller_name
 from trainyard.client.jobs import source, submission
@@ -24,13 +25,14 @@ from trainyard.client.run import Run
 from trainyard.client.runs import html, listing, plan
 from trainyard.client.runs.listing import BegunRun, ListedRun, Listing
 from trainyard.client.runs.plan import JobPlan
+from trainyard.client.schedules import Schedule
 from trainyard.client.study import Study
 from trainyard.command_line import command_line
 from trainyard.core.jobfile.recipe import parse as parse_recipe
 from trainyard.core.jobfile.written import as_file
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.study import STUDY
-from trainyard.values.validation import InputFaults
+from trainyard.values.validation import Fault, InputFaults
 
 A_PAGE = 1_000
 """The rows of one query if only some of them are wanted."""
@@ -66,7 +68,41 @@ class Yard(Deployment):
             local.check_known_failures()
         if goes_on_from := local.job.checkpoints.resume:
             self.check_ended(goes_on_from)
+        if local.job.schedule:
+            raise source.refuse(local.file, (Fault("schedule", "makes no run; call Yard.schedule instead"),))
         return self.run(self.upload(local).run, local.workflow).wait_for_start()
+
+    def schedule(
+        self,
+        job: Path | str,
+        *,
+        set: Mapping[str, Any] | None = None,  # noqa: A002 - as the command has it
+        name: str | None = None,
+    ) -> Schedule:
+        """Submit a job with a schedule, which starts no run now, and return the schedule. It replaces an earlier
+        schedule of the same name. Raise FileUnreadable; JobRefused with every fault; ScheduleNotChanged if the yard
+        refuses it."""
+        local = source.read(job, changes=changes(set, name), to=self.destination)
+        if local.job.schedule is None:
+            raise source.refuse(
+                local.file, (Fault("schedule", "is missing; call Yard.submit to start a run"),)
+            )
+        return self.await_schedule(local, self.upload(local))
+
+    def await_schedule(self, local: LocalJob, uploaded: Upload) -> Schedule:
+        """Wait for the schedule of an uploaded job. Raise ScheduleNotChanged."""
+        if made := schedules.wait_for(self, local.job.name, uploaded.version, lambda: self.row(uploaded.run)):
+            return made
+        row = self.row(uploaded.run)
+        raise ScheduleNotChanged(
+            f"the yard has not made the schedule {local.job.name}",
+            (row.reason if row else None) or "it has not answered in time, and may still make it",
+            command_line("schedules", "ls"),
+        )
+
+    def schedules(self) -> Sequence[Schedule]:
+        """Return the schedules of the yard, by name."""
+        return schedules.list_all(self)
 
     def rerun(
         self,

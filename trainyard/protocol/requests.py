@@ -135,7 +135,26 @@ class AddPoint:
     """The values of parameters, by their paths."""
 
 
-Request = Stop | EndWarmHosts | DevHost | ModelRequest | More | AddPoint
+class ScheduleAct(StrEnum):
+    """The change of a schedule that a user requests."""
+
+    PAUSE = "pause"
+    """No run starts until the schedule is resumed."""
+    RESUME = "resume"
+    REMOVE = "rm"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleRequest:
+    """Change a schedule."""
+
+    detail_type: ClassVar[str] = "schedule"
+    schedule: str
+    """The name of its job."""
+    act: ScheduleAct
+
+
+Request = Stop | EndWarmHosts | DevHost | ModelRequest | More | AddPoint | ScheduleRequest
 REQUESTS: Mapping[str, type[Request]] = {each.detail_type: each for each in get_args(Request)}
 """The requests by the event's `detail-type`."""
 

@@ -1,5 +1,5 @@
 """Requests of users. `stop`: a run saves if it trains, and ends as `stopped`. `end-warm-hosts`: no run claims the warm
-hosts of the run any more. `model`: an execution changes a model."""
+hosts of the run any more. `model`: an execution changes a model. `schedule`: submit changes a schedule."""
 
 import json
 from datetime import datetime
@@ -17,7 +17,7 @@ from lambdas.steps.signals.context import SignalContext, SignalSettings
 from trainyard.core.model.errors import Stopped
 from trainyard.protocol import sources
 from trainyard.protocol.ledger.study import STUDY
-from trainyard.protocol.requests import ModelRequest, model_of
+from trainyard.protocol.requests import ModelRequest, ScheduleRequest, model_of
 from trainyard.protocol.timeline import Source
 from trainyard.values import serialization
 
@@ -57,6 +57,17 @@ def change_model(yard: SignalSettings, request: ModelRequest, source: str) -> st
     again = commands.repeat(request)
     started = states.start(yard.version_state_machine_arn, request.request, given, by_hand=again)
     return f"{request.request} begins" if started else "this request was handled before"
+
+
+def change_schedule(yard: SignalSettings, request: ScheduleRequest, source: str) -> str:
+    """Pass the request to the function that keeps schedules, with its sender; return the result for the log."""
+    given = {
+        "request": serialization.to_json(request),
+        "by": sources.sending_user(source),
+        "operator": sources.is_operator(source),
+    }
+    messages.invoke(f"{yard.yard}-submit", json.dumps(given).encode())
+    return f"{request.act} of the schedule {request.schedule:.40} begins"
 
 
 def continue_stop(context: SignalContext, now: datetime) -> str:

@@ -54,6 +54,10 @@ NO_STUDY = Fault(
     "is not allowed in an execution of train, which runs a job once: submit the file, which starts the study, or "
     "remove the section to run the job once",
 )
+NO_SCHEDULE = (
+    "is not allowed in an execution of train, which runs a job once: submit the file, which makes the schedule, or "
+    "remove the section to run the job once"
+)
 NEEDS = Needs(JobSettings, job_check.GRANTS, memory_mib=1024)
 
 
@@ -67,11 +71,13 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     source = check.read_input(given.input)
     found = job_check.find_version(source, run, yard.table_name)
     fault, made = (found, None) if isinstance(found, InputFaults) else (None, found)
+    by_schedule = job_check.find_schedule_owner(source, run, yard.table_name)
     misnamed = (
         admitting.refuse_misnamed()
         or fault
         or _find_fault_of_trial(source, run, admitting.ledger)
         or _find_fault_of_host(source, run, yard.table_name)
+        or (by_schedule if isinstance(by_schedule, InputFaults) else None)
     )
     limits = job_check.limits_of(yard)
     job, warnings = (
@@ -80,12 +86,17 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     is_planned = isinstance(source, JobSource) and source.is_to_be_planned
     if isinstance(job, Job) and job.study:
         job = replace(job, study=None) if is_planned else InputFaults(_name_of(source), (NO_STUDY,))
+    if isinstance(job, Job) and job.schedule:
+        unscheduled = None if is_planned else _find_missing_schedule(source)
+        job = InputFaults(_name_of(source), (unscheduled,)) if unscheduled else replace(job, schedule=None)
     if is_planned:
         return _answer_dry_run(yard, admitting, job, warnings)
     values: RunUpdate = {
         "kind": "train",
         **({} if isinstance(job, InputFaults) else job_values(job)),
-        **job_check.find_submitter(source, job, run, made),
+        **job_check.find_submitter(
+            source, job, run, made, None if isinstance(by_schedule, InputFaults) else by_schedule
+        ),
         "warnings": warnings,
     }
     if isinstance(job, InputFaults):
@@ -183,6 +194,12 @@ def _find_fault_of_host(source: JobSource | InputFaults, run: str, table_name: s
         f"no request of {serves.submitter} has started {run} for version {serves.number} of {serves.model}"
     )
     return InputFaults("The execution's input", (Fault("serves", problem),))
+
+
+def _find_missing_schedule(source: JobSource | InputFaults) -> Fault | None:
+    if isinstance(source, InputFaults) or source.scheduled:
+        return None
+    return Fault("schedule", source.refused or NO_SCHEDULE)
 
 
 def _copy_checkpoint(earlier: str, run: str, yard_bucket: str) -> None:

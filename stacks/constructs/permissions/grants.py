@@ -21,6 +21,7 @@ from stacks.constructs.permissions.registries import read_images
 from stacks.settings import YardSettings
 from trainyard.core.model.names import SERVICE_LINKED_ROLES
 
+SCHEDULES = "Schedules exist only later; the group limits them to this yard."
 BY_NAME = "Executions exist only later; the name limits them to this workflow of the yard."
 
 
@@ -62,6 +63,8 @@ class Granting:
                 permissions.allow(role, ["lambda:InvokeFunction"], self._named("lambda", "function", on))
             case "keep disks":
                 hosts.keep_disks(role, yard)
+            case "keep schedules":
+                self._keep_schedules()
             case "launch hosts of any image":
                 self._launch(None)
             case "launch hosts of the yard's images":
@@ -154,6 +157,16 @@ class Granting:
         )
         kms.use_for_volumes(self.role, self.settings.kms_key)
 
+    def _keep_schedules(self) -> None:
+        yard = self.settings.yard
+        made = cdk.Stack.of(self.role).format_arn(
+            service="scheduler", resource="schedule", resource_name=f"{yard}/*"
+        )
+        calls = [f"scheduler:{call}Schedule" for call in ("Create", "Update", "Delete")]
+        permissions.allow(self.role, calls, [made], because=SCHEDULES)
+        to_scheduler = {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
+        permissions.allow(self.role, ["iam:PassRole"], [schedule_role_arn(self.settings)], to_scheduler)
+
     def _make_service_linked_roles(self) -> None:
         roles = {
             service: f"arn:{cdk.Aws.PARTITION}:iam::{cdk.Aws.ACCOUNT_ID}:role/aws-service-role/{service}/{name}"
@@ -163,6 +176,16 @@ class Granting:
             when = {"StringEquals": {"iam:AWSServiceName": service}}
             permissions.allow(self.role, ["iam:CreateServiceLinkedRole"], [arn], when)
         kms.grant(self.role, self.settings.kms_key, list(roles.values()))
+
+
+def schedule_role_name(settings: YardSettings) -> str:
+    """Return the name of the role by which EventBridge Scheduler starts runs. IAM is global, and the region is part of
+    the name."""
+    return f"{settings.yard}-schedules-{cdk.Aws.REGION}"
+
+
+def schedule_role_arn(settings: YardSettings) -> str:
+    return f"arn:{cdk.Aws.PARTITION}:iam::{cdk.Aws.ACCOUNT_ID}:role/{schedule_role_name(settings)}"
 
 
 def topic_arn(scope: Construct, yard: str) -> str:

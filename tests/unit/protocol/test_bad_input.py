@@ -82,6 +82,8 @@ CONTRACTS = [
             kind,
             MODEL
             if kind is requests.ModelRequest
+            else {"schedule": "nightly", "act": "pause"}
+            if kind is requests.ScheduleRequest
             else {each.key: ASKED[each.key] for each in serialization.keys(cast(type, kind))},
             read_request(word),
         )

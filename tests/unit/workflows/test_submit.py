@@ -18,6 +18,9 @@ YARD = SubmitSettings(
     train_state_machine_arn="train",
     study_state_machine_arn="study",
     bake_state_machine_arn="bake",
+    schedule_target="submit",
+    schedule_role="role",
+    schedule_queue="queue",
 )
 STUDY = b'{"name": "digits", "study": {"trials": 3}}'
 

@@ -54,7 +54,8 @@ def submit(
     """Start a run of a job, or of a notebook, and follow it.
 
     Sends the job file's source folder and local data, unless the bucket already has them. Prints the run's ID at once,
-    then the output of the program on the chief. Ctrl-C does not stop the run.
+    then the output of the program on the chief. Ctrl-C does not stop the run. A job with a schedule starts no run now,
+    and the command prints the next times.
     """
     from trainyard.cli import following, runs
     from trainyard.cli.output import terminal
@@ -77,5 +78,10 @@ def submit(
             terminal.hint(line)
     with terminal.transfers(options.quiet) as on_progress:
         uploaded = yard.upload(local, on_progress)
+    if local.job.schedule:
+        from trainyard.cli import schedules
+
+        schedules.print_made(options, yard.await_schedule(local, uploaded))
+        return
     run = yard.run(uploaded.run, local.workflow)
     following.follow_new(options, run, detach=detach, logs=not no_logs, sent=uploaded.sent)

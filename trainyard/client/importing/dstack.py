@@ -47,7 +47,7 @@ IGNORED = {
     "priority": "runs wait in the order of their submission",
     "startup_order": "all hosts of a gang start together",
     "single_branch": "the whole folder is sent along",
-    "schedule": "EventBridge Scheduler can upload a job file to s3://BUCKET/jobs/by/YOU/ at a time",
+    "schedule": "the section schedule of the job file has cron and zone (docs/tasks/schedules.md)",
 }
 
 SHAPES = {

@@ -10,6 +10,7 @@ from trainyard.core.model.job_fields import NAME
 from trainyard.core.model.study import Study
 from trainyard.protocol import keys
 from trainyard.protocol.conversions import ForVersion
+from trainyard.protocol.schedules import Scheduled
 from trainyard.protocol.serving import Serves
 from trainyard.protocol.trial import Trial
 from trainyard.values.fields import Flag, Text, key
@@ -52,6 +53,16 @@ class JobSource:
         None,
         Optional(Serves),
         "The version of a model that the job serves. The workflow version starts such executions.",
+    )
+
+    scheduled: Scheduled | None = key(
+        None,
+        Optional(Scheduled),
+        "The schedule and its time for which the run starts. The function submit starts such executions.",
+    )
+
+    refused: str | None = key(
+        None, Text(r"[\s\S]{1,2000}", "a text"), "Why the schedule of the job file was not made."
     )
 
     @property
@@ -105,6 +116,8 @@ def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
     written = rules.Written(section.values, section.faults)
     whole = study_rules.settle(rules.settle(batch_rules.settle(read, written), written))
     study_rules.check_study(whole, written)
+    if whole.study and whole.schedule:
+        section.fault("schedule", "is not allowed together with study; a schedule starts runs of one job")
     if whole.study:
         section.faults.extend(_corner_faults(section.values, whole.study, bucket, tuple(section.faults)))
     return InputFaults(source, tuple(section.faults)) if section.faults else whole
@@ -153,6 +166,13 @@ def has_study(text: bytes, *, key: str) -> bool:
     found = _read(text, key)
     is_planned = re.fullmatch(PLANNED, key) is not None
     return not is_planned and isinstance(found, Mapping) and found.get("study") is not None
+
+
+def has_schedule(text: bytes, *, key: str) -> bool:
+    """Return True for a job file that makes a schedule. A file that is only planned is planned as a run."""
+    found = _read(text, key)
+    is_planned = re.fullmatch(PLANNED, key) is not None
+    return not is_planned and isinstance(found, Mapping) and found.get("schedule") is not None
 
 
 def name_of(text: bytes, *, key: str) -> str:

@@ -15,6 +15,8 @@ from trainyard.core.model.hardware import Cluster, Hardware
 from trainyard.core.model.job_fields import NAME, RUN_ID
 from trainyard.core.model.model_names import NAMES
 from trainyard.core.model.program import Data, Origin, Program, Tracker
+from trainyard.core.model.program import Data, Origin, Program
+from trainyard.core.model.schedule import Schedule
 from trainyard.core.model.study import Study
 from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.cluster import Role
@@ -272,6 +274,12 @@ class Job:
     )
     study: Study | None = key(
         None, Optional(Study), "The search for the best parameters: several trials of this job."
+    )
+    schedule: Schedule | None = key(
+        None,
+        Optional(Schedule),
+        "When runs of the job start ([schedules](tasks/schedules.md)). Submitting such a job starts no run.",
+        usual="none",
     )
     origin: Origin = section_key(Origin, "The commit of the program.")
 

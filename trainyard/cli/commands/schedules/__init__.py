@@ -1,0 +1,1 @@
+"""The commands of `trainyard schedules`, a file each."""
