@@ -413,6 +413,7 @@ def test_services_act_for_this_account_alone(yard: Assembly) -> None:
         "lambda.amazonaws.com": {},
         "states.amazonaws.com": ours,
         "events.amazonaws.com": ours,
+        "scheduler.amazonaws.com": ours,
     }
 
 
