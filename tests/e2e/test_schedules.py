@@ -1,4 +1,4 @@
-"""A job with a schedule starts no run when it is submitted, and one run at its first time; users pause and remove it."""
+"""A job with a schedule starts no run when it is submitted, and a run at its first time; users pause and remove it."""
 
 from pathlib import Path
 
