@@ -75,6 +75,12 @@ class Waits(Answer):
     """The time until Admit is called again."""
 
 
+class AfterRuns(Answer):
+    """The run waits for the end of other runs, without a slot."""
+
+    kind = "after"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Caught:
     """A failure in the format of Catch."""

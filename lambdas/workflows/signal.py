@@ -36,6 +36,7 @@ from lambdas.steps.signals.events import (
     InstanceState,
     MayGrow,
     PatrolEvent,
+    RunsEnded,
     SpotWarning,
     StillStopping,
     StudyEnds,
@@ -196,7 +197,7 @@ def _context(message: RunEvent, yard: SignalSettings, ledger: Ledger) -> SignalC
             if not isinstance(message.signal, Hold) and not _is_of_its_run(message, ledger):
                 return None
             return SignalContext(yard, ledger, message.run, message.attempt)
-        case AtCap() | StillStopping() | MayGrow() | Forgotten() | StudyEnds():
+        case AtCap() | StillStopping() | MayGrow() | Forgotten() | StudyEnds() | RunsEnded():
             set_log_context(message.run, message.attempt)
             return SignalContext(yard, ledger, message.run, message.attempt)
         case Stop() | EndWarmHosts():
@@ -230,7 +231,7 @@ def _handle(context: SignalContext, message: RunEvent, event: Event, now: dateti
     match message:
         case Sent():
             return from_hosts.handle(context, message, now)
-        case AtCap() | StillStopping() | MayGrow() | Forgotten() | StudyEnds():
+        case AtCap() | StillStopping() | MayGrow() | Forgotten() | StudyEnds() | RunsEnded():
             return from_patrol.handle(context, message, now)
         case Stop():
             return from_people.stop(context, _person(event), now)

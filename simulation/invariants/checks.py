@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 STATES: Mapping[str, tuple[str, ...]] = {
     "train": (
-        *("Admit", "Plan", "Launch", "AwaitHosts", "Train"),
+        *("Admit", "AwaitRuns", "Plan", "Launch", "AwaitHosts", "Train"),
         *("Generalize", "Capture", "Release", "Conclude"),
     ),
     "study": ("Admit", "Search", "Conclude"),

@@ -474,6 +474,7 @@ def test_signal_has_more_hosts_launched_for_a_training_and_ends_those_that_do_no
     assert [name.partition("Function")[0] for name in sorted(called)] == [
         "Release",
         "StudyTurn",
+        "Submit",
         "TrainLaunch",
     ]
 
@@ -559,10 +560,12 @@ def test_a_bake_asks_after_bakes_alone(yard: Assembly) -> None:
 
 
 def test_only_a_run_that_ends_takes_a_row_away(yard: Assembly) -> None:
-    """Rows of running runs, of a bake's lock and of hosts in the warm pool; and, by patrol, claims of launches
-    without a host."""
+    """Rows of running runs, of a bake's lock and of hosts in the warm pool; by patrol, claims of launches without a
+    host; by submit, removed schedules; and by AwaitRuns, the run's own waits."""
     concludes = {f"{word}ConcludeRole" for word in ("Train", "Study", "Bake", "Snapshot", "DevHost")}
-    assert yard.may("dynamodb:DeleteItem") == concludes | {"TrainLaunchRole", "SignalRole", "PatrolRole"}
+    assert yard.may("dynamodb:DeleteItem") == concludes | {
+        *("TrainLaunchRole", "SignalRole", "PatrolRole", "SubmitRole", "TrainAwaitRunsRole")
+    }
 
 
 @pytest.mark.parametrize("role", ["HostRole", "BuilderRole"])

@@ -54,16 +54,19 @@ class Yard(Deployment):
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
         resume: str | None = None,
+        after: Sequence[str] = (),
+        when: str | None = None,
         force: bool = False,
     ) -> Run:
         """Submit a job with its local files and return its run. The run of a job with a study is a Study.
 
         `set` changes keys by their dotted names (`{"args.lr": 0.5}` is short for `program.args.lr`). `resume` continues
-        a run from its last checkpoint or, without one, with its outputs. Raise FileUnreadable; JobRefused with every
+        a run from its last checkpoint or, without one, with its outputs. `after` names runs that must end before the
+        run starts: with success, or in any way if `when` is `end`. Raise FileUnreadable; JobRefused with every
         fault; RunGoesOn if that run has not ended; KnownToFail, unless `force` is given, for a program that fails on
         every run.
         """
-        local = source.read(job, changes=changes(set, name, labels, resume), to=self.destination)
+        local = source.read(job, changes=changes(set, name, labels, resume, after, when), to=self.destination)
         if not force:
             local.check_known_failures()
         if goes_on_from := local.job.checkpoints.resume:
@@ -142,6 +145,7 @@ class Yard(Deployment):
         asked, written = changes(set, name, labels, run if resume else None), as_file(admitted)
         if not resume:
             (written.get("checkpoints") or {}).pop("resume", None)
+        written.pop("start_after", None)
         program = copy.deepcopy(written["program"])
         document = source.apply_changes(Path(f"{admitted['name']}.json"), written, asked)
         if resume:
@@ -310,9 +314,13 @@ def changes(
     name: str | None = None,
     labels: Mapping[str, str] | None = None,
     resume: str | None = None,
+    after: Sequence[str] = (),
+    when: str | None = None,
 ) -> dict[str, Any]:
     """Return the options of `submit` as keys of the job file with their values."""
     made: dict[str, Any] = {**(set or {})}
     made |= {f"labels.{key}": value for key, value in (labels or {}).items()}
     made |= {"name": name} if name else {}
+    made |= {"start_after.runs": [*after]} if after else {}
+    made |= {"start_after.when": when} if when else {}
     return made | ({"checkpoints.resume": resume} if resume else {})

@@ -35,6 +35,7 @@ from trainyard.protocol.ledger.attempt import TokenRow
 from trainyard.protocol.ledger.claim import Claim
 from trainyard.protocol.ledger.lookup import Owner
 from trainyard.protocol.ledger.run import RunRow
+from trainyard.protocol.ledger.waiters import waiters_of
 from trainyard.protocol.ledger.yard import DevRow, PriceList, QuarantineRow
 from trainyard.protocol.timeline import Entry
 from trainyard.values import serialization
@@ -169,6 +170,11 @@ class Ledger(Table):
         """Return only the run's own row; None if the ledger has no such run."""
         found = records.from_rows(run, [row] if (row := self._get(f"run#{run}", "run")) else [])
         return found.run if found else None
+
+    def waiters(self, run: str) -> tuple[str, ...]:
+        """Return the runs that wait for the end of this run."""
+        rows = self._query("pk = :waiters", {"waiters": waiters_of(run)}, ConsistentRead=True)
+        return tuple(str(row["sk"]) for row in rows)
 
     def timeline(self, run: str) -> tuple[Entry, ...]:
         """Return every timeline entry of a run, in order."""

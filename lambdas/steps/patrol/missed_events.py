@@ -23,6 +23,7 @@ from lambdas.steps.signals.events import (
     InstanceState,
     MayGrow,
     PatrolEvent,
+    RunsEnded,
     StillStopping,
     StudyEnds,
 )
@@ -52,6 +53,8 @@ CUT_SHORT = (
 )
 CAPTURE = "Capture"
 """The state of a bake, snapshot or run that waits for its image."""
+AWAIT_RUNS = "AwaitRuns"
+"""The state of a run that waits for other runs."""
 UNDER_WAY = ("AwaitHosts", "Train")
 Missed = tuple[str, Event]
 """The run of the event, and the event."""
@@ -76,6 +79,7 @@ def send(
         *_find_stopped(runs, now),
         *_find_growing(runs, now),
         *_find_trials_left(runs, book, now),
+        *_find_runs_ended(runs, book, now),
         *_find_forgotten(seen, runs, now),
         *_find_lost_warm_hosts(seen, book, now),
     ]
@@ -169,6 +173,26 @@ def _find_trials_left(runs: Mapping[str, RunRow], book: Logbook, now: datetime) 
         study = studies.get(trial.study)
         if study is None or study.ended or study.cut_short:
             yield run, _from_patrol(StudyEnds(run=run, attempt=runs[run].attempt), now)
+
+
+def _find_runs_ended(runs: Mapping[str, RunRow], book: Logbook, now: datetime) -> Iterator[Missed]:
+    """Yield the runs that still wait although the runs in their job's `start_after` have ended."""
+    waiting = {run: row for run, row in runs.items() if row.state == AWAIT_RUNS and row.waiting}
+    if not waiting:
+        return
+    wanted = {run: _awaited_by(row) for run, row in waiting.items()}
+    others = book.runs(name for names_ in wanted.values() for name in names_)
+    for run, row in waiting.items():
+        ends = [others[name].ended if name in others else None for name in wanted[run]]
+        missing = any(name not in others for name in wanted[run])
+        late = [end for end in ends if end is not None and now - end >= PATIENCE]
+        if missing or late:
+            yield run, _from_patrol(RunsEnded(run=run, attempt=row.attempt), now)
+
+
+def _awaited_by(row: RunRow) -> tuple[str, ...]:
+    section = (row.job or {}).get("start_after") or {}
+    return tuple(section.get("runs") or ())
 
 
 def _find_forgotten(seen: Observation, runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:

@@ -100,6 +100,13 @@ class StudyEnds(OfAttempt):
     detail_type: ClassVar[str] = "study"
 
 
-PatrolEvent = AtCap | StillStopping | MayGrow | Forgotten | StudyEnds
+@dataclass(frozen=True, kw_only=True)
+class RunsEnded(OfAttempt):
+    """A run still waits although the runs that it waits for have ended."""
+
+    detail_type: ClassVar[str] = "runs-ended"
+
+
+PatrolEvent = AtCap | StillStopping | MayGrow | Forgotten | StudyEnds | RunsEnded
 PATROL_EVENTS: Mapping[str, type[PatrolEvent]] = {each.detail_type: each for each in get_args(PatrolEvent)}
 """By the event's `detail-type`."""

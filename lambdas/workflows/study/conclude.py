@@ -15,7 +15,7 @@ from lambdas.core.notifications import study as study_texts
 from lambdas.core.study import summary
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import conclusion, end_notification, new_versions
+from lambdas.steps import conclusion, dependencies, end_notification, new_versions
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
@@ -35,8 +35,9 @@ NEEDS = Needs(
         may("read and list objects", keys.summary(keys.ANY), keys.metrics(keys.ANY)),
         may("write objects", keys.RUNS),
         may("send notifications"),
+        may("answer tasks", "Success"),
         may("start executions", "version"),
-        may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),
+        may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem"),
     ),
 )
 
@@ -63,6 +64,7 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     if end.write(notifies=notifies) and notifies:
         end_notification.send(end, yard.topic_arn, study_texts.notify_end(agreed))
     new_versions.start(end, version, yard.version_state_machine_arn)
+    dependencies.release(end.ledger, end.run)
     return end.answer
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from lambdas import environment
@@ -12,10 +13,10 @@ from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.run import RunUpdate
 from lambdas.needs import Needs
-from lambdas.steps import admission, job_check, resuming, slots
+from lambdas.steps import admission, dependencies, job_check, resuming, slots
 from lambdas.steps.admission import Admission, job_values
 from lambdas.steps.entry_point import entry_point
-from lambdas.steps.inputs import AdmitInput, Admitted, Answer, Waits
+from lambdas.steps.inputs import AdmitInput, Admitted, AfterRuns, Answer, Waits
 from lambdas.steps.job_check import JobSettings
 from lambdas.steps.observability import clock
 from trainyard.core.jobfile import check, references
@@ -62,7 +63,7 @@ NEEDS = Needs(JobSettings, job_check.GRANTS, memory_mib=1024)
 
 
 @entry_point
-def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refused:
+def handler(given: AdmitInput) -> Admitted | Waits | AfterRuns | ToPlan | NotPlanned | Refused:
     yard, run = environment.read(JobSettings), given.run
     admitting = Admission(Ledger(yard.table_name), given, JobRefused)
     if taken := admitting.refuse_used_name():
@@ -101,9 +102,9 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     }
     if isinstance(job, InputFaults):
         return admitting.refuse(job, values)
-    drains = resuming.drains(admitting, job, values)
-    if drains:
-        return drains
+    held_back = dependencies.wait(admitting, job, values) or resuming.drains(admitting, job, values)
+    if held_back:
+        return held_back
     known, admitted = (
         Logbook(yard.table_name).read_earlier(),
         Admitted(reason=references.describe_warnings(warnings)),
@@ -111,7 +112,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     mine = Claim(
         run=run,
         hosts=job.gang,
-        created=given.started,
+        created=_turn_of(admitting, job),
         waits=False,
         dollars=_most_dollars(yard, job, known),
         by=values.get("submitter") or submitter.UNKNOWN,
@@ -194,6 +195,12 @@ def _find_fault_of_host(source: JobSource | InputFaults, run: str, table_name: s
         f"no request of {serves.submitter} has started {run} for version {serves.number} of {serves.model}"
     )
     return InputFaults("The execution's input", (Fault("serves", problem),))
+
+
+def _turn_of(admitting: Admission, job: Job) -> datetime:
+    """Return the beginning of the run's wait for a slot."""
+    row = admitting.ledger.run(admitting.given.run) if job.start_after else None
+    return (row.begun if row else None) or admitting.given.started
 
 
 def _find_missing_schedule(source: JobSource | InputFaults) -> Fault | None:

@@ -17,7 +17,7 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import trouble_of
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import conclusion, end_notification, new_versions, stored_signals
+from lambdas.steps import conclusion, dependencies, end_notification, new_versions, stored_signals
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
@@ -43,8 +43,9 @@ NEEDS = Needs(
         may("read and list objects", keys.RUNS),
         may("write objects", keys.RUNS),
         may("send notifications"),
+        may("answer tasks", "Success"),
         may("start executions", "version"),
-        may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),
+        may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem"),
     ),
 )
 
@@ -88,6 +89,7 @@ def handler(given: ConcludeInput) -> TrainConcluded | NotConcluded:
     if end.write(notifies=notifies) and notifies:
         end_notification.send(end, yard.topic_arn, run_texts.notify_end(agreed))
     new_versions.start(end, version, yard.version_state_machine_arn)
+    dependencies.release(end.ledger, end.run)
     return TrainConcluded.of(end.answer, is_trial=is_trial)
 
 

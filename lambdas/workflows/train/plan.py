@@ -139,7 +139,7 @@ def _answer(bucket: str, run: RunRow, job: Job, plan: Plan) -> Planned:
 
 
 def _deadline(run: RunRow, job: Job) -> datetime:
-    return run.created + timedelta(hours=job.limits.hours)
+    return (run.begun or run.created) + timedelta(hours=job.limits.hours)
 
 
 def _outlook(

@@ -2,7 +2,7 @@
 
 import aws_cdk as cdk
 
-from lambdas.workflows.train import admit, await_hosts, conclude, launch, plan, recover, train
+from lambdas.workflows.train import admit, await_hosts, await_runs, conclude, launch, plan, recover, train
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.factory import FunctionFactory
 from stacks.constructs.hosts import HostTemplates
@@ -38,7 +38,7 @@ class Train(Workflow):
         self.plan = self.function(plan, subnet_ids=network.subnet_ids)
         self.launch = self.function(launch, launching=Launching(host, network.launch_arns))
         self.function(admit, subnet_ids=network.subnet_ids, hosts_group=network.hosts.security_group_id)
-        for module in (await_hosts, train, recover):
+        for module in (await_runs, await_hosts, train, recover):
             self.function(module)
         self.conclude = self.function(conclude)
         cdk.CfnOutput(scope, "Limits", value=self.settings.limits)

@@ -21,12 +21,14 @@ from trainyard.cli.arguments import (
 from trainyard.cli.command import command
 from trainyard.cli.commands.check import uploads_of
 from trainyard.cli.options import Options
+from trainyard.core.model.start_after import When
 
 
 @command(
     "trainyard submit job.yaml",
     "trainyard submit job.yaml --set args.lr=.5 --name sweep -d",
     "trainyard submit job.yaml --resume digits-1a2b3c4d",
+    "trainyard submit evaluate.yaml --after @last --when end",
     "trainyard submit job.yaml --container nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
     "trainyard submit train.ipynb -p epochs=3 --type g5.xlarge",
 )
@@ -46,6 +48,14 @@ def submit(
     resume: Annotated[
         str | None,
         typer.Option("--resume", metavar="RUN", help="Continue from this run's last checkpoint or outputs."),
+    ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option("--after", metavar="RUN", help="Start after this run. Repeat it for more runs."),
+    ] = None,
+    when: Annotated[
+        When | None,
+        typer.Option("--when", help="The end of the --after runs that starts the run. Default: success."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Submit a job that is known to fail.")] = False,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the run has started.")] = False,
@@ -67,7 +77,9 @@ def submit(
         set_["program.container"] = container
     yard = options.find()
     resumed = runs.find(yard, resume).id if resume else None
-    asked = changed_keys(set_, name, dict(pairs(label, "--label")), resumed)
+    awaited = [runs.find(yard, each).id for each in after or ()]
+    labels = dict(pairs(label, "--label"))
+    asked = changed_keys(set_, name, labels, resumed, awaited, when.value if when else None)
     local = read(job, changes=asked, to=yard.destination)
     if not force:
         local.check_known_failures()

@@ -24,6 +24,7 @@ ADVICE = {
     "QuotaExceeded": "{doctor --request} asks AWS for a larger quota",
     "YardFull": "submit again later, or stop a run: {ls}",
     "BudgetSpent": "ask for less, wait until a run or the month ends, or have the yard's monthly_dollars raised",
+    "EarlierRunFailed": "submit it again after a run that succeeds, or with when: end",
     "JobRefused": "correct the job file, and check it first: {check JOB}",
     "RecipeRefused": "correct the recipe, and bake it again: {image bake RECIPE}",
     "BakeUnderWay": "wait for the other bake ({image bake} follows it), then bake again",
@@ -165,6 +166,9 @@ def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
     if waiting.what is WaitsFor.SLOT:
         lines = (f"{execution.name} waits {since} for its slot in the yard: {waiting.reason}; {asks}.",)
         return Reason("waiting", lines, (f"{command_line('ls')} lists the runs before it",))
+    if waiting.what is WaitsFor.RUNS:
+        lines = (f"{execution.name} waits {since}: {waiting.reason}.",)
+        return Reason("waiting", lines, (command_line("stop", execution.name),))
     if waiting.what is WaitsFor.RUN:
         return Reason("waiting", (f"{execution.name} waits {since}: {waiting.reason}; {asks}.",))
     kinds = Counter({REFUSED.get(kind, kind): count for kind, count in waiting.refused.items()})

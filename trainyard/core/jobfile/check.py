@@ -118,6 +118,8 @@ def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
     study_rules.check_study(whole, written)
     if whole.study and whole.schedule:
         section.fault("schedule", "is not allowed together with study; a schedule starts runs of one job")
+    if whole.study and whole.start_after:
+        section.fault("start_after", "is not allowed together with study")
     if whole.study:
         section.faults.extend(_corner_faults(section.values, whole.study, bucket, tuple(section.faults)))
     return InputFaults(source, tuple(section.faults)) if section.faults else whole

@@ -10,6 +10,7 @@
     │   ├── BakeUnderWay        another bake may move the image parameter
     │   ├── RollbackRefused     the yard has no previous image
     │   ├── LimitReached        the job's own hours or dollars are used up
+    │   ├── EarlierRunFailed    a run of start_after has not ended as wanted
     │   ├── BudgetSpent         the yard's dollars of this month are used up
     │   ├── Stopped             a user stopped the run
     │   ├── ProgramFailed       the user's program ended with an error
@@ -108,6 +109,10 @@ class RollbackRefused(UsersFault):
 
 class LimitReached(UsersFault):
     """The hours or dollars that the job allows are used up."""
+
+
+class EarlierRunFailed(UsersFault):
+    """A run that this run was to start after has not ended as wanted, or does not exist."""
 
 
 class BudgetSpent(UsersFault):

@@ -17,6 +17,7 @@ from trainyard.core.model.model_names import NAMES
 from trainyard.core.model.program import Data, Origin, Program, Tracker
 from trainyard.core.model.program import Data, Origin, Program
 from trainyard.core.model.schedule import Schedule
+from trainyard.core.model.start_after import StartAfter
 from trainyard.core.model.study import Study
 from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.cluster import Role
@@ -279,6 +280,12 @@ class Job:
         None,
         Optional(Schedule),
         "When runs of the job start ([schedules](tasks/schedules.md)). Submitting such a job starts no run.",
+        usual="none",
+    )
+    start_after: StartAfter | None = key(
+        None,
+        Optional(StartAfter),
+        "The runs that must end before the run starts ([chains](tasks/schedules.md#chains)).",
         usual="none",
     )
     origin: Origin = section_key(Origin, "The commit of the program.")

@@ -12,6 +12,7 @@ WORDS = {
     "Plan": "Starting",
     "Dry run": "Starting",
     "Wait for a slot": "Waiting for a slot",
+    "AwaitRuns": "Waiting for other runs",
     "Wait for a bake": "Waiting for a bake",
     "Wait for capacity": "Waiting for capacity",
     "Launch": "Waiting for capacity",
@@ -49,6 +50,7 @@ OF_A_SNAPSHOT = {"Pause": "Pausing"}
 ORDER = (
     *(
         "Admit",
+        "AwaitRuns",
         "Plan",
         "Launch",
         "AwaitHosts",

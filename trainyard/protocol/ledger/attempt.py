@@ -95,7 +95,7 @@ class TokenRow:
 
     attempt: int
     wait: str
-    """`await_hosts`, `train`, `search`, `install`, `test`, `generalize`, `pause` or `capture`."""
+    """`runs`, `await_hosts`, `train`, `search`, `install`, `test`, `generalize`, `pause` or `capture`."""
     token: str
     stored: datetime
     answered: datetime | None = None

@@ -36,6 +36,8 @@ class WaitsFor(StrEnum):
     """A slot in the yard."""
     RUN = "run"
     """The end of the run that it resumes."""
+    RUNS = "runs"
+    """The end of the runs in its job's `start_after`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +59,11 @@ class Waiting:
     @property
     def awaited(self) -> str:
         """Return what the run waits for, in the words of users."""
-        return {WaitsFor.SLOT: "a slot", WaitsFor.RUN: "the run that it resumes"}.get(
-            self.what, self.what.value
-        )
+        return {
+            WaitsFor.SLOT: "a slot",
+            WaitsFor.RUN: "the run that it resumes",
+            WaitsFor.RUNS: "other runs",
+        }.get(self.what, self.what.value)
 
     def next_request_after(self, now: datetime) -> datetime:
         """Return the time of the next request, as seen now."""
@@ -135,6 +139,8 @@ class RunRow:
     """The additional cost of the run if it had been on demand, once it has ended."""
     pool_dollars: float | None = None
     """The cost of its hosts in the warm pool, which `dollars` includes."""
+    begun: datetime | None = None
+    """When the runs that it waited for had ended, which begins its hours; None for a run that waited for no run."""
     deadline: datetime | None = None
     """When its hours are used up."""
     progress: Mapping[str, Any] | None = None
