@@ -81,6 +81,11 @@ def make(yard: ScheduleSettings, text: bytes, file: ScheduledFile) -> NotMade | 
             table.remove(job.name)
         if refusal:
             return NotMade(f"EventBridge Scheduler refuses it: {refusal}")
+        try:
+            if not row.made:
+                table.put(replace(row, made=True, version=row.version + 1))
+        except AlreadyWrittenError:
+            continue
         logger.info("the schedule %s is made", job.name)
         return None
     raise _too_busy(job.name)

@@ -145,7 +145,7 @@ def wait_for(yard: Deployment, name: str, version: str, is_refused: Callable[[],
     end = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < end:
         row = read(yard, name)
-        if row and row.version_id == version:
+        if row and row.made and row.version_id == version:
             return Schedule(yard, row)
         if is_refused():
             return None

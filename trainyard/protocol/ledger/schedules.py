@@ -51,6 +51,8 @@ class ScheduleRow:
     """The account that uploaded the job file."""
     since: datetime
     """When the schedule was last made, changed or resumed. It has no earlier times."""
+    made: bool = False
+    """True once EventBridge Scheduler has the schedule."""
     paused: datetime | None = None
     """When a user paused it."""
     recent: tuple[Firing, ...] = ()
