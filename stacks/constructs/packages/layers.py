@@ -26,8 +26,8 @@ COMPILED = (".so", ".pyd", ".pyc")
 OF_THE_INSTALLER = ("INSTALLER", "RECORD", "REQUESTED", "WHEEL", "direct_url.json", "uv_cache.json")
 """Files in `.dist-info` about the installer, which nothing reads."""
 SERVICES = (
-    "cloudwatch", "dynamodb", "ec2", "ecr", "efs", "fsx", "iam", "kms", "lambda", "pricing", "s3", "scheduler", "service-quotas",
-    "sns", "sqs", "ssm", "stepfunctions", "sts",
+    "cloudwatch", "dynamodb", "ec2", "ecr", "efs", "fsx", "iam", "kms", "lambda", "pricing", "s3", "scheduler",
+    "service-quotas", "sns", "sqs", "ssm", "stepfunctions", "sts",
 )  # fmt: skip
 """AWS services that functions use. botocore has 400 more, which are three quarters of the layer, and are listed in
 each cold start."""
