@@ -118,13 +118,13 @@ def answer(yard: ScheduleSettings, name: str, at: datetime) -> tuple[str | None,
 
 
 def change(yard: ScheduleSettings, request: ScheduleRequest, by: str, *, operator: bool) -> str:
-    """Pause, resume or remove a schedule for a user whom IAM has verified; return the result for the log."""
+    """Pause, resume or remove a schedule for a user, whose name IAM has verified; return the result for the log."""
     table, name = Schedules(yard.table_name), request.schedule
     for _ in range(MOST_TRIES):
         row = table.find(name)
         if row is None:
             scheduler.delete(yard.yard, name)
-            return f"there is no schedule {name}"
+            return f"the yard has no schedule {name}"
         if not schedules.may_change(row.by, by, operator=operator):
             return f"{by} may not change {name}, a schedule of {row.by}"
         if request.act is ScheduleAct.REMOVE:

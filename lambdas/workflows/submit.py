@@ -60,7 +60,7 @@ class SubmitInput:
     """The time of the schedule, in UTC."""
     request: ScheduleRequest | None = None
     by: str = ""
-    """The user who sent the request, whom IAM has verified."""
+    """The sender of the request, as IAM has verified."""
     operator: bool = False
     """True if the user acts as an operator."""
 

@@ -85,7 +85,7 @@ def refusal(name: str, body: Mapping[str, Any]) -> str | None:
 
 
 def is_cron(expression: str) -> bool:
-    """Return True for six valid fields, exactly one of whose days is `?`, in at most 256 characters."""
+    """Return True for six valid fields in at most 256 characters. Exactly one of both days is `?`."""
     found = re.fullmatch(r"cron\((\S+ \S+ (\S+) \S+ (\S+) \S+)\)", expression)
     if found is None or len(expression) > 256 or (found[2] == "?") == (found[3] == "?"):
         return False

@@ -47,8 +47,8 @@ class Submit(Construct):
             )
 
     def _make_schedule_role(self, factory: FunctionFactory, queue: DeadLetterQueue) -> iam.Role:
-        """Make the group of the yard's schedules, which deletes them with the yard, and the role by which EventBridge
-        Scheduler calls the function at their times."""
+        """Make the group of the yard's schedules, which deletes them with the yard. Return the role that EventBridge
+        Scheduler takes to call the function at their times."""
         settings = factory.settings
         scheduler.CfnScheduleGroup(self, "Schedules", name=settings.yard)
         role = iam.Role(

@@ -86,7 +86,7 @@ NOT_RUN = {
     "docs/tasks/models.md": 1,
     "docs/tasks/python.md": 2,
     "docs/tasks/results.md": 1,
-    "docs/tasks/schedules.md": 1,
+    "docs/tasks/schedules.md": 2,
     "docs/tasks/studies.md": 4,
     "docs/tasks/submit.md": 1,
     "docs/tasks/upgrade.md": 1,

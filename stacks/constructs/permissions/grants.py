@@ -179,8 +179,8 @@ class Granting:
 
 
 def schedule_role_name(settings: YardSettings) -> str:
-    """Return the name of the role by which EventBridge Scheduler starts runs. IAM is global, and the region is part of
-    the name."""
+    """Return the name of the role that EventBridge Scheduler takes to start runs. IAM is global, so the name contains
+    the region."""
     return f"{settings.yard}-schedules-{cdk.Aws.REGION}"
 
 

@@ -47,6 +47,7 @@ HANDLERS |= {"BakePlan": HANDLERS["TrainPlan"], "BakeLaunch": HANDLERS["TrainLau
 TOKENS: Mapping[str, tuple[type, ...]] = {
     "TrainAwaitHosts": (GangReady, Denied),
     "TrainTrain": (Finished, Denied),
+    "TrainAwaitRuns": (Done,),
     "StudyTurn": (Finished,),
     "BakeDocument": (Done, Denied),
     "BakeCapture": (Available, Denied),
