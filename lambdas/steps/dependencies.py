@@ -20,9 +20,9 @@ from lambdas.steps.inputs import AfterRuns, Waits
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import EarlierRunFailed, Refused
 from trainyard.core.model.job import Job
-from trainyard.core.model.start_after import StartAfter
+from trainyard.core.model.schedule import StartAfter
+from trainyard.protocol.ledger.lookup import waiters_of
 from trainyard.protocol.ledger.run import RunRow, Waiting, WaitsFor
-from trainyard.protocol.ledger.waiters import waiters_of
 
 WAIT = "runs"
 """The wait of the state AwaitRuns."""

@@ -33,9 +33,8 @@ from trainyard.core.model.errors import Misconfigured
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.attempt import TokenRow
 from trainyard.protocol.ledger.claim import Claim
-from trainyard.protocol.ledger.lookup import Owner
+from trainyard.protocol.ledger.lookup import Owner, waiters_of
 from trainyard.protocol.ledger.run import RunRow
-from trainyard.protocol.ledger.waiters import waiters_of
 from trainyard.protocol.ledger.yard import DevRow, PriceList, QuarantineRow
 from trainyard.protocol.timeline import Entry
 from trainyard.values import serialization

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from trainyard.command_line import command_line
-from trainyard.core.model.start_after import StartAfter, When
+from trainyard.core.model.schedule import StartAfter, When
 from trainyard.protocol.ledger.run import Outcome, RunRow
 from trainyard.values.lazy import dataclass
 

@@ -10,7 +10,6 @@ from lambdas.core.run import deadlines
 from lambdas.core.run.conclusion import steps
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.stopping import TO_LEAVE
-from lambdas.steps import dependencies
 from lambdas.steps.observability import logger
 from lambdas.steps.signals import from_people, joining, warm_hosts
 from lambdas.steps.signals.context import SignalContext
@@ -42,6 +41,8 @@ def handle(context: SignalContext, message: PatrolEvent, now: datetime) -> str:
         case StudyEnds():
             return f"{from_people.stop(context, STUDY, now)}; {warm_hosts.end(context, STUDY, now)}"
         case RunsEnded():
+            from lambdas.steps import dependencies  # few runs wait, so that signal starts faster
+
             return dependencies.answer(context.ledger, context.run, now)
         case unknown:
             assert_never(unknown)

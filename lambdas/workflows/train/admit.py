@@ -13,7 +13,7 @@ from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.run import RunUpdate
 from lambdas.needs import Needs
-from lambdas.steps import admission, dependencies, job_check, resuming, slots
+from lambdas.steps import admission, job_check, resuming, slots
 from lambdas.steps.admission import Admission, job_values
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AdmitInput, Admitted, AfterRuns, Answer, Waits
@@ -102,7 +102,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | AfterRuns | ToPlan | NotPla
     }
     if isinstance(job, InputFaults):
         return admitting.refuse(job, values)
-    held_back = dependencies.wait(admitting, job, values) or resuming.drains(admitting, job, values)
+    held_back = _wait_for_runs(admitting, job, values) or resuming.drains(admitting, job, values)
     if held_back:
         return held_back
     known, admitted = (
@@ -195,6 +195,14 @@ def _find_fault_of_host(source: JobSource | InputFaults, run: str, table_name: s
         f"no request of {serves.submitter} has started {run} for version {serves.number} of {serves.model}"
     )
     return InputFaults("The execution's input", (Fault("serves", problem),))
+
+
+def _wait_for_runs(admitting: Admission, job: Job, values: RunUpdate) -> AfterRuns | Waits | Refused | None:
+    if job.start_after is None:
+        return None
+    from lambdas.steps import dependencies  # most runs wait for no other, so that Admit starts faster
+
+    return dependencies.wait(admitting, job, values)
 
 
 def _turn_of(admitting: Admission, job: Job) -> datetime:

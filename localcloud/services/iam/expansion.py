@@ -162,6 +162,15 @@ def _quota(request: Request, base: Check) -> list[Check]:
     ]
 
 
+def _schedule(request: Request, base: Check) -> list[Check]:
+    """Check a schedule by its group, which a request has in its body or its query."""
+    group = request.fields().get("GroupName") or request.parameter("groupName") or "default"
+    name = base.resource.rpartition("/")[2]
+    arn = f"arn:aws:scheduler:{get_region()}:{get_account_id()}:schedule/{group}/{name}"
+    return [Check(request.action, arn, base.context)]
+
+
+SCHEDULE_ACTIONS = tuple(f"scheduler:{verb}Schedule" for verb in ("Create", "Update", "Delete", "Get"))
 PARAMETER_ACTIONS = (
     "ssm:DeleteParameters",
     "ssm:GetParameter",
@@ -174,6 +183,7 @@ EXPANDERS: dict[str, Expander] = {
     "kms:CreateGrant": keys.create_grant,
     service_linked_roles.MAKE: service_linked_roles.creation,
     **dict.fromkeys(PARAMETER_ACTIONS, _parameters),
+    **dict.fromkeys(SCHEDULE_ACTIONS, _schedule),
     "events:PutEvents": _put_events,
     "cloudwatch:PutMetricData": _put_metric_data,
     "states:StartExecution": _start_execution,

@@ -21,7 +21,7 @@ from trainyard.cli.arguments import (
 from trainyard.cli.command import command
 from trainyard.cli.commands.check import uploads_of
 from trainyard.cli.options import Options
-from trainyard.core.model.start_after import When
+from trainyard.core.model.schedule import When
 
 
 @command(

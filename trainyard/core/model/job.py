@@ -16,8 +16,7 @@ from trainyard.core.model.job_fields import NAME, RUN_ID
 from trainyard.core.model.model_names import NAMES
 from trainyard.core.model.program import Data, Origin, Program, Tracker
 from trainyard.core.model.program import Data, Origin, Program
-from trainyard.core.model.schedule import Schedule
-from trainyard.core.model.start_after import StartAfter
+from trainyard.core.model.schedule import Schedule, StartAfter
 from trainyard.core.model.study import Study
 from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.cluster import Role

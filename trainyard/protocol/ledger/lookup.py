@@ -14,3 +14,19 @@ class Owner:
     """The wait that the image or command answers."""
     before: str | None = None
     """The run that a host belonged to before it was claimed from the warm pool."""
+
+
+WAITERS = "waiters#"
+
+
+def waiters_of(run: str) -> str:
+    """Return the partition key of the runs that wait for the end of this run."""
+    return f"{WAITERS}{run}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaiterRow:
+    """A run that waits for the end of another run."""
+
+    since: datetime
+    """When it began to wait."""
