@@ -10,10 +10,9 @@ from datetime import datetime, timedelta
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import event_row, run_row
 from lambdas.aws.dynamodb.write import Write
-from lambdas.core.run import dependencies
+from lambdas.core.run import RunUpdate, dependencies
 from lambdas.core.run.dependencies import MayStart, MustWait, NotStarted
 from lambdas.core.run.records import Records
-from lambdas.core.run.updates import RunUpdate
 from lambdas.steps import attempts
 from lambdas.steps.admission import Admission
 from lambdas.steps.inputs import AfterRuns, Waits

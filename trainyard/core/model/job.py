@@ -15,7 +15,6 @@ from trainyard.core.model.hardware import Cluster, Hardware
 from trainyard.core.model.job_fields import NAME, RUN_ID
 from trainyard.core.model.model_names import NAMES
 from trainyard.core.model.program import Data, Origin, Program, Tracker
-from trainyard.core.model.program import Data, Origin, Program
 from trainyard.core.model.schedule import Schedule, StartAfter
 from trainyard.core.model.study import Study
 from trainyard.core.model.yard.policy import Policy

@@ -1,5 +1,7 @@
 """The rows with the run of an instance, an image or a command: `pk = instance#<id>`, `image#<ami>` or
-`command#<id>`, `sk = run`."""
+`command#<id>`, `sk = run`. The rows of runs that wait for another run: `pk = waiters#<run>`, `sk = <waiting run>`."""
+
+from datetime import datetime
 
 from trainyard.values.lazy import dataclass
 
