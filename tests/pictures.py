@@ -17,7 +17,7 @@ from selenium.webdriver import Chrome
 
 from scripts.local_yard import ROOT, Cloud, client_environment, port_for
 from tests.e2e.browser import Browser, driven
-from tests.unit.ui.canned import INTERRUPTED, WAITING
+from tests.unit.ui.canned import INTERRUPTED, TRAINING, WAITING
 from tests.unit.ui.canned_study import STUDY
 from tests.unit.ui.site import canned
 
@@ -25,6 +25,8 @@ PICTURES = ROOT / "docs/pictures"
 SHOWN = (
     # picture, path, width, height, color scheme
     ("ui-run.png", f"/runs/{INTERRUPTED}", 1280, 1080, "light"),
+    ("ui-metrics.png", f"/runs/{TRAINING}#h-metrics", 1280, 1200, "light"),
+    ("ui-compare.png", f"/compare?runs={TRAINING},{INTERRUPTED}#h-compared", 1280, 700, "dark"),
     ("ui-runs.png", "/", 1280, 800, "light"),
     ("ui-small.png", f"/runs/{WAITING}", 390, 844, "light"),
     ("ui-study.png", f"/studies/{STUDY}", 1280, 1200, "light"),

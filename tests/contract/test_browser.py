@@ -365,9 +365,11 @@ def test_each_metric_has_a_chart_that_log_and_smooth_change(
     root = address.partition("/#")[0]
     browser.get(f"{root}/runs/{canned.TRAINING}")
     wait_for("#metrics", 3)
-    browser.execute_script("document.querySelector('#metrics').scrollIntoView()")  # charts are drawn in view
 
     def plots() -> int:
+        """Look at each chart, because it is drawn in view, and return how many are drawn."""
+        for figure in browser.find_elements("css selector", "#metrics figure"):
+            browser.execute_script("arguments[0].scrollIntoView()", figure)
         return len(browser.find_elements("css selector", "#metrics .uplot"))
 
     WebDriverWait(browser, 60).until(lambda _: plots() == 3)

@@ -508,6 +508,20 @@ def training(now: datetime, points: int) -> Story:
         for step in range(points)
     ]
     samples = [{"step": 10 * (number + 1), "loss": loss} for number, loss in enumerate(losses)]
+    reached = [1 - 0.9 * exp(-4 * number / 40) for number in range(1, 41)]
+    curves: dict[str, list[float | str]] = {
+        "learning_rate": [0.1 * 0.93**number for number in range(40)],
+        "val/loss": [1.9 * (1.02 - value) + 0.1 + 0.02 * sin(7 * value) for value in reached],
+        "val/accuracy": [*reached],
+        "gradients/norm": ["NaN" if number == 17 else 3 + sin(number) for number in range(40)],
+    }
+    scalars = {
+        name: [
+            [points * (number + 1) // 4, value, int(at(95).timestamp()) + 30 * number, number]
+            for number, value in enumerate(values)
+        ]
+        for name, values in curves.items()
+    }
     cluster = {
         "hosts": [
             {"instance": "i-0aaa", "role": "chief", "index": 0},
@@ -561,7 +575,7 @@ def training(now: datetime, points: int) -> Story:
         ],
         files={
             "job.json": b"{}",
-            "metrics.json": json.dumps({"samples": samples}).encode(),
+            "metrics.json": json.dumps({"samples": samples, "scalars": scalars}).encode(),
             "attempts/1/cluster.json": json.dumps(cluster).encode(),
             "attempts/1/logs/chief-0/00000001.log": log(
                 "chief-0",
