@@ -26,7 +26,7 @@ SHOWN = (
     # picture, path, width, height, color scheme
     ("ui-run.png", f"/runs/{INTERRUPTED}", 1280, 1080, "light"),
     ("ui-metrics.png", f"/runs/{TRAINING}#h-metrics", 1280, 1200, "light"),
-    ("ui-compare.png", f"/compare?runs={TRAINING},{INTERRUPTED}#h-compared", 1280, 700, "dark"),
+    ("ui-compare.png", f"/compare?runs={TRAINING},{INTERRUPTED}#h-compared", 1280, 1050, "dark"),
     ("ui-runs.png", "/", 1280, 800, "light"),
     ("ui-small.png", f"/runs/{WAITING}", 390, 844, "light"),
     ("ui-study.png", f"/studies/{STUDY}", 1280, 1200, "light"),
