@@ -16,7 +16,6 @@ from lambdas.steps.entry_point import entry_point, parse
 from lambdas.steps.observability import clock, logger, measure, set_log_context
 from lambdas.steps.signals import (
     credentials,
-    dev_hosts,
     from_aws,
     from_hosts,
     from_patrol,
@@ -110,6 +109,8 @@ def handler(event: Event) -> Handled:
     if message is None:
         return NOT_OURS
     if isinstance(message, DevHost):  # the request comes before its run
+        from lambdas.steps.signals import dev_hosts  # few events are such requests
+
         set_log_context(message.run)
         return Handled(result=dev_hosts.handle(yard, ledger, message, _person(event), now))
     if isinstance(message, More | AddPoint):

@@ -632,6 +632,14 @@ UNSEEN: tuple[tuple[str, str], ...] = (
     ),
     (r"^RetireEventsRole-", "EventBridge uses it once a day"),
     (
+        r"^SubmitScheduleRole-|^SubmitRole-(scheduler|iam|dynamodb)|^SignalRole-lambda:InvokeFunction-.*Submit",
+        "only a schedule uses it: no run starts, and the event becomes a dead letter",
+    ),
+    (
+        r"^TrainAwaitRunsRole-|^TrainWorkflowRole-.*AwaitRuns|^(Train|Study)ConcludeRole-(states:SendTaskSuccess|dynamodb:GetItem)",
+        "only a run with start_after uses it; patrol starts that run if Conclude may not",
+    ),
+    (
         r"^PrepareRole-",
         "a deployment uses it and never fails without it: its output Prepared names the action",
     ),
