@@ -23,7 +23,7 @@ from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.program import Data
 from trainyard.core.model.yard.data_buckets import DataBucket
-from trainyard.protocol import conversions, keys, webhooks
+from trainyard.protocol import conversions, keys
 from trainyard.protocol.requests import model_of
 from trainyard.protocol.serving import DATA as MODEL_DATA
 from trainyard.values.validation import Fault, InputFaults
@@ -264,6 +264,7 @@ def _webhook_faults(job: Job, yard: str, sender: str) -> tuple[Fault, ...]:
     if not job.notify:
         return ()
     from lambdas.core.webhooks import targets  # most jobs name no webhook, so that Admit starts faster
+    from trainyard.protocol import webhooks
 
     return targets.faults(job.notify, ssm.read_descriptions(webhooks.folder(yard)), yard, sender)
 

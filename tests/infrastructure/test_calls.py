@@ -31,6 +31,7 @@ OF_FILE_SYSTEMS = ("ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups"
 """Calls of Admit for data on file systems, in a yard with the setting `file_systems`."""
 NOT_NEEDED = {
     "bake_admit": {"ssm:GetParameters"},  # the login of a registry, which no recipe has
+    "bake_launch": {"sns:Publish"},  # interruptions of bakes are not reported
     "bake_plan": {"ssm:GetParameter"},  # the row of a bake names its image
     "dev_host_conclude": {"ec2:DescribeInstances"},  # after a denial, if allowed
     "prepare": {"s3:GetObject"},  # objects are read by their version

@@ -57,7 +57,7 @@ def test_a_function_that_fails_on_an_event_leaves_it_in_the_same_queue(
         if "DestinationConfig" in each.properties
     }
     called = {target(rule) for rule in on_events(yard)}
-    assert {f"{name[:-1]}.Arn}}" for name in configured} == called
+    assert {f"{name[:-1]}.Arn}}" for name in configured} == called | {arn_of_notify(yard)}
     assert set(configured.values()) == {f"{{{queue.name}.Arn}}"}
 
 
@@ -67,7 +67,21 @@ def test_every_rule_may_call_its_function(yard: Assembly) -> None:
         for each in yard.resources("AWS::Lambda::Permission")
     }
     calling = [rule for rule in yard.resources("AWS::Events::Rule") if "Function" in target(rule)]
-    assert allowed == {(f"{{{rule.name}.Arn}}", target(rule)) for rule in calling}
+    (topic,) = yard.resources("AWS::SNS::Topic")
+    of_rules = {(f"{{{rule.name}.Arn}}", target(rule)) for rule in calling}
+    assert allowed == of_rules | {(f"{{{topic.name}}}", arn_of_notify(yard))}
+
+
+def arn_of_notify(yard: Assembly) -> str:
+    return f"{{{yard.functions['notify'].name}.Arn}}"
+
+
+def test_the_topic_calls_notify_and_no_queue_is_polled(yard: Assembly) -> None:
+    (topic,) = yard.resources("AWS::SNS::Topic")
+    (subscription,) = yard.resources("AWS::SNS::Subscription")
+    given = {name: text(value) for name, value in subscription.properties.items()}
+    assert given == {"Protocol": "lambda", "TopicArn": f"{{{topic.name}}}", "Endpoint": arn_of_notify(yard)}
+    assert yard.resources("AWS::Lambda::EventSourceMapping") == []
 
 
 @pytest.mark.parametrize(("name", "folder"), [("JobUploaded", "jobs"), ("RecipeUploaded", "images")])

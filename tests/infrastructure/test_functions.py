@@ -46,6 +46,10 @@ def test_a_function_is_given_exactly_what_its_settings_ask_for(yard: Assembly) -
         assert given[OF_POWERTOOLS] == "trainyard"
 
 
+SENDERS = ("train_conclude", "study_conclude", "patrol", "train_launch", "bake_launch")
+"""Functions with the topic in their settings. Launch of a bake shares those of a run, and sends nothing."""
+
+
 def test_whoever_sends_notices_sends_them_to_the_yards_topic(yard: Assembly) -> None:
     (topic,) = yard.resources("AWS::SNS::Topic")
     environments = {
@@ -53,7 +57,7 @@ def test_whoever_sends_notices_sends_them_to_the_yards_topic(yard: Assembly) -> 
         for name, function in yard.functions.items()
     }
     told = {name: text(given["TOPIC_ARN"]) for name, given in environments.items() if "TOPIC_ARN" in given}
-    assert told == dict.fromkeys(("train_conclude", "study_conclude", "patrol"), f"{{{topic.name}}}")
+    assert told == dict.fromkeys(SENDERS, f"{{{topic.name}}}")
 
 
 @pytest.fixture(scope="module")

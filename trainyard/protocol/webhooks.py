@@ -17,9 +17,6 @@ NAME = r"(?!(me|by)$)[a-z][a-z0-9-]{0,39}"
 NAMED = (
     "a name of 1 to 40 lower-case letters, digits and hyphens that begins with a letter, and is not me or by"
 )
-TARGET = r"me|((slack|teams|discord|url):)?(?!(me|by)$)[a-z][a-z0-9-]{0,39}"
-TARGET_NAMED = "me, or the name of a webhook, with its kind or without it, as in slack:ml"
-MOST_TARGETS = 10
 NOT_REGISTERED = "it is not registered"
 """The problem of a webhook that does not exist, in the answer of the function `try-webhook`."""
 NO_PARAMETER = re.compile(r"[^A-Za-z0-9.-]")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from trainyard.command_line import command_line
 from trainyard.protocol import webhooks
-from trainyard.protocol.webhooks import ME, WebhookKind, kind_in, name_in
+from trainyard.protocol.webhooks import ME, WebhookKind, folder, kind_in, name_in
 from trainyard.values.validation import Fault, did_you_mean
 
 
@@ -14,11 +14,11 @@ def faults(
 ) -> tuple[Fault, ...]:
     """Return a fault for each target that is not registered. `descriptions` are those of all webhooks' parameters, by
     their names; `sender` is the submitter."""
-    folder = f"{webhooks.folder(yard)}/"
+    below = f"{folder(yard)}/"
     known = {
-        name.removeprefix(folder): _kind(text)
+        name.removeprefix(below): _kind(text)
         for name, text in descriptions.items()
-        if "/" not in name.removeprefix(folder)
+        if "/" not in name.removeprefix(below)
     }
     mine = webhooks.own_parameter(yard, sender)
     if mine in descriptions:

@@ -12,7 +12,7 @@ from typing import Any
 from trainyard.core.model.batch import Predict
 from trainyard.core.model.condition import CONDITION
 from trainyard.core.model.hardware import Cluster, Hardware
-from trainyard.core.model.job_fields import NAME, RUN_ID
+from trainyard.core.model.job_fields import MOST_TARGETS, NAME, RUN_ID, TARGET, TARGET_NAMED
 from trainyard.core.model.model_names import NAMES
 from trainyard.core.model.program import Data, Origin, Program, Tracker
 from trainyard.core.model.schedule import Schedule, StartAfter
@@ -21,7 +21,6 @@ from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.cluster import Role
 from trainyard.protocol.objective import Objective
 from trainyard.protocol.tags import PREFIX
-from trainyard.protocol.webhooks import MOST_TARGETS, TARGET, TARGET_NAMED
 from trainyard.values.fields import Choice, Count, Flag, Number, OneOrSeveral, Text, key, required, texts
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Entries, Optional, Part, Record, Short, section_key

@@ -256,3 +256,9 @@ def is_plain_key(key: str) -> bool:
         and len(key.encode()) <= 1024
         and not {"", ".", ".."} & set(parts)
     )
+
+
+TARGET = r"me|((slack|teams|discord|url):)?(?!(me|by)$)[a-z][a-z0-9-]{0,39}"
+"""A webhook in `notify` (trainyard/protocol/webhooks.py). Here, because most functions read jobs and no webhooks."""
+TARGET_NAMED = "me, or the name of a webhook, with its kind or without it, as in slack:ml"
+MOST_TARGETS = 10
