@@ -54,8 +54,8 @@ class Schedule:
         return next((each.run for each in self.recent if each.answer is Answer.STARTED), None)
 
     def next_times(self, most: int = 1, now: datetime | None = None) -> list[datetime]:
-        """Return the next times in UTC; none while it is paused."""
-        if self.is_paused:
+        """Return the next times in UTC; none while it is paused or not made yet."""
+        if self.is_paused or not self.row.made:
             return []
         return cron.next_times(self.row.cron, self.row.zone, now or datetime.now(UTC), most)
 

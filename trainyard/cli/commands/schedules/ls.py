@@ -31,7 +31,10 @@ def ls(options: Options) -> None:
         (
             each.name,
             f"{each.row.cron} {each.row.zone}",
-            next((schedules.shown(each, at) for at in each.next_times()), "paused"),
+            next(
+                (schedules.shown(each, at) for at in each.next_times()),
+                "paused" if each.is_paused else "not made",
+            ),
             each.last_run or "",
             str(sum(firing.answer == "skipped" for firing in each.recent) or ""),
             str(len(each.missed()) or ""),

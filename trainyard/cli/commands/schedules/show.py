@@ -19,7 +19,7 @@ def show(options: Options, schedule: Name) -> None:
     if options.is_json:
         terminal.answer(schedules.as_json(found))
         return
-    state = "paused" if found.is_paused else "active"
+    state = "paused" if found.is_paused else "active" if found.row.made else "not made yet"
     times = f"{found.row.cron} {found.row.zone}"
     terminal.console.print(f"{found.name}: {state}, {times}, of {found.row.by}", markup=False)
     terminal.console.print(f"Job file: {found.row.key}", markup=False)
