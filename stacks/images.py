@@ -10,8 +10,8 @@ from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.workflows.bake import Bake
 from stacks.workflows.bake.builder import Builder
+from stacks.workflows.bake.retire import Retire
 from stacks.workflows.release import Release
-from stacks.workflows.retire import Retire
 
 NOT_BAKED = "none"
 """The value of the image parameters before the first bake, and of the previous one before the second."""

@@ -11,6 +11,7 @@ from constructs import Construct
 
 from stacks.constructs import permissions
 from stacks.constructs.names import by_name
+from stacks.constructs.permissions import secrets
 from stacks.constructs.permissions.holder import PeoplesPolicy
 from stacks.constructs.permissions.hosts import (
     end_hosts,
@@ -136,7 +137,7 @@ class PeopleStack(cdk.Stack):
     def _run(self, policy: PeoplesPolicy) -> None:
         yard = self._settings.yard
         send_jobs(policy, self._storage.bucket, *CALLER)
-        permissions.keep_secrets(policy, yard)
+        secrets.keep_secrets(policy, yard)
         predict = by_name(self, "lambda", "function", function_of(yard))
         url = ["lambda:InvokeFunctionUrl"] if self._settings.model_url else []
         permissions.allow(policy, ["lambda:InvokeFunction", *url], [predict])

@@ -48,9 +48,9 @@ filter ispresent({Metric.FUNCTION_FAILURES}.0)
 | limit 20"""
 
 
-LEFT_OUT = re.compile(r".*\.recover|version\..*|prepare|predict|notify|try_webhook")
+LEFT_OUT = re.compile(r".*\.recover|version\..*|prepare|predict|notify|try_webhook|retire")
 """Functions without an error graph of their own: they only decide, make no hosts, end with the deployment, or answer a
-user who reads the error. The dead letters show failures of notify."""
+user who reads the error. The dead letters show failures of notify, and an alarm shows failures of retire."""
 
 
 class WatchStack(cdk.Stack):

@@ -49,7 +49,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], networks: Collection
 
 
 def _look_up(host: str, port: int) -> list[str]:
-    """Return the addresses of the server, those of IPv4 first, because functions have no IPv6."""
+    """Return the addresses of the server, IPv4 first, because functions have no IPv6."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:

@@ -70,7 +70,7 @@ def _parse(name: str, value: str) -> Webhook | None:
     except ValueError:
         found = None
     if serialization.faults(Webhook, found):  # the faults contain the secret
-        logger.error("the parameter %s is no webhook", name)
+        logger.error("the parameter %s is not a webhook", name)
         return None
     return serialization.from_json(Webhook, found)
 

@@ -47,7 +47,7 @@ def test_a_function_is_given_exactly_what_its_settings_ask_for(yard: Assembly) -
 
 
 SENDERS = ("train_conclude", "study_conclude", "patrol", "train_launch", "bake_launch")
-"""Functions with the topic in their settings. Launch of a bake shares those of a run, and sends nothing."""
+"""Functions with the topic in their settings. Launch of a bake has the settings of a run's, and sends nothing."""
 
 
 def test_whoever_sends_notices_sends_them_to_the_yards_topic(yard: Assembly) -> None:

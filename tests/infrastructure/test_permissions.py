@@ -88,7 +88,11 @@ def test_a_function_may_use_what_its_settings_name(yard: Assembly) -> None:
         for variable in function.properties.get("Environment", {}).get("Variables", {})
         if variable in NEEDED_FOR and NEEDED_FOR[variable] not in actions(yard, yard.role_of(name))
     ]
-    assert lacks == [("bake_plan", "IMAGE_PARAMETER", "ssm:GetParameter")]  # a bake's row names its image
+    # a bake's row names its image, and a bake has no second attempt, so it never sends an interruption
+    assert sorted(lacks) == [
+        ("bake_launch", "TOPIC_ARN", "sns:Publish"),
+        ("bake_plan", "IMAGE_PARAMETER", "ssm:GetParameter"),
+    ]
 
 
 def test_recover_decides_and_may_do_nothing(yard: Assembly) -> None:

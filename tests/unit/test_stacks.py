@@ -27,7 +27,12 @@ def test_every_state_machine_has_a_construct() -> None:
 
 @pytest.mark.parametrize("word", WORKFLOWS)
 def test_a_workflows_construct_is_named_as_the_workflow(word: str) -> None:
-    module = STACKS / "workflows" / f"{word.replace('-', '_')}.py"
-    text = (module if module.exists() else module.with_suffix("") / "__init__.py").read_text()
+    name = word.replace("-", "_")
+    (module,) = (
+        path
+        for path in (STACKS / "workflows").rglob("*.py")
+        if path.stem == name or (path.stem == "__init__" and path.parent.name == name)
+    )
+    text = module.read_text()
     assert f"class {word.title().replace('-', '')}(Workflow):" in text
     assert f'word = "{word}"' in text

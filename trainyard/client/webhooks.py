@@ -45,7 +45,7 @@ def make_key() -> str:
 
 
 def add(yard: Deployment, name: str, hook: Webhook, *, replace: bool = False) -> None:
-    """Store the webhook. Raise WebhookRefused for a URL that is no webhook's, or if the name is in use."""
+    """Store the webhook. Raise WebhookRefused for a URL of something else, or if the name is in use."""
     parts = addresses.split_url(hook.url)
     if isinstance(parts, str):
         raise WebhookRefused(parts, NOTHING_CHANGED, "copy the URL from the receiver again")

@@ -15,9 +15,9 @@ from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 CAUSES = (
-    ("planned",), ("resumed", "continued"), ("point added",), ("warm",), ("launched", "reached"), ("pulling",),
-    ("ready",),
-    ("gang_ready",), ("starting",), ("started",), ("progress",), ("slow host",), ("checkpointed",), ("spot warning",),
+    ("runs ended",), ("planned",), ("resumed", "continued"), ("point added",), ("warm",), ("launched", "reached"),
+    ("pulling",), ("ready",), ("gang_ready",), ("starting",), ("started",), ("progress",), ("slow host",),
+    ("checkpointed",), ("spot warning",),
     ("stop asked", "stopping", "cap reached"), ("growing",), ("asked to leave",),
     ("stopped", "failed", "finished", "host lost"), ("quarantined",), ("interrupted", "resized", "hung", "capped"),
     ("overdue",), ("imaged", "published", "discarded"), ("kept", "kept for the next run"), ("left the pool",),

@@ -103,7 +103,7 @@ class Logbook(Table):
         return self._put_if("attribute_not_exists(pk)", row)
 
     def find_once(self, what: Iterable[str]) -> set[str]:
-        """Return those of `what` for which `once` was called."""
+        """Return the elements of `what` for which `once` was called."""
         rows = self._batch((PATROL, f"once#{each}") for each in what)
         return {str(row["sk"]).removeprefix("once#") for row in rows}
 

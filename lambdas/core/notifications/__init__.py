@@ -29,7 +29,7 @@ class Notification:
 
     @property
     def attributes(self) -> Mapping[Attribute, str]:
-        """Return the attributes by which the function `notify` selects webhooks."""
+        """Return the attributes that decide which webhooks the function `notify` calls."""
         values = {
             Attribute.KIND: self.kind.value,
             Attribute.RUN: self.run,

@@ -12,8 +12,8 @@ from trainyard.values.validation import Fault, did_you_mean
 def faults(
     notify: Sequence[str], descriptions: Mapping[str, str], yard: str, sender: str
 ) -> tuple[Fault, ...]:
-    """Return a fault for each target that is not registered. `descriptions` are those of all webhooks' parameters, by
-    their names; `sender` is the submitter."""
+    """Return a fault for each target that is not registered. `descriptions` has the descriptions of all webhooks'
+    parameters by their names, and `sender` is the submitter."""
     below = f"{folder(yard)}/"
     known = {
         name.removeprefix(below): _kind(text)
@@ -41,7 +41,7 @@ def _problem(target: str, known: Mapping[str, str], sender: str) -> str | None:
         there = (
             f"the yard has {', '.join(names)}{did_you_mean(name, names)}" if names else "the yard has none"
         )
-        return f"there is no webhook {name}: {there}; register it: {register}"
+        return f"the webhook {name} does not exist: {there}; register it: {register}"
     if kind and known[name] not in (kind, ""):
         return f"the webhook {name} is of the kind {known[name]}: write {known[name]}:{name}, or only {name}"
     return None

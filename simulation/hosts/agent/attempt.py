@@ -79,7 +79,7 @@ class Attempt:
         self.outcome: Outcome | None = None
         self._agent, self._machine = agent, agent.machine
         self._bucket: Bucket = agent.bucket
-        self._reports = Reports.of(job, self._seconds())
+        self._reports = Reports.of(job, self._seconds(), cluster.attempt)
         self._peers = Peers(
             cluster, assignment, bucket=agent.bucket, mailbox=agent.mailbox, sender=agent.sender
         )

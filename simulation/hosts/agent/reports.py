@@ -9,6 +9,7 @@ from typing import Any
 from simulation.hosts.gang import Gang
 from simulation.hosts.machine import Machine
 from training.host.errors import HostTrouble
+from training.host.reporting.metric_points import MetricPoints
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.progress import ALIVE_SECONDS, EVERY_SECONDS, Progress, metrics_in, resumed_in
 from training.host.reporting.scalars import Scalars
@@ -21,9 +22,9 @@ class Reports(Progress):
     """The reports of a program, without a file."""
 
     @staticmethod
-    def of(job: Job, started: float) -> Reports:
+    def of(job: Job, started: float, attempt: int) -> Reports:
         objective = job.objective.metric if job.objective else None
-        return Reports(Path("progress"), started=started, scalars=Scalars(objective))
+        return Reports(Path("progress"), started=started, scalars=Scalars(objective, MetricPoints(attempt)))
 
     def take(self, report: dict[str, Any]) -> None:
         self._offset += len(json.dumps(report)) + 1
@@ -64,7 +65,7 @@ class Curve(Metrics):
 
     def lay_over(self, own: dict[str, Any] | None) -> dict[str, Any] | None:
         self._own = own or {}
-        self.send()
+        self.send(last=True)
         return None if own is None else self._document()
 
     def try_to_send(self, machine: Machine) -> None:

@@ -17,14 +17,11 @@ from stacks.constructs.permissions import kms
 from stacks.constructs.permissions.holder import Condition, Holder
 from trainyard.core.model.names import BY_MONTH
 from trainyard.protocol.tags import Tag
-from trainyard.protocol.webhooks import FOLDER
 
 METRICS = "Trainyard"
 """The namespace of the hosts' metrics."""
 NO_RESOURCE = "AWS has no resource for these calls; a test compares each with AWS's own list."
 PREFIX = "Every object under the prefix, which exists for that."
-SECRETS = "Every secret of the yard, under a path of their own."
-WEBHOOKS = "Every webhook of the yard and of its users, under a path of their own."
 BY_TAG = "The ids exist only later; the condition limits them to this yard's tag."
 TO_BE_MADE = "EC2 names it at its creation; CreateTags allows only this yard's tag on it."
 
@@ -153,35 +150,6 @@ def parameter(name: str) -> str:
     """Return the ARN of a parameter. ARNs of AWS's public parameters have no account; `*` matches that, too."""
     account = "*" if name.startswith("/aws/") else cdk.Aws.ACCOUNT_ID
     return f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}:{account}:parameter/{name.lstrip('/')}"
-
-
-def read_secrets(role: Holder, yard: str, key: str) -> None:
-    """Allow reading the yard's secrets, which are encrypted with its key or with AWS's."""
-    allow(role, ["ssm:GetParameters"], [_secrets(yard)], because=SECRETS)
-    kms.use_for_parameters(role, key)
-
-
-def read_webhooks(role: Holder, yard: str, key: str) -> None:
-    """Allow reading the yard's webhooks, which are encrypted with its key or with AWS's. IAM checks the list of a
-    folder on the folder itself."""
-    actions = ["ssm:GetParameters", "ssm:GetParametersByPath"]
-    allow(role, actions, [parameter(f"{yard}/{FOLDER}"), _webhooks(yard)], because=WEBHOOKS)
-    kms.use_for_parameters(role, key)
-
-
-def keep_secrets(role: Holder, yard: str) -> None:
-    """Allow writing and deleting secrets and webhooks, but not reading them."""
-    allow(
-        role, ["ssm:PutParameter", "ssm:DeleteParameter"], [_secrets(yard), _webhooks(yard)], because=SECRETS
-    )
-
-
-def _webhooks(yard: str) -> str:
-    return parameter(f"{yard}/{FOLDER}/*")
-
-
-def _secrets(yard: str) -> str:
-    return f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}:parameter/{yard}/secrets/*"
 
 
 def _objects(

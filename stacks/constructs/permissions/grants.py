@@ -13,7 +13,7 @@ from lambdas.needs import Grant
 from stacks.constructs import permissions
 from stacks.constructs.hosts import HostTemplates
 from stacks.constructs.names import by_name
-from stacks.constructs.permissions import hosts, kms, launches, models
+from stacks.constructs.permissions import hosts, kms, launches, models, secrets
 from stacks.constructs.permissions.data_buckets import read_data_buckets
 from stacks.constructs.permissions.file_systems import look_up_file_systems
 from stacks.constructs.permissions.holder import Condition
@@ -94,7 +94,7 @@ class Granting:
             case "read registries":
                 read_images(role, settings.registries, settings.pull_through)
                 if any(not each.is_ecr for each in settings.registries):
-                    permissions.read_secrets(role, yard, key)
+                    secrets.read_secrets(role, yard, key)
             case "read registries without logins":
                 read_images(role, settings.registries, settings.pull_through)
             case "read versions":
@@ -102,7 +102,7 @@ class Granting:
             case "retire images":
                 hosts.retire_images(role, yard)
             case "read webhooks":
-                permissions.read_webhooks(role, yard, key)
+                secrets.read_webhooks(role, yard, key)
             case "run documents":
                 hosts.command_hosts(role, yard, *on)
             case "send dead letters":

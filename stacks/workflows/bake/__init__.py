@@ -14,8 +14,8 @@ from stacks.constructs.workflow import Workflow
 from stacks.documents import Document, text_of
 from stacks.network import NetworkStack
 from stacks.workflows.bake.builder import Builder
+from stacks.workflows.bake.retire import Retire
 from stacks.workflows.release import Release
-from stacks.workflows.retire import Retire
 
 CUT_SHORT = "Its builder was terminated; its unpublished image is retired. Bake again."
 

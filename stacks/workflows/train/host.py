@@ -8,6 +8,7 @@ from constructs import Construct
 
 from stacks.constructs import permissions
 from stacks.constructs.hosts import OF_ITSELF, HostRole, HostTemplates, only_from
+from stacks.constructs.permissions import secrets
 from stacks.constructs.permissions.data_buckets import read_data_buckets
 from stacks.constructs.permissions.file_systems import mount_file_systems
 from stacks.constructs.permissions.holder import NarrowedRole
@@ -101,6 +102,6 @@ class RunRole(NarrowedRole):
         permissions.list_prefixes(self, bucket, keys.PROGRAMS, keys.DATA, keys.RUNS, keys.MODELS)
         read_data_buckets(self, *settings.data_buckets)
         only_from(self, s3_vpc, bucket, *settings.data_buckets)
-        permissions.read_secrets(self, settings.yard, settings.kms_key)
+        secrets.read_secrets(self, settings.yard, settings.kms_key)
         pull_images(self, settings.registries, settings.pull_through)
         mount_file_systems(self, *settings.file_systems)

@@ -355,6 +355,8 @@ def left(host: Host) -> Iterator[str]:
     prefix = f"runs/{host.run}/"
     lines = set()
     for key in host.keys(prefix):
+        if "/use/" in key:  # simulated hosts do not sample themselves
+            continue
         name = plain(host, key.removeprefix(prefix))
         lines.add(f"leaves {name}")
         if re.search(r"/signals/|latest.json$|^metrics.json$", name):
@@ -363,7 +365,8 @@ def left(host: Host) -> Iterator[str]:
 
 
 def plain(host: Host, text: str) -> str:
-    return re.sub(r"\b\d{8}\b", "STEP", text.replace(host.run, "RUN"))
+    text = re.sub(r"\d{8}T\d{12}", "TIME", text.replace(host.run, "RUN"))
+    return re.sub(r"\b\d{8}\b", "STEP", text)
 
 
 def paths(key: str, value: Any) -> str:

@@ -103,5 +103,7 @@ def test_every_section_of_a_job_is_for_hosts_or_for_the_control_plane() -> None:
         "study",
         "track",
         "notify",
+        "start_after",
+        "schedule",
     }
     assert {each.name for each in dataclasses.fields(Job)} == known

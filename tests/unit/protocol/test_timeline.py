@@ -18,9 +18,9 @@ def written() -> Iterator[tuple[str, str]]:
                 isinstance(node, ast.Call)
                 and getattr(node.func, "attr", getattr(node.func, "id", "")) in WRITERS
             ):
-                for word in node.args[:2]:
-                    if isinstance(word, ast.Constant) and isinstance(word.value, str):
-                        yield f"{file.relative_to(ROOT)}:{node.lineno}", word.value
+                words = [each.value for each in node.args[:2] if isinstance(each, ast.Constant)]
+                if event := next((word for word in words if isinstance(word, str)), None):
+                    yield f"{file.relative_to(ROOT)}:{node.lineno}", event
 
 
 def test_events_of_one_millisecond_have_an_order() -> None:

@@ -32,7 +32,18 @@ MODULES = [
     for path in sorted((ROOT / "lambdas/workflows").rglob("*.py"))
     if "def handler(" in path.read_text()
 ]
-NAMES_NO_RUN = {"patrol", "prepare", "retire", "submit", "signal", "predict", "copy", "golden"}
+NAMES_NO_RUN = {
+    "patrol",
+    "prepare",
+    "retire",
+    "submit",
+    "signal",
+    "predict",
+    "copy",
+    "golden",
+    "notify",
+    "try_webhook",
+}
 """Functions whose event names no run, or several. They log the run once it is found."""
 
 

@@ -100,7 +100,7 @@ def uploads_of(
     match assignment.role:
         case Role.CHIEF:
             first = Repeat("checkpoints", checkpoints.update, every=SHORT_INTERVAL_SECONDS)
-            curve = Repeat("metrics", lambda last: metrics.send(last=last), every=LONG_INTERVAL_SECONDS)
+            curve = Repeat("metrics", _sparing(metrics.send), every=LONG_INTERVAL_SECONDS)
             seen = Repeat("events", lambda _: look(), every=LONG_INTERVAL_SECONDS)
             repeats = [first, seen, *repeats, events, notebook, curve]
         case Role.EVALUATOR:
@@ -114,3 +114,18 @@ def uploads_of(
             assert_never(assignment.role)
     repeats.append(Repeat("outputs", outputs.update, every=SHORT_INTERVAL_SECONDS))
     return Uploads(tuple(repeats))
+
+
+def _sparing(send: Callable[..., None]) -> Callable[[bool], None]:
+    """Return a function that calls `send` as often as 1 % of a processor allows: many metrics take time to write."""
+    next_at = 0.0
+
+    def act(last: bool) -> None:
+        nonlocal next_at
+        if not last and time.monotonic() < next_at:
+            return
+        before = time.thread_time()
+        send(last=last)
+        next_at = time.monotonic() + 100 * (time.thread_time() - before)
+
+    return act

@@ -51,7 +51,7 @@ class MetricPoints:
     _unsent: bytes = b""
     _part: bytes = b""
     _name: str = ""
-    _next_at: float = 0.0
+    _sent_at: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, *, up_to: float) -> None:
@@ -79,7 +79,7 @@ class MetricPoints:
 
     def send(self, bucket: Bucket, folder: str, *, last: bool = False) -> None:
         """Write the new points into the bucket, at most every 30 seconds. They stay here if that fails."""
-        if time.monotonic() < self._next_at and not last:
+        if abs(time.time() - self._sent_at) < EVERY_SECONDS and not last:
             return
         with self._lock:
             columns, self._columns = self._columns, {}
@@ -92,7 +92,7 @@ class MetricPoints:
         self._name = self._name or f"{self.attempt:04}-{now:%Y%m%dT%H%M%S%f}.jsonl.gz"
         part = self._part + self._unsent
         bucket.write(f"{folder}{self._name}", part)
-        self._next_at, self._unsent = time.monotonic() + EVERY_SECONDS, b""
+        self._sent_at, self._unsent = now.timestamp(), b""
         self._part, self._name = (part, self._name) if len(part) < PART_BYTES else (b"", "")
 
 

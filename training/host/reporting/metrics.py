@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -92,7 +91,6 @@ class Metrics:
     curve: Curve = field(default_factory=Curve)
     _own: dict[str, Any] = field(default_factory=dict)
     _sent: bytes = b""
-    _next_at: float = 0.0
 
     def begin(self, *, up_to: float = math.inf, begins: bool = False) -> None:
         """Continue with the bucket's curves up to this step. `begins`: see Curve.after."""
@@ -115,13 +113,9 @@ class Metrics:
             self.scalars.points.add(name, step, values[name], at.timestamp(), values.get("epoch"))
 
     def send(self, *, last: bool = False) -> None:
-        """Write it to the bucket if it has changed. Many metrics are sent less often, to use 1 % of a processor."""
-        if not last and time.monotonic() < self._next_at:
-            return
-        before = time.thread_time()
+        """Write it to the bucket if it has changed."""
         self._send_document()
         self.scalars.points.send(self.bucket, keys.all_metrics(self.run), last=last)
-        self._next_at = time.monotonic() + 100 * (time.thread_time() - before)
 
     def _send_document(self) -> None:
         if not self.values and not self._own and not self.scalars.latest:

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
 from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import format_count
 from trainyard.values.validation import nearest
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -98,7 +99,7 @@ def parse(text: str) -> Cron:
     words = text.split()
     if len(words) != len(FIELDS):
         names = ", ".join(field.name for field in FIELDS)
-        raise CronError(f"it has {len(words)} fields; five are required: {names}")
+        raise CronError(f"it has {format_count(len(words), 'field')}; five are required: {names}")
     minutes, hours, days, months, weekdays = (
         _read(word, field) for word, field in zip(words, FIELDS, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Which webhooks get a message."""
+"""The selection of webhooks for a message."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

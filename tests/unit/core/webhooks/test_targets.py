@@ -24,7 +24,11 @@ def test_a_registered_webhook_is_accepted(target: str) -> None:
 @pytest.mark.parametrize(
     ("target", "sender", "words"),
     [
-        ("mll", "ada", 'no webhook mll: the yard has ml, pager; did you mean "ml"?; register it: trainyard'),
+        (
+            "mll",
+            "ada",
+            'the webhook mll does not exist: the yard has ml, pager; did you mean "ml"?; register it:',
+        ),
         ("teams:ml", "ada", "of the kind slack: write slack:ml, or only ml"),
         ("me", "eve", "eve has no webhook of their own; register it: trainyard webhook add me --kind slack"),
     ],

@@ -43,7 +43,8 @@ def add(
 ) -> None:
     """Register a webhook. Its URL is a secret, which is typed without being shown, or read from a pipe.
 
-    A webhook of the yard gets the notifications of all runs and of the yard. Your own webhook gets those of your runs.
+    A webhook of the yard gets the notifications of all runs and of the yard. Your own one gets the
+    notifications of your runs.
     """
     from trainyard.cli.output import terminal
     from trainyard.client import webhooks
