@@ -49,7 +49,7 @@ def admit(
         others = [claim for claim in claims if claim.run != run]
         if too_dear := over_budget(book, mine.dollars, others, limits, money, now):
             return admitting.write(too_dear, values) or too_dear
-        decided = _decide(job, slots.why_full(mine, others, limits), mine.created, now, admitted, limits)
+        decided = _decide(job, mine, others, now, admitted, limits)
         if isinstance(decided, Waits):
             told = waiting.for_slot(
                 job, mine.created, seconds=decided.seconds, reason=decided.reason, now=now
@@ -94,14 +94,16 @@ def over_budget(
 
 
 def _decide(
-    job: Job, full: str | None, created: datetime, now: datetime, admitted: Admitted, limits: YardLimits
+    job: Job, mine: Claim, others: Collection[Claim], now: datetime, admitted: Admitted, limits: YardLimits
 ) -> Admitted | Waits | Refused:
+    full = slots.why_full(mine, others, limits)
     if full is None:
         return admitted
-    late = slots.refuse_late(job, created, now)
+    late = slots.refuse_late(job, mine.created, now)
     if limits.waits and not late:
         seconds, minutes = slots.pause(job), job.limits.wait_minutes
         looks = f"it requests a slot every {seconds} seconds, for {minutes:g} minutes (limits.wait_minutes)"
-        return Waits(reason=f"{full}; {looks}", seconds=seconds)
+        turn = slots.describe_turn(mine, others)
+        return Waits(reason=f"{full}; {turn}; {looks}", seconds=seconds)
     so = late if limits.waits else "the yard lets no run wait (when_full)"
     return Refused(YardFull.__name__, f"{full}; {so}. {slots.advice(limits)}")

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from simulation.aws.ec2.model import Instance
 from simulation.cases import forks
 from simulation.faults import singles
 from simulation.scenario import Scenario, job
@@ -13,6 +14,7 @@ from simulation.scenarios import SCENARIOS
 from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 from simulation.yard import Yard
+from trainyard.protocol.tags import Tag
 
 TWO = {"strategy": "multi_worker", "workers": 2}
 PROGRAM = {"module": "training.programs.digits", "args": {"steps": 10, "step-seconds": 2.0}}
@@ -62,6 +64,49 @@ def test_runs_wait_for_a_slot_and_all_get_one(
     assert not result.broken
     assert result.outcome.count("SUCCEEDED") == OTHERS
     assert most == 4
+
+
+class Launches:
+    """The names of the jobs in the order in which their runs got hosts."""
+
+    def __init__(self) -> None:
+        self.order: list[str] = []
+
+    def look(self, instance: Instance) -> None:
+        name = instance.tags.get(Tag.RUN, "").partition("-")[0]
+        if name and name not in self.order:
+            self.order.append(name)
+
+
+PRIORITIES = {"r0": 0, "r1": 10, "r2": 50, "r3": 90, "r4": 50, "r5": 100}
+
+
+@pytest.mark.parametrize("limits", [{"most_runs": 1, "most_hosts": 0}, {"most_runs": 0, "most_hosts": 3}])
+def test_waiting_runs_start_by_priority_and_a_running_run_keeps_its_slot(
+    yard: YardTemplate, limits: dict[str, int]
+) -> None:
+    launches = Launches()
+
+    def begin(world: Yard) -> None:
+        world.ec2.on_change.append(launches.look)
+        for number, (name, priority) in enumerate(PRIORITIES.items()):
+            waits = {"hours": 2, "dollars": 20, "wait_minutes": 120}
+            body = job(name, TWO, program=PROGRAM, limits=waits, priority=priority)
+            upload = functools.partial(world.people.upload, f"jobs/{name}.json", body)
+            world.after(1 + 5 * number, upload, "an upload")
+
+    scenario = Scenario(
+        "limits",
+        "",
+        begin,
+        gang=2,
+        longest=timedelta(hours=6),
+        over=lambda world: len(world.runs()) == len(PRIORITIES) and world.all_over(),
+    )
+    result = simulate(yard.with_limits(**limits), scenario)
+    assert not result.broken
+    assert result.outcome.count("SUCCEEDED") == len(PRIORITIES)
+    assert launches.order == ["r0", "r5", "r3", "r2", "r4", "r1"]
 
 
 def test_a_run_that_waits_too_long_ends_as_yard_full(yard: YardTemplate) -> None:

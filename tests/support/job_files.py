@@ -24,7 +24,7 @@ SERVERS = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
 STREAM = {"source": "s3://BUCKET/data/x/", "mode": "stream"}
 BAD = [
     # path of the fault, job file, part of the message
-    ("nmae", change_job(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, outputs, limits, after, pool, labels, notify, objective, track, policy, predict, study, schedule, start_after, origin; did you mean "name"?'),
+    ("nmae", change_job(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, outputs, limits, after, pool, labels, notify, objective, track, policy, predict, study, schedule, start_after, priority, origin; did you mean "name"?'),
     ("1", SMALLEST | {1: 2}, "unknown key"),
     ("pool.keep", change_job(pool={"keep": 17}), "found the number 17; a whole number from 0 to 16"),
     ("pool.keep", change_job(pool={"keep": 2}), "found 2; the run has 1 host: keep at most 1"),
@@ -39,6 +39,10 @@ BAD = [
     ("policy.idle_percent", change_job(policy={"idle_percent": float("nan")}), "found the number nan"),
     ("policy.idle_spot", change_job(policy={"idle_spot": "keep"}), 'found "keep"; allowed are archive, terminate'),
     ("policy.windows", change_job(policy={"windows": 5}), 'unknown key; allowed are window_minutes, idle_percent'),
+    ("priority", change_job(priority=101), "found the number 101; a whole number from 0 to 100"),
+    ("priority", change_job(priority=-1), "found the number -1; a whole number from 0 to 100"),
+    ("priority", change_job(priority=7.5), "found the number 7.5; a whole number from 0 to 100"),
+    ("priority", change_job(priority="high"), 'found "high"; a whole number from 0 to 100'),
     ("name", {"program": SMALLEST["program"]}, "is missing"),
     ("name", change_job(name=""), "is not a name"),
     ("name", change_job(name="Digits"), '"Digits" is not a name of 1 to 40 lower-case letters'),
@@ -83,7 +87,7 @@ BAD = [
     ("objective.metric", change_job(objective={"metric": "val accuracy", "goal": "maximize"}), "1 to 64 letters, digits and _ . / @ : + ( ) -"),
     ("objective.goal", change_job(objective={"metric": "val_loss"}), "is missing; maximize, minimize is required"),
     ("objective", change_job(objective="val_loss"), "a mapping with the keys metric, goal is allowed"),
-    ("env", change_job(env={"A": "1"}), "unknown key; allowed are name, program, data, cluster, hardware, checkpoints, outputs, limits, after, pool, labels, notify, objective, track, policy, predict, study, schedule, start_after, origin; its place in a job file is program.environment"),
+    ("env", change_job(env={"A": "1"}), "unknown key; allowed are name, program, data, cluster, hardware, checkpoints, outputs, limits, after, pool, labels, notify, objective, track, policy, predict, study, schedule, start_after, priority, origin; its place in a job file is program.environment"),
     ("program.env", change_job(program={"env": {"A": "1"}}), "its place in a job file is program.environment"),
     ("script", change_job(script="train.py"), "program.command, as in [python, train.py]"),
     ("run", change_job(run="python train.py"), "program.shell, lines that bash runs"),

@@ -1,7 +1,8 @@
 """The yard's limits: what one run may cost, and how many runs and hosts may run at once. Pure.
 
-A run has a slot from its admission to its conclusion. A run without a slot waits, ahead of all later ones. A host that
-a user launches has a slot from its admission until it ends or stops, and never waits for one.
+A run has a slot from its admission to its conclusion. A run without a slot waits, ahead of all waiting runs of a lower
+priority and of later runs of the same priority. A host that a user launches has a slot from its admission until it ends
+or stops, and never waits for one.
 """
 
 from collections.abc import Iterable
@@ -91,7 +92,8 @@ def setting_command(setting: str, value: float) -> str:
 
 
 def why_full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | None:
-    """Return why the run gets no slot now; None if there is one. Earlier runs that wait come first."""
+    """Return why the run gets no slot now; None if there is one. Waiting runs of a higher priority, and earlier ones of
+    the same priority, come first."""
     ahead = [each for each in others if not each.waits or _turn(each) < _turn(mine)]
     hosts, runs = sum(each.hosts for each in ahead), [each for each in ahead if each.kind is ClaimKind.TRAIN]
     if mine.kind is ClaimKind.BAKE:
@@ -105,6 +107,14 @@ def why_full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | 
             f"{limits.hosts} at once (most_hosts)"
         )
     return None
+
+
+def describe_turn(mine: Claim, others: Iterable[Claim]) -> str:
+    """Return the position of a run among all waiting runs, and its priority."""
+    waiting = [_turn(each) for each in others if each.waits]
+    position = 1 + sum(turn < _turn(mine) for turn in waiting)
+    turn = f"number {position} of {len(waiting) + 1} waiting runs" if waiting else "the only waiting run"
+    return f"it is {turn}, with priority {mine.priority}"
 
 
 def pause(job: Job) -> int:
@@ -132,12 +142,17 @@ def advice(limits: YardLimits) -> str:
     )
 
 
-def _turn(claim: Claim) -> tuple[datetime, str]:
-    return claim.created, claim.run
+def _turn(claim: Claim) -> tuple[int, datetime, str]:
+    return -claim.priority, claim.created, claim.run
+
+
+def _list_order(claim: Claim) -> tuple[bool, int, datetime, str]:
+    """Return the key that sorts runs with a slot by their age, and then waiting runs by their turn."""
+    return claim.waits, -claim.priority if claim.waits else 0, claim.created, claim.run
 
 
 def _these(ahead: list[Claim]) -> str:
-    named = [each.run for each in sorted(ahead, key=_turn)[:MOST_NAMED]]
+    named = [each.run for each in sorted(ahead, key=_list_order)[:MOST_NAMED]]
     more = len(ahead) - len(named)
     runs = "1 run is" if len(ahead) == 1 else f"{len(ahead)} runs are"
     return f"{runs} before it ({', '.join(named)}{f' and {more} more' if more else ''})"

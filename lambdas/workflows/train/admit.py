@@ -114,6 +114,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | AfterRuns | ToPlan | NotPla
         hosts=job.gang,
         created=_turn_of(admitting, job),
         waits=False,
+        priority=job.priority,
         dollars=_most_dollars(yard, job, known),
         by=values.get("submitter") or submitter.UNKNOWN,
     )

@@ -103,7 +103,8 @@ def test_every_section_of_a_job_is_for_hosts_or_for_the_control_plane() -> None:
         "study",
         "track",
         "notify",
-        "start_after",
         "schedule",
+        "start_after",
+        "priority",
     }
     assert {each.name for each in dataclasses.fields(Job)} == known

@@ -40,14 +40,14 @@ CONTAINER = {
 TOP = {
     "type": "every run has its own hosts",
     "propagateTags": "tags of a run are on all of its resources",
-    "schedulingPriority": "runs wait in the order of their submission",
+    "schedulingPriority": "write priority, from 0 to 100, for the order of waiting runs",
     "platformCapabilities": "hosts are EC2 instances",
     "consumableResourceProperties": "a yard has no such resources",
     "jobDefinitionArn": "the definition stays in AWS Batch",
     "revision": "the definition stays in AWS Batch",
     "status": "the definition stays in AWS Batch",
     "containerOrchestrationType": "hosts pull images by themselves",
-    "jobQueue": "a yard has no queues; runs wait in the order of their submission",
+    "jobQueue": "a yard has one queue; write priority, from 0 to 100, for the order of waiting runs",
 }
 VARIABLES = {
     "AWS_BATCH_JOB_NODE_INDEX": "$NODE_RANK",

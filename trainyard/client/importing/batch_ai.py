@@ -34,8 +34,8 @@ IGNORED = {
     "stdOutErrPathPrefix": "the run's log holds what the program prints",
     "cluster": "hosts are launched for the run; hardware.instance_types decides their kind",
     "experimentName": "`labels` can name an experiment",
-    "schedulingPriority": "runs wait in the order of their submission",
-    "priority": "runs wait in the order of their submission",
+    "schedulingPriority": "write priority, from 0 to 100, for the order of waiting runs",
+    "priority": "write priority, from 0 to 100, for the order of waiting runs",
     "mountVolumes": "hosts mount no volumes; data come from S3, results go there by themselves",
 }
 VARIABLE = re.compile(r"\$\{?AZ_BATCHAI_(\w+?)\}?(?![\w])")

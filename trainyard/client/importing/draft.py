@@ -32,6 +32,7 @@ SECTIONS = (
     "checkpoints",
     "outputs",
     "limits",
+    "priority",
     "labels",
     "study",
 )

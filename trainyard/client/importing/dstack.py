@@ -44,7 +44,6 @@ IGNORED = {
     "home_dir": "programs run in their own folder",
     "registry_auth": "a secret of the yard has the login (program.container.login)",
     "volumes": "hosts mount no volumes; data come from S3, results go there by themselves",
-    "priority": "runs wait in the order of their submission",
     "startup_order": "all hosts of a gang start together",
     "single_branch": "the whole folder is sent along",
     "schedule": "the section schedule of the job file has cron and zone (docs/tasks/schedules.md)",
@@ -53,7 +52,7 @@ IGNORED = {
 SHAPES = {
     **dict.fromkeys(("name", "working_dir", "commands.*"), TEXT),
     **dict.fromkeys(("commands", "files", "instance_types"), LIST),
-    **dict.fromkeys(("nodes", "max_price"), NUMBER),
+    **dict.fromkeys(("nodes", "max_price", "priority"), NUMBER),
     "resources": MAPPING,
     "env": Shape((dict, list), "a list or a mapping"),
 }
@@ -194,6 +193,13 @@ def _limits(draft: Draft) -> None:
         case False:
             draft.put(0, "limits", "restarts")
     foreign.take("retry_policy")
+    priority = foreign.take("priority")
+    if priority in range(101):
+        draft.put(int(priority), "priority")
+    elif priority is not None:
+        foreign.note(
+            "priority", reason=f"found {priority}; a whole number from 0 to 100 is allowed; left out"
+        )
 
 
 def _hours(duration: Any) -> float:

@@ -70,7 +70,7 @@ REASONS = {
     "get-user-env": "programs get program.environment only",
     "time-min": "limits.hours is the longest duration",
     "begin": "EventBridge Scheduler can upload a job file to s3://BUCKET/jobs/by/YOU/ at a time",
-    "nice": "runs wait in the order of their submission",
+    "nice": "write priority, from 0 to 100, for the order of waiting runs",
 }
 FLAGS = frozenset(
     {

@@ -19,6 +19,7 @@ from trainyard.core.model.schedule import Schedule, StartAfter
 from trainyard.core.model.study import Study
 from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.cluster import Role
+from trainyard.protocol.ledger.claim import DEFAULT_PRIORITY
 from trainyard.protocol.objective import Objective
 from trainyard.protocol.tags import PREFIX
 from trainyard.values.fields import Choice, Count, Flag, Number, OneOrSeveral, Text, key, required, texts
@@ -284,6 +285,13 @@ class Job:
         Optional(StartAfter),
         "The runs that must end before the run starts ([chains](tasks/schedules.md#chains)).",
         usual="none",
+    )
+    priority: int = key(
+        DEFAULT_PRIORITY,
+        Count(least=0, most=100),
+        "In a full yard, the waiting run with the highest priority starts next "
+        "([a full yard](tasks/waiting-and-failing.md#the-yard-is-full)). Among runs of the same priority, the run that "
+        "has waited longest starts next.",
     )
     origin: Origin = section_key(Origin, "The commit of the program.")
 

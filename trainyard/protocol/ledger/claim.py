@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from trainyard.values.lazy import dataclass
 
+DEFAULT_PRIORITY = 50
+
 
 class ClaimKind(StrEnum):
     """The owner of a slot."""
@@ -29,6 +31,8 @@ class Claim:
     waits: bool
     """True while the run has no slot."""
     kind: ClaimKind = ClaimKind.TRAIN
+    priority: int = DEFAULT_PRIORITY
+    """The priority of the run in a full yard, from 0 to 100. A higher one starts first."""
     dollars: float = 0.0
     """The most that it may cost."""
     by: str = "unknown"

@@ -36,6 +36,7 @@ commands: ["pip install -r requirements.txt", "torchrun --nnodes=$DSTACK_NODES_N
 resources: {gpu: "L4,A10G:24GB..:1", shm_size: 16GB, disk: 200GB..}
 spot_policy: auto
 max_price: 1.5
+priority: 80
 max_duration: 1d
 retry: {on_events: [no-capacity], duration: 2h}
 """

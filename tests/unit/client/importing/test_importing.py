@@ -51,6 +51,7 @@ def test_a_dstack_task(tmp_path: Path) -> None:
     assert job["limits"] == {"hours": 24, "wait_minutes": 120.0}
     assert job["program"]["secrets"] == {"HF_TOKEN": "hf-token", "KEYED": "keyed"}
     assert 'train.py "$@"' in job["program"]["shell"]
+    assert job["priority"] == 80
     assert "line 5, python" in notes
     assert "resources.shm_size" in notes
 
@@ -148,6 +149,15 @@ def test_the_container_of_a_dstack_task(
     draft = draft_of(tmp_path, "a.dstack.yml", yaml.safe_dump({"type": "task", **task}))
     assert draft.job["program"] == program
     assert "hidden" not in draft.text("Imported.")
+
+
+@pytest.mark.parametrize("priority", [0, 100, 101, -1, 7.5])
+def test_a_priority_of_dstack_is_kept_or_reported(tmp_path: Path, priority: float) -> None:
+    task = {"type": "task", "commands": ["date"], "priority": priority}
+    draft = draft_of(tmp_path, "a.dstack.yml", yaml.safe_dump(task))
+    is_kept = priority in {0, 100}
+    assert draft.job.get("priority") == (priority if is_kept else None)
+    assert (f"found {priority}" in draft.text("Imported.")) is not is_kept
 
 
 def test_a_training_job_of_sagemaker(tmp_path: Path) -> None:

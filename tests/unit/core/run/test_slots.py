@@ -9,13 +9,20 @@ from lambdas.core.run.slots import YardLimits
 from tests.unit.core.builders import NOON
 from trainyard.core.jobfile import check
 from trainyard.core.model.job import Job
-from trainyard.protocol.ledger.claim import Claim, ClaimKind
+from trainyard.protocol.ledger.claim import DEFAULT_PRIORITY, Claim, ClaimKind
 
 
 def claim(
-    run: str, minute: float, hosts: int = 2, *, waits: bool = False, kind: ClaimKind = ClaimKind.TRAIN
+    run: str,
+    minute: float,
+    hosts: int = 2,
+    *,
+    waits: bool = False,
+    kind: ClaimKind = ClaimKind.TRAIN,
+    priority: int = DEFAULT_PRIORITY,
 ) -> Claim:
-    return Claim(run=run, hosts=hosts, created=NOON + timedelta(minutes=minute), waits=waits, kind=kind)
+    created = NOON + timedelta(minutes=minute)
+    return Claim(run=run, hosts=hosts, created=created, waits=waits, kind=kind, priority=priority)
 
 
 HELD = claim("dev-mine-1", -5, hosts=1, kind=ClaimKind.HELD)
@@ -47,6 +54,11 @@ def job(**more: object) -> Job:
         ([HELD], YardLimits(runs=1), False),
         ([HELD], YardLimits(hosts=3), False),
         ([HELD], YardLimits(hosts=2), True),
+        ([claim("a", 5, waits=True, priority=51)], YardLimits(runs=1), True),
+        ([claim("a", -5, waits=True, priority=49)], YardLimits(runs=1), False),
+        ([claim("a", -5, priority=0)], YardLimits(runs=1), True),
+        ([claim("big", 5, hosts=64, waits=True, priority=100)], YardLimits(hosts=64), True),
+        ([claim("big", -5, hosts=64, waits=True, priority=0)], YardLimits(hosts=64), False),
         ([claim("a", -5, hosts=1_000)] * 1_000, YardLimits(), False),
     ],
     ids=[
@@ -66,11 +78,49 @@ def job(**more: object) -> Job:
         "the host of a launch does not count as a run",
         "it is a host",
         "for which there is room or not",
+        "a later run of a higher priority is before it",
+        "an earlier run of a lower priority is not",
+        "a run that trains keeps its slot, whatever its priority",
+        "a small one does not pass a large one of a higher priority",
+        "a small one passes a large one of a lower priority",
         "no limits",
     ],
 )
 def test_who_has_a_place(others: list[Claim], limits: YardLimits, is_full: bool) -> None:
     assert bool(slots.why_full(claim("mine", 0), others, limits)) == is_full
+
+
+def test_hundreds_of_waiting_runs_start_by_priority_and_then_by_age() -> None:
+    """Give one slot after the other, as Admit does, to the only run that no other is ahead of."""
+    waiting = [
+        claim(f"r{n:03}", minute=n % 40, waits=True, priority=(0, 50, 50, 99, 100)[n % 5]) for n in range(300)
+    ]
+    expected = sorted(waiting, key=lambda each: (-each.priority, each.created, each.run))
+    limits, queue = YardLimits(runs=1), waiting[::-1]
+    for turn in expected[:20]:
+        others = {each.run: [other for other in queue if other is not each] for each in queue}
+        free = [each for each in queue if slots.why_full(each, others[each.run], limits) is None]
+        assert free == [turn]
+        queue.remove(turn)
+
+
+def test_a_waiting_run_reports_its_number_and_its_priority() -> None:
+    others = [
+        claim("trains", -9, priority=90),
+        claim("urgent", 3, waits=True, priority=80),
+        claim("older", -3, waits=True),
+        claim("later", 3, waits=True),
+        claim("low", -8, waits=True, priority=10),
+    ]
+    assert slots.describe_turn(claim("mine", 0), others) == (
+        "it is number 3 of 5 waiting runs, with priority 50"
+    )
+    assert slots.describe_turn(claim("mine", 0, priority=7), others[:1]) == (
+        "it is the only waiting run, with priority 7"
+    )
+    assert "4 runs are before it (trains, urgent, older and 1 more)" in (
+        slots.why_full(claim("mine", 9), others, YardLimits(runs=1)) or ""
+    )
 
 
 def test_it_says_who_is_before_it_and_which_limit_it_is() -> None:
