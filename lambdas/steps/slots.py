@@ -52,7 +52,12 @@ def admit(
         decided = _decide(job, mine, others, now, admitted, limits)
         if isinstance(decided, Waits):
             told = waiting.for_slot(
-                job, mine.created, seconds=decided.seconds, reason=decided.reason, now=now
+                job,
+                mine.created,
+                seconds=decided.seconds,
+                reason=decided.reason,
+                turn=slots.find_position(mine, others),
+                now=now,
             )
             if before:
                 ledger.write(run_row(run, {"waiting": told}))

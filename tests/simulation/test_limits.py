@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from simulation.aws.dynamodb.tables import Key
+from simulation.aws.dynamodb.values import Item, plain
 from simulation.aws.ec2.model import Instance
 from simulation.cases import forks
 from simulation.faults import singles
@@ -67,10 +69,17 @@ def test_runs_wait_for_a_slot_and_all_get_one(
 
 
 class Launches:
-    """The names of the jobs in the order in which their runs got hosts."""
+    """The names of the jobs in the order in which their runs got hosts, and the first wait of each."""
 
     def __init__(self) -> None:
         self.order: list[str] = []
+        self.waits: dict[str, tuple[int, int, str]] = {}
+
+    def look_at_row(self, table: str, key: Key, before: Item | None, after: Item | None) -> None:
+        name = key[0].removeprefix("run#").partition("-")[0]
+        if key[1] == "run" and after and "waiting" in after and name not in self.waits:
+            row = plain(after["waiting"])
+            self.waits[name] = int(row["position"]), int(row["queued"]), row["reason"]
 
     def look(self, instance: Instance) -> None:
         name = instance.tags.get(Tag.RUN, "").partition("-")[0]
@@ -89,6 +98,7 @@ def test_waiting_runs_start_by_priority_and_a_running_run_keeps_its_slot(
 
     def begin(world: Yard) -> None:
         world.ec2.on_change.append(launches.look)
+        world.dynamodb.on_change.append(launches.look_at_row)
         for number, (name, priority) in enumerate(PRIORITIES.items()):
             waits = {"hours": 2, "dollars": 20, "wait_minutes": 120}
             body = job(name, TWO, program=PROGRAM, limits=waits, priority=priority)
@@ -107,6 +117,14 @@ def test_waiting_runs_start_by_priority_and_a_running_run_keeps_its_slot(
     assert not result.broken
     assert result.outcome.count("SUCCEEDED") == len(PRIORITIES)
     assert launches.order == ["r0", "r5", "r3", "r2", "r4", "r1"]
+    assert {name: wait[:2] for name, wait in launches.waits.items()} == {
+        "r1": (1, 1),
+        "r2": (1, 2),
+        "r3": (1, 3),
+        "r4": (3, 4),
+        "r5": (1, 5),
+    }
+    assert "; it is number 3 of 4 waiting runs, with priority 50; " in launches.waits["r4"][2]
 
 
 def test_a_run_that_waits_too_long_ends_as_yard_full(yard: YardTemplate) -> None:

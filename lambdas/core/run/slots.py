@@ -109,11 +109,16 @@ def why_full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | 
     return None
 
 
-def describe_turn(mine: Claim, others: Iterable[Claim]) -> str:
-    """Return the position of a run among all waiting runs, and its priority."""
+def find_position(mine: Claim, others: Iterable[Claim]) -> tuple[int, int]:
+    """Return the position of a run among all waiting runs, and the number of these runs."""
     waiting = [_turn(each) for each in others if each.waits]
-    position = 1 + sum(turn < _turn(mine) for turn in waiting)
-    turn = f"number {position} of {len(waiting) + 1} waiting runs" if waiting else "the only waiting run"
+    return 1 + sum(turn < _turn(mine) for turn in waiting), len(waiting) + 1
+
+
+def describe_turn(mine: Claim, others: Iterable[Claim]) -> str:
+    """Return the position of a run among all waiting runs, and its priority, in words."""
+    position, queued = find_position(mine, others)
+    turn = f"number {position} of {queued} waiting runs" if queued > 1 else "the only waiting run"
     return f"it is {turn}, with priority {mine.priority}"
 
 

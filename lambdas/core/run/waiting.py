@@ -3,6 +3,7 @@ resumed."""
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lambdas.core.capacity.plan import Refusal
@@ -34,8 +35,12 @@ def for_capacity(
     )
 
 
-def for_slot(job: Job, created: datetime, *, seconds: int, reason: str, now: datetime) -> Waiting:
-    return _wait_for_launch(WaitsFor.SLOT, job, created, seconds, reason, now)
+def for_slot(
+    job: Job, created: datetime, *, seconds: int, reason: str, turn: tuple[int, int], now: datetime
+) -> Waiting:
+    """Describe a run that waits for a slot. `turn` is its position, and the number of runs that wait for a slot."""
+    waits = _wait_for_launch(WaitsFor.SLOT, job, created, seconds, reason, now)
+    return replace(waits, position=turn[0], queued=turn[1])
 
 
 def for_run(job: Job, created: datetime, *, seconds: int, reason: str, now: datetime) -> Waiting:

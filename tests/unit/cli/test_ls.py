@@ -87,6 +87,8 @@ def test_a_run_without_hosts_says_what_it_waits_for() -> None:
     waiting = waits_for(WaitsFor.CAPACITY)
     assert replace(RUN, waiting=waiting).word == "Waiting for capacity"
     assert replace(RUN, waiting=waiting, outcome="failed").word == "Failed"
+    slot = replace(waits_for(WaitsFor.SLOT), position=3, queued=5)
+    assert replace(RUN, waiting=slot).word == "Waiting for a slot (3 of 5)"
 
 
 def test_failed_runs_are_those_that_ended_badly() -> None:

@@ -74,7 +74,8 @@ class ListedRun:
     def word(self) -> str:
         """Return the word for the state of the run (trainyard/core/model/states.py)."""
         if self.waiting and not self.outcome:
-            return f"Waiting for {self.waiting.awaited}"
+            number = f" ({at} of {self.waiting.queued})" if (at := self.waiting.position) else ""
+            return f"Waiting for {self.waiting.awaited}{number}"
         return self.ending or states.word_for(self.state, self.kind)
 
     @classmethod

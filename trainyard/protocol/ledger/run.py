@@ -55,6 +55,10 @@ class Waiting:
     reason: str
     refused: Mapping[str, int] = field(default_factory=dict)
     """How many capacity pools refused last, by the kind of the refusal."""
+    position: int | None = None
+    """The number of the run among the runs that wait for a slot: the first of them starts next."""
+    queued: int | None = None
+    """How many runs wait for a slot, with this one."""
 
     @property
     def awaited(self) -> str:

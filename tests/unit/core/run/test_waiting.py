@@ -56,9 +56,11 @@ def test_for_its_place_it_waits_from_its_beginning() -> None:
         NOON,
         seconds=30,
         reason="full",
+        turn=(3, 5),
         now=after(60),
     )
     assert (found.since, found.next_request, found.until, found.refused) == (NOON, after(90), after(300), {})
+    assert (found.position, found.queued) == (3, 5)
 
 
 def test_a_waiting_run_tells_when_it_asks_next() -> None:
