@@ -69,7 +69,7 @@ def test_runs_wait_for_a_slot_and_all_get_one(
 
 
 class Launches:
-    """The names of the jobs in the order in which their runs got hosts, and the first wait of each."""
+    """The names of jobs in the order of their first hosts. `waits` has the first wait of each job's run."""
 
     def __init__(self) -> None:
         self.order: list[str] = []

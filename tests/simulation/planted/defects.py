@@ -97,6 +97,15 @@ DEFECTS: tuple[Defect, ...] = (
         "tests/simulation/test_limits.py::test_runs_wait_for_a_slot_and_all_get_one",
     ),
     Defect(
+        "priority-ignored",
+        "a full yard ignores the priorities of waiting runs",
+        "lambdas/core/run/slots.py",
+        "return -claim.priority, claim.created, claim.run",
+        "return 0, claim.created, claim.run",
+        "tests/simulation/test_limits.py::"
+        "test_waiting_runs_start_by_priority_and_a_running_run_keeps_its_slot",
+    ),
+    Defect(
         "two-bakes",
         "the lock of bakes is taken while another bake holds it",
         LEDGER,

@@ -91,7 +91,7 @@ def test_who_has_a_place(others: list[Claim], limits: YardLimits, is_full: bool)
 
 
 def test_hundreds_of_waiting_runs_start_by_priority_and_then_by_age() -> None:
-    """Give one slot after the other, as Admit does, to the only run that no other is ahead of."""
+    """Give 20 slots, one after the other. Each time exactly one run gets the slot."""
     waiting = [
         claim(f"r{n:03}", minute=n % 40, waits=True, priority=(0, 50, 50, 99, 100)[n % 5]) for n in range(300)
     ]
