@@ -1,5 +1,6 @@
 """A host's agent on this machine's disk, with a bucket and a bus of the local cloud."""
 
+import gzip
 import io
 import json
 import subprocess
@@ -113,7 +114,7 @@ class Yard:
 
     def read(self, key: str) -> str:
         body: bytes = self.cloud.client("s3").get_object(Bucket=self.bucket, Key=key)["Body"].read()
-        return body.decode()
+        return (gzip.decompress(body) if key.endswith(".jsonl.gz") else body).decode()
 
     def keys(self, prefix: str) -> list[str]:
         found = self.cloud.client("s3").list_objects_v2(Bucket=self.bucket, Prefix=prefix)
