@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainyard.cli.output import use
+from trainyard.cli.output import terminal, use
 from trainyard.client.runs.use import charts_of
 from trainyard.core.model.host_use import HostUse
 
@@ -18,7 +18,7 @@ def host(role: str, gpus: int = 0, **values: float) -> HostUse:
 def test_each_gpu_has_a_row_and_a_host_without_one_has_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")  # a narrow terminal leaves columns out
+    monkeypatch.setattr(terminal.console, "_width", 200)  # a narrow terminal leaves columns out
     gpus = {"gpu__0": 39.4, "gpu__1": 40.0, "gpu_watts__1": 71.0}
     use.show(
         [host("chief 0", 2, processors=3.25, input=61.2, disk_read=12.0, **gpus), host("ps 0", memory=512.0)]

@@ -32,7 +32,7 @@ def test_five_fields_become_the_six_of_scheduler(text: str, expected: str) -> No
         ("x * * * *", '"x"'),
         ("5-1 * * * *", '"5-1"'),
         ("*/0 * * * *", '"*/0"'),
-        ("@daily", "1 fields"),
+        ("@daily", "it has 1 field;"),
         ("0 3 * * mon-", '"mon-"'),
         ("\u0663 3 * * *", "is not a value of its minute"),
     ],
