@@ -28,11 +28,7 @@ def test_a_run_on_two_hosts_leaves_its_model_and_its_story(runs: Runs) -> None:
     assert {"attempts/1/logs/chief-0/00000001.log", "attempts/1/logs/worker-1/00000001.log"} <= set(left)
     assert run.json("metrics.json")["step"] == 60
     losses = run.metrics("loss")
-    assert (losses["step"][0] <= 10, losses["step"][-1], losses["at"] == sorted(losses["at"])) == (
-        True,
-        60,
-        True,
-    )
+    assert (losses["step"][-1], losses["at"] == sorted(losses["at"])) == (60, True)
     assert "finished at step 60" in run.log()
     hosts = run.json("attempts/1/cluster.json")["hosts"]
     assert len({host["address"] for host in hosts}) == 2
