@@ -1,4 +1,4 @@
-"""Pages for language models: llms.txt (llmstxt.org) has every command with its examples, llms-full.txt all pages."""
+"""Pages for language models: llms.txt (llmstxt.org) has every command with two examples, llms-full.txt all pages."""
 
 import re
 from collections.abc import Iterator
@@ -25,6 +25,7 @@ HEAD = """# Trainyard
 - Runs, hosts and images cost money. `trainyard plan JOB` states the price and starts nothing. `limits.dollars` and
   `limits.hours` in the job file cap a run.
 """
+MOST_EXAMPLES = 2
 FIRST = re.compile(r"(?<=[.?])\s")
 HISTORY = "Decisions"
 """The section of the navigation that no user needs."""
@@ -33,7 +34,7 @@ COMMENT = re.compile(r"<!--.*?-->|```.*?```", re.DOTALL)
 
 
 def index(nav: list[Any], docs: Path) -> str:
-    """Return llms.txt: the commands with their examples, and a link to each page of the navigation."""
+    """Return llms.txt: the commands with examples, and a link to each page of the navigation."""
     return "\n".join([HEAD, *_commands(), *_links(nav, docs)])
 
 
@@ -51,7 +52,7 @@ def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _commands() -> Iterator[str]:
-    """Yield each command with its help, its options and its examples."""
+    """Yield each command with its help, its options and its first examples."""
     yield "## Commands\n"
     for words, command in commands():
         options = [
@@ -64,7 +65,7 @@ def _commands() -> Iterator[str]:
         listed = f" Options: {', '.join(options)}." if options else ""
         yield f"- `{usage}`: {' '.join(command.help.split())}{listed}"
         examples = (command.epilog or "").partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
-        yield from (f"  - `{line.strip()}`" for line in examples)
+        yield from (f"  - `{line.strip()}`" for line in examples[:MOST_EXAMPLES])
 
 
 def _leaves(group: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -102,7 +102,7 @@ def test_language_models_find_every_command_and_page(site: Path) -> None:
     assert {"programs.html", "tasks/stop-and-resume.html", "job-file.html"} <= set(linked)
     assert [each for each in linked if "://" not in each and not (site / each).exists()] == []
     assert "# Stop and resume" in whole
-    assert len(short) < 44_000  # a page that fits into every context
+    assert len(short) < 40_000  # a page that fits into every context
 
 
 def test_links_to_files_beside_the_pages_lead_to_copies(site: Path) -> None:

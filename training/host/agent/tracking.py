@@ -4,7 +4,6 @@ A tracker never ends a run: whatever it does not take stays in the bucket, and t
 """
 
 import json
-import logging
 import os
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from training.host.agent.context import Context
 from training.host.disk import fresh, readable_files
 from training.host.periodic import Repeat
 from training.host.program.ending import Failed, Finished, Stopped
+from training.host.program.secrets import Hider
 from training.host.reporting import tracker_process
 from training.host.reporting.metric_points import MetricPoints
 from trainyard.core.model.program import TRACKER_VARIABLES, Tracker
@@ -33,8 +33,6 @@ NOBODY = 65534
 """The account of the processes. It is not the program's, so the program cannot disturb them."""
 PASSED_ON = ("PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 PASSED_ON_FAMILIES = ("PIP_", "LC_", "LANG")
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -67,12 +65,14 @@ class Tracking:
     points: MetricPoints
     note: Callable[[str], None]
     _processes: list[Process] = field(default_factory=list)
+    _hide: Callable[[str], str] = str
     _feeding: Repeat | None = None
 
     def start(self, secrets: Mapping[str, str]) -> None:
         """Start a process for each tracker. They end by themselves, or with the agent."""
         if not (self.context.assignment.is_chief and self.context.job.track):
             return
+        self._hide = Hider(secrets)
         given = {**self.context.job.program.environment, **secrets}
         own = {name: value for name, value in given.items() if name.startswith(TRACKER_VARIABLES)}
         for tracker in self.context.job.track:
@@ -118,9 +118,10 @@ class Tracking:
         if process.popen.poll() is None:
             process.popen.kill()
         if process.popen.wait():
+            why = self._hide(process.last_line) or "it did not answer in time"
             self.note(
-                f"{process.tracker.client.called} has not got everything of this run: "
-                f"{process.last_line or 'it did not answer in time'}. All points are in the bucket (run.metrics())"
+                f"{process.tracker.client.called} has not got everything of this run: {why}. "
+                "All points are in the bucket (run.metrics())"
             )
 
     def _launch(self, process: Process, own: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 LOOK_SECONDS, PAUSE_SECONDS = 1.0, 15.0
+AGENT = os.getppid()
 MOST_POINTS = 1000
 """The most points in one request of MLflow."""
 LONGEST_PARAM = 6000
@@ -120,7 +121,7 @@ def follow(feed: Path) -> Iterator[list[dict[str, Any]]]:
                 if "end" in found[-1]:
                     return
             else:
-                time.sleep(LOOK_SECONDS)
+                wait(LOOK_SECONDS)
 
 
 def install(tracker: str, packages: str, folder: Path) -> None:
@@ -137,6 +138,13 @@ def install(tracker: str, packages: str, folder: Path) -> None:
         sys.path.insert(0, target)
 
 
+def wait(seconds: float) -> None:
+    """Wait, and end with the agent: the next agent of the host starts a process of its own."""
+    time.sleep(seconds)
+    if os.getppid() != AGENT:
+        sys.exit("the agent has ended")
+
+
 def insist(errors: tuple[type[Exception], ...], what: str, act: Any, *given: Any) -> None:
     """Call `act` until it succeeds. The agent ends this process when the host may not wait any longer."""
     passing: tuple[type[Exception], ...] = (OSError, subprocess.SubprocessError, *errors)
@@ -147,7 +155,7 @@ def insist(errors: tuple[type[Exception], ...], what: str, act: Any, *given: Any
         except passing as error:
             failed = True
             print(f"{what}: {' '.join(str(error).split())[:500]}", flush=True)
-            time.sleep(PAUSE_SECONDS)
+            wait(PAUSE_SECONDS)
         else:
             if failed:
                 print(flush=True)  # the last line is no failure any more
