@@ -98,6 +98,8 @@ class YardTemplate:
     topic: Named
     bus: Named
     queue: Named
+    subscriptions: tuple[str, ...]
+    """The ARNs of the functions that get the notifications of the topic."""
     outputs: Mapping[str, str]
 
     def machine(self, workflow: str) -> Machine:
@@ -178,6 +180,7 @@ class _Reader:
             topic=self._one("AWS::SNS::Topic"),
             bus=self._one("AWS::Events::EventBus"),
             queue=self._one("AWS::SQS::Queue"),
+            subscriptions=tuple(map(_subscriber, self._all("AWS::SNS::Subscription"))),
             outputs={name: value for stack in self.stacks for name, value in stack.outputs().items()},
         )
 
@@ -263,6 +266,13 @@ def _permission(permission: Resource) -> Permission:
             f"the simulator does not model the permission {given['Action']} ({permission.logical})"
         )
     return Permission(given["FunctionName"], given["Principal"], given.get("SourceArn"))
+
+
+def _subscriber(subscription: Resource) -> str:
+    given = subscription.properties
+    if given["Protocol"] != "lambda" or set(given) != {"Protocol", "TopicArn", "Endpoint"}:
+        raise ValueError(f"the simulator does not model the subscription {subscription.logical}")
+    return str(given["Endpoint"])
 
 
 def _machine(machine: Resource) -> Machine:

@@ -1,8 +1,8 @@
-"""SNS: each topic keeps the notifications that were published."""
+"""SNS: each topic keeps the notifications that were published, and delivers them to its functions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,13 +23,16 @@ class Notification:
 
 
 class Notifications:
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(
+        self, world: World, call: Callable[[str, Mapping[str, Any]], None] = lambda *_: None
+    ) -> None:
+        self.world, self._call = world, call
         self.published: list[Notification] = []
-        self._topics: set[str] = set()
+        self._topics: dict[str, Sequence[str]] = {}
+        """The functions that are subscribed to each topic."""
 
-    def create_topic(self, arn: str) -> None:
-        self._topics.add(arn)
+    def create_topic(self, arn: str, *, subscribers: Sequence[str] = ()) -> None:
+        self._topics[arn] = subscribers
 
     def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
         if operation != "publish":
@@ -45,4 +48,24 @@ class Notifications:
             raise ServiceError("NotFound", "Topic does not exist", status=404)
         self.published.append(Notification(self.world.now, caller.name, topic, subject, text))
         self.world.note(caller.name, "publishes a notification", subject=subject)
-        return {"MessageId": self.world.new_id("notice-")}
+        answer = {"MessageId": self.world.new_id("notice-")}
+        for function in self._topics[topic]:
+            self._call(
+                function, {"Records": [{"Sns": _record(request, answer["MessageId"], self.world.now)}]}
+            )
+        return answer
+
+
+def _record(request: Request, message: str, at: datetime) -> dict[str, Any]:
+    attributes = {
+        name: {"Type": each["DataType"], "Value": each["StringValue"]}
+        for name, each in request.get("MessageAttributes", {}).items()
+    }
+    return {
+        "MessageId": message,
+        "TopicArn": request["TopicArn"],
+        "Subject": request.get("Subject"),
+        "Message": request["Message"],
+        "Timestamp": f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z",
+        "MessageAttributes": attributes,
+    }

@@ -48,6 +48,7 @@ class MountEnds:
     """The mount of a data entry ends while the program runs. Before its start: the mount is refused."""
 
     line: str = "OSError: [Errno 107] Transport endpoint is not connected"
+    reason: str = "the mount of data.train (s3://bucket/data/train/) has ended on this host"
 
 
 @dataclass(frozen=True)

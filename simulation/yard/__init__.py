@@ -71,7 +71,7 @@ class Yard:
         self.s3 = S3(world, self._object_created, self.iam.may)
         self.dynamodb = DynamoDb(world)
         self.cloudwatch = CloudWatch(world)
-        self.notifications = Notifications(world)
+        self.notifications = Notifications(world, self.functions.event)
         self.scheduler = Scheduler(world, self.iam, self.functions.event)
         self.sts = Sts(world, self.iam)
         services: dict[str, Service] = {

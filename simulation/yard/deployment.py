@@ -32,7 +32,7 @@ def deploy(yard: Yard) -> str:
     yard.ec2.may = yard.iam.may
     yard.s3.create_bucket(template.bucket.name)
     yard.dynamodb.create_table(template.table.name)
-    yard.notifications.create_topic(template.topic.arn)
+    yard.notifications.create_topic(template.topic.arn, subscribers=template.subscriptions)
     for name, value in template.parameters.items():
         yard.ssm.publish(name, value)
     for image_id, config in yard.ec2.catalogue.settings.images.items():

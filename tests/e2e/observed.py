@@ -17,6 +17,7 @@ SUBSTITUTES = [
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DAY"),
     (re.compile(r"\b(ami|subnet|snap|vol|fleet|sir|lt)-[0-9a-f]{8,17}\b"), r"\1-ID"),
     (re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b"), "ADDRESS"),
+    (re.compile(r"(metrics/\d{4}-)\d{8}T\d+"), r"\1WHEN"),
     (re.compile(r"\bsteps? \d+"), "step N"),
     (re.compile(r"\b[\d.]+ (s|seconds|minutes|min)\b"), r"N \1"),
     (re.compile(r"checkpoints/\d{8}\b"), "checkpoints/STEP"),

@@ -30,6 +30,10 @@ class Ssm(CommandCalls, SessionCalls, ParameterCalls):
         action = f"ssm:{''.join(word.capitalize() for word in operation.split('_'))}"
         if operation in ("get_parameter", "put_parameter", "delete_parameter"):
             return [Check(action, parameter_arn(request["Name"]))]
+        if operation == "get_parameters":
+            return [Check(action, parameter_arn(name)) for name in request["Names"]]
+        if operation == "get_parameters_by_path":
+            return [Check(action, parameter_arn(request["Path"]))]
         if operation == "send_command":
             document = f"arn:{PARTITION}:ssm:{REGION}:{ACCOUNT}:document/{request['DocumentName']}"
             hosts = [self._on_host(action, each) for each in request.get("InstanceIds") or ()]

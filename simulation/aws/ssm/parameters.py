@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from simulation.aws.endpoint.api import ACCOUNT, PARTITION, REGION, Answer, Caller, Request, ServiceError
 from simulation.aws.endpoint.parameters import not_simulated, only
@@ -38,16 +39,22 @@ class ParameterCalls:
         name, found = request["Name"], self.parameters.get(request["Name"])
         if found is None:
             raise ServiceError("ParameterNotFound", "")
-        shown = {
-            "Name": name,
-            "Type": found.type,
-            "Value": found.value,
-            "Version": found.version,
-            "LastModifiedDate": found.changed,
-            "ARN": parameter_arn(name),
-            "DataType": "text",
+        return {"Parameter": _show(name, found)}
+
+    def get_parameters(self, caller: Caller, request: Request) -> Answer:
+        only(request, ("Names", "WithDecryption"), "GetParameters")
+        found = {name: self.parameters.get(name) for name in request["Names"]}
+        return {
+            "Parameters": [_show(name, each) for name, each in found.items() if each],
+            "InvalidParameters": [name for name, each in found.items() if not each],
         }
-        return {"Parameter": shown}
+
+    def get_parameters_by_path(self, caller: Caller, request: Request) -> Answer:
+        only(request, ("Path", "Recursive", "WithDecryption"), "GetParametersByPath")
+        if request.get("Recursive"):
+            raise not_simulated("GetParametersByPath with Recursive")
+        names = [name for name in self.parameters if name.rpartition("/")[0] == request["Path"]]
+        return {"Parameters": [_show(name, self.parameters[name]) for name in sorted(names)]}
 
     def put_parameter(self, caller: Caller, request: Request) -> Answer:
         only(request, ("Name", "Value", "Type", "Overwrite"), "PutParameter")
@@ -77,6 +84,18 @@ class ParameterCalls:
         if self.parameters.pop(request["Name"], None) is None:
             raise ServiceError("ParameterNotFound", "")
         return {}
+
+
+def _show(name: str, parameter: Parameter) -> dict[str, Any]:
+    return {
+        "Name": name,
+        "Type": parameter.type,
+        "Value": parameter.value,
+        "Version": parameter.version,
+        "LastModifiedDate": parameter.changed,
+        "ARN": parameter_arn(name),
+        "DataType": "text",
+    }
 
 
 def parameter_arn(name: str) -> str:

@@ -1,5 +1,4 @@
-"""One program on a host (training/host/agent/attempt.py): its start, its results, when it has to leave, and its
-end.
+"""One program on a host (training/host/agent/attempt.py): start, results, when it has to leave, and end.
 
 The real agent's functions make all decisions.
 """
@@ -19,6 +18,7 @@ from simulation.hosts.agent.results import missing, write_events, write_model
 from simulation.hosts.agent.shares import look_at_shares
 from simulation.hosts.agent.signs import SignsOfLife
 from simulation.hosts.agent.uploads import Uploads
+from simulation.hosts.agent.use import write_use
 from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.faults import MountEnds
 from simulation.hosts.flow import Flow, Sleep, Steps
@@ -47,7 +47,6 @@ from trainyard.protocol.processes import RESTART
 from trainyard.protocol.signals import Signal
 
 HOLD_LOOK_SECONDS = 1.0
-LOST_MOUNT = "the mount of data.train (s3://bucket/data/train/) has ended on this host"
 
 
 class AttemptAgent(Protocol):
@@ -120,8 +119,8 @@ class Attempt:
             self._curve.begin()
 
     def _prepare(self) -> str | None:
-        asked, alone = self.cluster.checkpoint, self.cluster.restores_alone(self.assignment)
-        disk = self._machine.disk
+        asked, disk = self.cluster.checkpoint, self._machine.disk
+        alone = self.cluster.restores_alone(self.assignment)
         step, instead = checkpoints.restore(self._bucket, self.cluster.run, asked, disk, alone=alone)
         self._uploads.begin_at(step)
         self._agent.note_checkpoint(step)
@@ -149,6 +148,7 @@ class Attempt:
         self._machine.is_busy(False)
         for flow in self._flows:
             flow.end()
+        write_use(self._machine, self._bucket, self.cluster, self.assignment)
         with self._heartbeat():
             yield LOOK_SECONDS
             yield from self._conclude(program.exit_code, draining)
@@ -284,7 +284,7 @@ class Attempt:
             with_keeper=code == KILLED and not (draining and draining.killed),
             gang=len(self.cluster.assignments),
             serves=self.cluster.serves(self.assignment),
-            lost_mount=LOST_MOUNT if MountEnds.line in program.tail[-1:] else "",
+            lost_mount=MountEnds.reason if MountEnds.line in program.tail[-1:] else "",
             room=self._machine.disk.room,
             strict=self.job.program.strict,
         )
