@@ -1,14 +1,17 @@
 """Metrics and notifications of the simulated account through their APIs."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from lambdas.core.webhooks import Message
 from simulation.aws.cloudwatch import CloudWatch
 from simulation.aws.endpoint.api import Caller, ServiceError
 from simulation.aws.notifications import Notifications
 from simulation.world.world import World
+from trainyard.protocol.webhooks import NotificationKind
 
 ME = Caller("me", "root")
 TOPIC = "arn:aws:sns:us-east-1:123456789012:notices"
@@ -99,6 +102,22 @@ def test_a_notice_is_kept_as_it_was_published() -> None:
     assert [(notice.sender, notice.subject, notice.text) for notice in notices.published] == [
         ("me", "a run ended", "well")
     ]
+
+
+def test_a_notice_reaches_the_functions_of_its_topic() -> None:
+    calls: list[tuple[str, Mapping[str, Any]]] = []
+    notices = Notifications(World(1), lambda function, payload: calls.append((function, payload)))
+    notices.create_topic(TOPIC, subscribers=("arn:of-notify",))
+    kind = {"kind": {"DataType": "String", "StringValue": "end"}}
+    answer = notices.publish(
+        ME, {"TopicArn": TOPIC, "Subject": "s", "Message": "m", "MessageAttributes": kind}
+    )
+    ((function, payload),) = calls
+    assert function == "arn:of-notify"
+    message = Message.of(payload["Records"][0]["Sns"])
+    assert (message.id, message.kind, message.subject, message.text) == (
+        answer["MessageId"], NotificationKind.END, "s", "m"
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,16 @@ def test_parameters_are_overwritten_only_if_requested(yard: Managed) -> None:
         yard.ssm.get_parameter(ME, {"Name": "/yard/image"})
 
 
+def test_parameters_by_name_and_by_folder(yard: Managed) -> None:
+    for name in ("/yard/webhooks/a", "/yard/webhooks/b/key", "/yard/image"):
+        yard.ssm.publish(name, name[-1])
+    below = yard.ssm.get_parameters_by_path(ME, {"Path": "/yard/webhooks", "Recursive": False})
+    assert [each["Name"] for each in below["Parameters"]] == ["/yard/webhooks/a"]
+    named = yard.ssm.get_parameters(ME, {"Names": ["/yard/image", "/yard/none"], "WithDecryption": True})
+    assert [each["Value"] for each in named["Parameters"]] == ["e"]
+    assert named["InvalidParameters"] == ["/yard/none"]
+
+
 def test_a_command_is_checked_on_its_document_and_on_every_host(yard: Managed) -> None:
     given = {"DocumentName": "yard-start", "InstanceIds": [yard.first]}
     document, host = yard.ssm.checks(ME, "send_command", given)
