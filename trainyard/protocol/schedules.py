@@ -1,5 +1,6 @@
 """Schedules: what EventBridge Scheduler sends to the function submit, and the start of a scheduled run."""
 
+import re
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +14,8 @@ TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"
 SCHEDULED_TIME = "<aws.scheduler.scheduled-time>"
 """EventBridge Scheduler replaces this text in the input of a target by the time of the schedule, in UTC
 (User Guide, context attributes)."""
+RUN_OF_SCHEDULE = re.compile(rf"({NAME})-\d{{8}}-\d{{4}}")
+"""The ids of other runs end in eight hexadecimal digits."""
 MISSED_AFTER = timedelta(hours=1)
 """How long EventBridge Scheduler tries to call the function for one time of a schedule."""
 
@@ -37,6 +40,12 @@ def target_input(schedule: str) -> dict[str, Any]:
 def run_of(schedule: str, at: datetime) -> str:
     """Return the id of the run of a schedule at a time, in UTC: the same time never starts two runs."""
     return f"{schedule}-{at.astimezone(UTC):%Y%m%d-%H%M}"
+
+
+def schedule_of(run: str) -> str | None:
+    """Return the schedule that started the run with this id, or None."""
+    found = RUN_OF_SCHEDULE.fullmatch(run)
+    return found[1] if found else None
 
 
 def shown_time(at: datetime) -> str:

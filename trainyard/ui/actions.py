@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard.client import Yard, YardError, predictions
+from trainyard.client import Yard, YardError, predictions, schedules
 from trainyard.client.predictions import Prediction
 from trainyard.core.jobfile import document
 from trainyard.ui.pages.run import find_run
@@ -32,6 +32,13 @@ def rerun(yard: Yard, run: str, changed: str, *, resume: bool) -> str:
 def bake(yard: Yard, *, force: bool) -> str:
     """Start a bake of the yard's own recipe, and return its ID."""
     return yard.start("bake", {"force": True} if force else {}).id
+
+
+def change_schedule(yard: Yard, name: str, action: str) -> str:
+    """Pause, resume or remove a schedule, and return its name once the yard has done so. Raises YardError."""
+    schedule = schedules.find(yard, name)
+    {"pause": schedule.pause, "resume": schedule.resume, "remove": schedule.remove}[action]()
+    return name
 
 
 def predict(yard: Yard, model: str, text: str, version: str) -> Prediction:

@@ -32,6 +32,7 @@ from trainyard.ui.pages.money import Money
 from trainyard.ui.pages.page import Page, Seen, read_values
 from trainyard.ui.pages.run import RunPage, find_lines
 from trainyard.ui.pages.runs import Runs
+from trainyard.ui.pages.schedules import Schedules, find_schedule
 from trainyard.ui.pages.studies import Studies
 from trainyard.ui.pages.study import StudyPage
 from trainyard.ui.security import Guard
@@ -41,7 +42,7 @@ from trainyard.values.text import printable
 FIRST_LOOK = 3.0
 """Seconds that a page waits for AWS. After that it is shown without data, which follow by events."""
 PATHS = (
-    "/", "/studies", "/hosts", "/money", "/images", "/models", "/compare",
+    "/", "/studies", "/schedules", "/hosts", "/money", "/images", "/models", "/compare",
     "/runs/{run}", "/studies/{study}", "/models/{model}",
 )  # fmt: skip
 MOST_SHOWN = 200
@@ -104,7 +105,7 @@ class Server:
         error_shown = YardError(
             f"the page {path} does not exist{f': {detail}' if detail else ''}",
             "the address may be mistyped, or belong to another version of the page",
-            "open Runs, Studies, Hosts, Cost, Images or Models above",
+            "open Runs, Studies, Schedules, Hosts, Cost, Images or Models above",
         )
         return HTMLResponse(self.templates.refusal(error_shown), 404)
 
@@ -116,7 +117,9 @@ class Server:
             seen = await self._about(request)
         except YardError as error:
             return HTMLResponse(self.templates.dialog("trouble", troubles=[error]))
-        return HTMLResponse(self.templates.dialog(request.path_params["action"], **seen))
+        name = request.path_params["action"]
+        is_other = name == "resume" and "schedule" in seen
+        return HTMLResponse(self.templates.dialog("resume-schedule" if is_other else name, **seen))
 
     async def done(self, request: Request) -> Response:
         action = action_of(request, await _read_form(request))
@@ -124,8 +127,9 @@ class Server:
             run = await self.cache.do(action)
         except YardError as error:
             return HTMLResponse(self.templates.trouble(error))
-        self.cache.stale("runs", "studies", "bakes", "hosts", ("run", run), ("study", run))
-        return Response(status_code=204, headers={"HX-Redirect": f"/runs/{run}"})
+        self.cache.stale("runs", "studies", "schedules", "bakes", "hosts", ("run", run), ("study", run))
+        shown = "/schedules" if "schedule" in request.path_params else f"/runs/{run}"
+        return Response(status_code=204, headers={"HX-Redirect": shown})
 
     async def predict(self, request: Request) -> Response:
         """Answer the form of a model with the predictions, or with the reason of the refusal."""
@@ -138,6 +142,8 @@ class Server:
         return HTMLResponse(self.templates.prediction(answer))
 
     async def _about(self, request: Request) -> Seen:
+        if "schedule" in request.path_params:
+            return {"schedule": await find_schedule(self.cache, request.path_params["schedule"])}
         if "run" not in request.path_params:
             return {}
         page = RunPage(request.path_params["run"])
@@ -183,6 +189,8 @@ def app(
         Route("/runs/{run}/{action}", server.dialog),
         Route("/runs/{run}/{action}", server.done, methods=["POST"]),
         Route("/models/{model}/predict", server.predict, methods=["POST"]),
+        Route("/schedules/{schedule}/{action}", server.dialog),
+        Route("/schedules/{schedule}/{action}", server.done, methods=["POST"]),
         Route("/images/{action}", server.dialog),
         Route("/images/{action}", server.done, methods=["POST"]),
     ]
@@ -207,6 +215,8 @@ def page_of(request: Request) -> Page:
     match request.url.path.removesuffix("/events"):
         case "/studies":
             return Studies()
+        case "/schedules":
+            return Schedules()
         case "/hosts":
             return Hosts()
         case "/images":
@@ -224,6 +234,10 @@ def page_of(request: Request) -> Page:
 def action_of(request: Request, typed: Mapping[str, str]) -> Callable[[Yard], str]:
     """Return the action of a form. Raises HTTPException for an unknown action."""
     run, action = request.path_params.get("run"), request.path_params["action"]
+    if schedule := request.path_params.get("schedule"):
+        if action in ("pause", "resume", "remove"):
+            return lambda yard: actions.change_schedule(yard, schedule, action)
+        raise HTTPException(404)
     match run, action:
         case None, "bake":
             return lambda yard: actions.bake(yard, force="force" in typed)

@@ -25,7 +25,8 @@ from trainyard.values.quantities import dollars, format_bytes, format_count, spa
 from trainyard.values.text import printable
 
 SECTIONS = {
-    "runs": "/", "studies": "/studies", "hosts": "/hosts", "money": "/money", "images": "/images", "models": "/models",
+    "runs": "/", "studies": "/studies", "schedules": "/schedules", "hosts": "/hosts", "money": "/money",
+    "images": "/images", "models": "/models",
 }  # fmt: skip
 """The navigation of the page: sections and their paths."""
 

@@ -85,6 +85,8 @@ class Cloud:
         self.told: list[tuple[str, dict[str, Any]]] = []
         self.put: dict[str, bytes] = {}
         self.images: list[dict[str, Any]] = []
+        self.schedules: dict[str, dict[str, Any]] = {}
+        """The rows of schedules by their names."""
         self.models: Mapping[str, list[dict[str, Any]]] = {}
         """The rows of models by their partition key."""
 
@@ -296,9 +298,18 @@ class Events(Client):
         for each in Entries:
             word, told = each["DetailType"], json.loads(each["Detail"])
             self.cloud.told.append((word, told))
+            if word == "schedule":  # the yard does it
+                self._change_schedule(**told)
             if word == "stop":  # the yard records the request
                 self.cloud.stories[told["run"]].row["stopping"] = stamp(datetime.now(UTC))
         return {"Entries": [{} for _ in Entries]}
+
+    def _change_schedule(self, schedule: str, act: str) -> None:
+        if act == "rm":
+            del self.cloud.schedules[schedule]
+        else:
+            paused = stamp(datetime.now(UTC)) if act == "pause" else None
+            self.cloud.schedules[schedule] |= {"paused": paused}
 
 
 class Callers(Client):
@@ -337,6 +348,9 @@ class Dynamo:
                     "at": serialization.timestamp(now),
                 }
             }
+        if Key["pk"] == "schedules":
+            row = self.cloud.schedules.get(Key["sk"])
+            return {"Item": row} if row else {}
         story = self.cloud.stories.get(Key["pk"].removeprefix("run#"))
         return {"Item": story.row} if story else {}
 
@@ -354,6 +368,8 @@ class Dynamo:
                 rows = [row for row in rows if row["kind"] in kinds]
             return {"Items": sorted(rows, key=lambda row: str(row["created"]), reverse=True)}
         partition = str(wanted.get_expression()["values"][1])
+        if partition == "schedules":
+            return {"Items": [*self.cloud.schedules.values()]}
         if partition.startswith("model"):
             return {"Items": self.cloud.models.get(partition, [])}
         kind, _, run = partition.partition("#")
@@ -374,6 +390,7 @@ def wanted_month(condition: Any) -> str:
 def cloud(runs: int = 0, points: int = 400, now: datetime | None = None) -> Cloud:
     """Return the five stories, a study, two bakes, and other runs in the given number, each with a curve."""
     from tests.unit.ui.canned_models import models
+    from tests.unit.ui.canned_schedules import schedules
     from tests.unit.ui.canned_study import study
 
     now = now or datetime.now(UTC)
@@ -382,6 +399,7 @@ def cloud(runs: int = 0, points: int = 400, now: datetime | None = None) -> Clou
     made = Cloud([*stories, *bakes, *(other(now, number) for number in range(runs))], instances(now))
     made.images = list(images(now))
     made.models = models(now)
+    made.schedules = {row["name"]: row for row in schedules(now)}
     return made
 
 

@@ -27,6 +27,7 @@ PATHS = (
     "/images",
     "/studies",
     "/models",
+    "/schedules",
     "/models/digits",
     "/nowhere",
     f"/compare?runs={TRAINING},{FAILED}",

@@ -19,7 +19,9 @@ from trainyard.client.runs.records import AnsweredRequest
 from trainyard.client.runs.usage import Usage, usage_of
 from trainyard.client.runs.use import charts_of, use_of
 from trainyard.command_line import command_line
+from trainyard.core.model.schedule import When
 from trainyard.protocol import keys
+from trainyard.protocol.schedules import schedule_of
 from trainyard.protocol.trial import study_of
 from trainyard.ui import timeline
 from trainyard.ui.cache import FRESH, Cache
@@ -66,6 +68,15 @@ class Picture:
         if isinstance(args, Mapping):
             return " ".join(f"{name}={value}" for name, value in args.items())
         return shlex.join(map(str, args))
+
+    @property
+    def starts_after(self) -> tuple[str, ...]:
+        """Return the runs that must end before the run starts."""
+        return tuple(map(str, (self.status.job.get("start_after") or {}).get("runs") or ()))
+
+    @property
+    def starts_after_any_end(self) -> bool:
+        return (self.status.job.get("start_after") or {}).get("when") == When.END
 
     @property
     def environment(self) -> str:
@@ -137,7 +148,12 @@ class RunPage(Page):
 
     async def look(self, cache: Cache) -> Seen:
         picture = await cache.fetch(self.key, self._picture, _fresh)
-        seen: Seen = {"picture": picture, "status": picture.status, "run": self.run}
+        seen: Seen = {
+            "picture": picture,
+            "status": picture.status,
+            "run": self.run,
+            "schedule": self.schedule,
+        }
         troubles = []
         for name, ask in {
             "verdicts": self._verdicts,
@@ -169,6 +185,11 @@ class RunPage(Page):
     def study(self) -> str | None:
         """Return the study of a trial; None for another run."""
         return study_of(self.run)
+
+    @property
+    def schedule(self) -> str | None:
+        """Return the schedule that started the run; None for another run."""
+        return schedule_of(self.run)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -33,6 +33,11 @@ function tellTimes() {
     const seconds = (Date.parse(time.dateTime) - now) / 1000;
     write(time, seconds > 0 ? `for ${span(seconds)} more` : "until a moment ago");
   }
+  for (const time of $$("time[data-ahead]")) {
+    const seconds = (Date.parse(time.dateTime) - now) / 1000;
+    const coarse = seconds >= 600 ? seconds - (seconds % (seconds >= 86400 ? 3600 : 60)) : seconds;
+    write(time, seconds > 0 ? `in ${span(coarse)}` : "now");
+  }
   for (const time of $$("time[data-clock]")) {
     const [day, clock] = time.dateTime.slice(0, 19).split("T"); // UTC, as in logs, reasons and the command
     write(time, new Date(now).toISOString().startsWith(day) ? clock : `${day.slice(5)} ${clock}`);
@@ -142,7 +147,7 @@ document.addEventListener("change", (event) => {
 // --- keys
 let chosen = "";
 let before = "";
-const PLACES = { r: "/", h: "/hosts", m: "/money", i: "/images", t: "/studies", v: "/models" };
+const PLACES = { r: "/", h: "/hosts", m: "/money", i: "/images", t: "/studies", s: "/schedules", v: "/models" };
 
 const rows = () => $$("tr[data-row]").filter((row) => !row.hidden);
 
@@ -298,6 +303,8 @@ document.addEventListener("htmx:after:swap", () => {
   const dialog = $("#dialog");
   if (dialog.childElementCount && !dialog.open) dialog.showModal();
 });
+const section = $(".top [aria-current]"); // on a narrow screen it may lie beyond the edge
+if (section) section.parentElement.scrollLeft = section.offsetLeft - section.parentElement.offsetLeft - 20;
 $("#dialog").addEventListener("close", (event) => event.target.replaceChildren());
 
 tellTimes();
