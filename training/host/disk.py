@@ -1,6 +1,7 @@
 """The host's disk: folders, free space, and a reserve with which the agent can still report that the disk is full."""
 
 import errno
+import math
 import os
 import shutil
 from collections.abc import Collection, Iterator
@@ -45,6 +46,7 @@ CAUSED_BY_PROGRAM = frozenset(
     }
 )
 """Errors that a healthy disk gives only if the program has changed its own folders."""
+GIB = 1 << 30
 RESERVE_BYTES = 16 * 1024 * 1024
 FULL_BELOW = 8 * 1024 * 1024
 SPARSE_BYTES = 1 << 30
@@ -54,6 +56,16 @@ BLOCK_BYTES = 512
 SPARSE = "it is sparse: most of it was never written"
 EVENT_FILE = ".tfevents."
 """Part of the name of every event file of TensorBoard."""
+
+
+def disk_gib_for(folder: Path, needed: int) -> str:
+    """Return the setting of a job with which `needed` more bytes fit on the disk that holds this existing folder."""
+    return f"hardware.disk_gib: {_round_up((shutil.disk_usage(folder).used + needed + GIB) * 1.2)}"
+
+
+def _round_up(size: float) -> int:
+    """Return the next multiple of ten GiB."""
+    return math.ceil(size / GIB / 10) * 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +87,8 @@ class Room:
         """The disk that is full, and what to do."""
         return (
             f"the disk of this host is full ({self.free / 1e6:.0f} MB of {self.total / 1e9:.1f} GB are free at "
-            f"{self.path}): give the launch template a larger volume, keep fewer checkpoints or write less"
+            f"{self.path}): write hardware.disk_gib: {_round_up(2 * self.total)} into the job file, keep fewer "
+            "checkpoints or write less"
         )
 
     @property

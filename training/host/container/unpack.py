@@ -23,6 +23,7 @@ from typing import IO, cast
 
 from training.host.account import as_this_thread, remove_tree
 from training.host.container.configuration import Layer, resolve
+from training.host.disk import GIB, disk_gib_for
 from training.host.errors import HostTrouble
 
 WHITEOUT, OPAQUE, WHITEOUTS_OWN = ".wh.", ".wh..wh..opq", ".wh..wh."
@@ -38,7 +39,6 @@ OF_THE_HOST = (errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EROFS,
 """Errors that the bytes of a layer do not cause: another host may have none."""
 OWNERS_FOLDER, OWNERS_FILE = stat.S_IRWXU, stat.S_IRUSR | stat.S_IWUSR
 SHOWN = 200
-GIB = 1 << 30
 
 logger = logging.getLogger(__name__)
 
@@ -362,10 +362,10 @@ def _opener(blob: Path) -> str:
 
 def no_room(folder: Path, needed: int) -> HostTrouble:
     """Return the trouble of a disk that is too small for an image, with the size that would do."""
-    usage = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.is_dir()))
-    whole = math.ceil((usage.used + needed + LEFT_FREE) * 1.2 / GIB / 10) * 10
+    existing = next(each for each in (folder, *folder.parents) if each.is_dir())
+    usage = shutil.disk_usage(existing)
     return HostTrouble(
         f"the image needs {needed / GIB:.1f} GiB on this host's disk, which has {usage.free / GIB:.1f} GiB left of "
-        f"{usage.total / GIB:.0f}: write hardware.disk_gib: {whole} into the job file",
+        f"{usage.total / GIB:.0f}: write {disk_gib_for(existing, needed)} into the job file",
         final=True,
     )

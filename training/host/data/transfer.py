@@ -24,6 +24,7 @@ from typing import Any
 from training.host.account import as_this_thread
 from training.host.bucket import Bucket, Object
 from training.host.data.integrity import difference
+from training.host.disk import disk_gib_for
 from training.host.errors import Damaged, HostTrouble, Unreachable
 from training.host.outages import is_passing_code
 from trainyard.values.quantities import format_count
@@ -87,8 +88,8 @@ def make_sure_they_fit(sizes: Mapping[str, int], near: Path) -> None:
         listed = " and ".join(f"{what} {size / 1e9:.1f} GB" for what, size in sizes.items() if size)
         raise HostTrouble(
             f"the disk is too small for {listed}: {sum(sizes.values()) / 1e9:.1f} GB in total, but only "
-            f"{free / 1e9:.1f} GB are free at {folder}; give the launch template a larger volume or the job less "
-            "data (`sharding: file` gives each worker only its share)",
+            f"{free / 1e9:.1f} GB are free at {folder}; write {disk_gib_for(folder, sum(sizes.values()))} into the "
+            "job file, stream the data (`mode: stream`), or give each worker only its share (`sharding: file`)",
             final=True,
         )
 

@@ -1,6 +1,7 @@
 """The files that each host fetches, and their comparison with S3."""
 
 import hashlib
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -106,6 +107,7 @@ def test_too_little_disk_is_said_with_the_numbers_of_all(tmp_path: Path) -> None
     ) as no:
         make_sure_they_fit({"data.train": 8 * 10**15, "data.test": 10**15}, tmp_path / "not" / "yet")
     assert no.value.final
+    assert re.search(r"write hardware\.disk_gib: \d+0 into the job file, stream the data", no.value.reason)
 
 
 def md5(body: bytes) -> str:

@@ -320,7 +320,8 @@ def test_the_reason_says_what_happened(code: int, said: str, words: str) -> None
 def test_a_full_disk_is_the_reason_even_when_the_program_could_not_say_so(code: int) -> None:
     reason = why(End(code=code, tail="", room=FULL))
     assert (
-        "the disk of this host is full (1 MB of 50.0 GB are free at /var/lib/trainyard): give the" in reason
+        "the disk of this host is full (1 MB of 50.0 GB are free at /var/lib/trainyard): write "
+        "hardware.disk_gib: 100 into the job file" in reason
     )
 
 
