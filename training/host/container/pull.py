@@ -130,15 +130,16 @@ def _pull(registry: Registry, version: str, folder: Path, tell: Callable[[str], 
             return found
         manifest, digest = registry.manifest(chosen)
     layers = layers_of(manifest, registry.name)
-    described = json.loads(registry.read_blob(str(manifest["config"]["digest"])))
-    check_architecture(described, registry.name)
     image = folder_of(folder, digest)
     arriving = image.with_name(f"{ARRIVING}{image.name}")
     _clear(folder)
     (arriving / ROOT).mkdir(parents=True)
+    file = arriving / CONFIGURATION
+    registry.fetch_blob(str(manifest["config"]["digest"]), file, arrived=lambda _: None)
+    described = json.loads(file.read_bytes())
+    check_architecture(described, registry.name)
     seconds, size = _bring(registry, layers, arriving, tell)
-    configuration = Configuration.of(described)
-    (arriving / CONFIGURATION).write_text(json.dumps(asdict(configuration)))
+    file.write_text(json.dumps(asdict(Configuration.of(described))))
     if image.exists():
         remove_tree(image)
     arriving.rename(image)
@@ -146,7 +147,7 @@ def _pull(registry: Registry, version: str, folder: Path, tell: Callable[[str], 
         f"pulled {registry.name}@{digest}: {_size(size)} in {format_count(len(layers), 'layer')}, unpacked in "
         f"{seconds:.1f} s"
     )
-    return Image(digest=digest, root=image / ROOT, configuration=configuration)
+    return Image(digest=digest, root=image / ROOT, configuration=Configuration.of(described))
 
 
 def _clear(folder: Path) -> None:

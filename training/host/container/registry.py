@@ -96,17 +96,6 @@ class Registry:
             raise HostTrouble(f"{self.name} sent a manifest that cannot be read as JSON ({error})") from error
         return read, digest
 
-    def read_blob(self, digest: str) -> bytes:
-        """Return a small blob, such as the image's configuration."""
-        answer = self._get(f"blobs/{digest}", {})
-        try:
-            body = answer.read(MOST_MANIFEST_BYTES)
-        except (HTTPError, OSError) as error:
-            raise Unreachable(f"{self.name} stopped in the middle of {digest}: {error}") from error
-        if f"sha256:{hashlib.sha256(body).hexdigest()}" != digest:
-            raise Damaged(f"{self.name} sent bytes that do not have the checksum {digest}")
-        return body
-
     def fetch_blob(self, digest: str, path: Path, *, arrived: Callable[[int], None]) -> None:
         """Write a blob to a file, and compare its checksum. `arrived` gets the count of bytes of each piece; a
         negative count if bytes are fetched again. Raises Damaged after several tries with other bytes, and Unreachable
@@ -117,7 +106,7 @@ class Registry:
             logger.warning("%s of %s arrived with another checksum: fetching it again", digest, self.name)
             arrived(-path.stat().st_size)
         raise Damaged(
-            f"the layer {digest} of {self.name} arrived {TRIES} times with another checksum. The registry, or a proxy "
+            f"{digest} of {self.name} arrived {TRIES} times with another checksum. The registry, or a proxy "
             "before it, sends damaged bytes; the run tries again on another host"
         )
 

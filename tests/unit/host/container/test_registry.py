@@ -233,10 +233,13 @@ def test_a_layer_that_is_cut_continues_where_it_stopped(served: Served, tmp_path
     assert slept
 
 
-def test_a_layer_with_another_checksum_is_fetched_again(served: Served, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", ["layer", "configuration"])
+def test_a_blob_with_another_checksum_is_fetched_again(served: Served, tmp_path: Path, damaged: str) -> None:
     content = layer(a="1")
     digest = push(served, content)
-    served.faults[served.add(content)] = ["damaged", "damaged", "damaged"]
+    configuration = json.loads(served.blobs[digest])["config"]["digest"]
+    blob = served.add(content) if damaged == "layer" else configuration
+    served.faults[blob] = ["damaged", "damaged", "damaged"]
     assert files(get(served, tmp_path, digest)[0]) == {"a": "1"}
 
 
