@@ -21,6 +21,10 @@ from tests.unit.ui.canned import INTERRUPTED, TRAINING, WAITING
 from tests.unit.ui.canned_study import STUDY
 from tests.unit.ui.site import canned
 
+GROUPED = "/?group=label.team&sort=-metric.val/accuracy&" + "&".join(
+    f"column={name}"
+    for name in ("state", "args.lr", "metric.val/accuracy", "type", "user", "cost", "duration")
+)
 PICTURES = ROOT / "docs/pictures"
 SHOWN = (
     # picture, path, width, height, color scheme
@@ -28,6 +32,7 @@ SHOWN = (
     ("ui-metrics.png", f"/runs/{TRAINING}#h-metrics", 1280, 1200, "light"),
     ("ui-compare.png", f"/compare?runs={TRAINING},{INTERRUPTED}#h-compared", 1280, 1050, "dark"),
     ("ui-runs.png", "/", 1280, 800, "light"),
+    ("ui-groups.png", GROUPED, 1280, 900, "dark"),
     ("ui-small.png", f"/runs/{WAITING}", 390, 844, "light"),
     ("ui-study.png", f"/studies/{STUDY}", 1280, 1200, "light"),
     ("ui-images.png", "/images", 1280, 620, "dark"),

@@ -37,6 +37,7 @@ from trainyard.ui.pages.studies import Studies
 from trainyard.ui.pages.study import StudyPage
 from trainyard.ui.security import Guard
 from trainyard.ui.templating import Templates
+from trainyard.ui.view import View
 from trainyard.values.text import printable
 
 FIRST_LOOK = 3.0
@@ -228,7 +229,7 @@ def page_of(request: Request) -> Page:
         case "/compare":
             return Compare(_runs_in(request))
         case _:
-            return Runs()
+            return Runs(View.of(request.query_params))
 
 
 def action_of(request: Request, typed: Mapping[str, str]) -> Callable[[Yard], str]:

@@ -50,6 +50,7 @@ class Cache:
         self._own = threading.local()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="aws")
         self._known: dict[Hashable, Entry] = {}
+        self._last: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def fetch(
         self,
@@ -67,6 +68,20 @@ class Cache:
             self._known[key] = entry
         entry.wanted = now
         return await asyncio.shield(entry.answer)  # a viewer that goes away must not cancel it for the others
+
+    async def glimpse(
+        self, key: Hashable, question: Callable[[Yard], Answer], fresh: float, seconds: float
+    ) -> Answer | None:
+        """Return the last answer, however old, and read it again in the background if it is not fresh.
+
+        Before the first answer, wait for at most these seconds, then return None. Raises the error of the last read.
+        """
+        reads: asyncio.Task[Answer] = asyncio.ensure_future(self.fetch(key, question, fresh))
+        reads.add_done_callback(lambda read: self._last.__setitem__(key, read))
+        if key not in self._last:
+            await asyncio.wait({reads}, timeout=seconds)
+        last: asyncio.Task[Answer] | None = reads if reads.done() else self._last.get(key)
+        return last.result() if last else None
 
     async def do(self, question: Callable[[Yard], Answer]) -> Answer:
         """Run a question without the cache, e.g. an action."""

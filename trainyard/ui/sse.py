@@ -12,6 +12,8 @@ from trainyard.ui.pages.page import Page, PageEvent, read_values
 from trainyard.ui.templating import Templates, digest
 
 FIRST = "0"
+SOON = 0.2
+"""Seconds until the next pass if a page still reads, which it says by `reads_on`."""
 QUIET = 15.0
 """Seconds without an event after which a comment keeps the connection open."""
 
@@ -40,7 +42,7 @@ async def stream(
         if quiet >= QUIET:
             quiet = 0.0
             yield ": keep-alive\n\n"
-        if await _closes(closing):
+        if await _closes(closing, SOON if seen.get("reads_on") else FRESH):
             return
 
 
@@ -64,10 +66,10 @@ def _message(text: str) -> str:
     return "".join(f"data: {line}\n" for line in text.splitlines()) + "\n"
 
 
-async def _closes(closing: asyncio.Event) -> bool:
+async def _closes(closing: asyncio.Event, seconds: float) -> bool:
     """Wait for the next pass. Return True if the command ends meanwhile."""
     try:
-        await asyncio.wait_for(closing.wait(), FRESH)
+        await asyncio.wait_for(closing.wait(), seconds)
     except TimeoutError:
         return False
     return True

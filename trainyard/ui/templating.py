@@ -19,7 +19,7 @@ from trainyard.client import YardError
 from trainyard.client.predictions import Prediction
 from trainyard.core.model import ends
 from trainyard.ui.pages.page import Page, Seen
-from trainyard.ui.pages.runs import name_state
+from trainyard.ui.view import filter_state, name_state
 from trainyard.values import floats
 from trainyard.values.quantities import dollars, format_bytes, format_count, span
 from trainyard.values.text import printable
@@ -57,7 +57,7 @@ class Templates:
         """Render the whole page at this path."""
         parts = {name: Markup(text) for name, text in self.parts(page, seen).items()}  # noqa: S704 - rendered just now
         have = " ".join(f"{name}:{digest(text)}" for name, text in parts.items())
-        events = f"{path.rstrip('/')}/events?{urlencode({**page.query, 'have': have})}"
+        events = f"{path.rstrip('/')}/events?{urlencode({**page.query, 'have': have}, doseq=True)}"
         return self._render(
             f"{page.name}/page.html", {**seen, "page": page, "parts": parts, "events": events}
         )
@@ -104,7 +104,7 @@ class Templates:
         )
         made.filters |= {
             "counted": format_count, "dollars": dollars, "span": span, "sized": format_bytes,
-            "stamp": timestamp, "clock": clock, "standing": name_state,
+            "stamp": timestamp, "clock": clock, "standing": name_state, "filtered": filter_state,
             "measured": format_measured, "failure": failure, "shown": show_value, "outcome": ends.word_for,
         }  # fmt: skip
         made.globals |= {

@@ -867,7 +867,7 @@ def refused(now: datetime) -> Story:
 
 def other(now: datetime, number: int) -> Story:
     """Return one of the other runs."""
-    begun = now - timedelta(minutes=37 * (number + 3))
+    begun = now - timedelta(minutes=37 * (number + 3) if number < 1_000 else 36_999 + number)
     ended = stamp(begun + timedelta(minutes=30))
     outcome = "failed" if number % 9 == 4 else "succeeded"
     progress = {
@@ -890,6 +890,8 @@ def other(now: datetime, number: int) -> Story:
             gang=1 + number % 4,
             dollars=Decimal(str(round(0.05 + number % 13 * 0.21, 2))),
             submitter=("ada", "grace", "linus")[number % 5 % 3],
+            labels={"team": ("vision", "speech")[number % 4 // 2]} if number % 2 else {},
+            scalars={"val/accuracy": Decimal(str(round(0.9 + number % 7 / 100, 3)))},
         ),
         status="FAILED" if outcome == "failed" else "SUCCEEDED",
     )

@@ -14,7 +14,7 @@ from trainyard.ui.cache import Cache
 from trainyard.ui.pages.hosts import Hosts
 from trainyard.ui.pages.page import Page, read_values
 from trainyard.ui.pages.run import RunPage
-from trainyard.ui.pages.runs import Runs
+from trainyard.ui.pages.runs import NEWEST, Runs
 
 
 def looks(cloud: canned.Cloud, page: Callable[[], Page], tabs: int) -> dict[str, int]:
@@ -37,7 +37,26 @@ def test_ten_tabs_cost_no_more_than_one(page: Callable[[], Page]) -> None:
 
 
 def test_a_list_of_500_runs_is_two_queries_at_most() -> None:
-    assert looks(canned.cloud(runs=600), Runs, 1)["query"] <= 2
+    assert looks(canned.cloud(runs=400), Runs, 1)["query"] <= 2
+
+
+def test_only_the_newest_500_runs_of_a_longer_list_are_read_at_each_update() -> None:
+    async def look() -> None:
+        cache = Cache(cloud.yard)
+        counts = []
+        for _ in range(3):
+            seen = await read_values(Runs(), cache)
+            while seen["reads_on"]:
+                await asyncio.sleep(0.01)
+                seen = await read_values(Runs(), cache)
+            counts.append(cloud.calls["query"])
+            assert seen["arranged"].total > NEWEST
+            cache.stale("runs")
+        cache.close()
+        assert counts[1] - counts[0] == counts[2] - counts[1] < counts[0]
+
+    cloud = canned.cloud(runs=600)
+    asyncio.run(look())
 
 
 def test_an_error_is_asked_once_by_ten_tabs() -> None:

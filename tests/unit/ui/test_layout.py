@@ -22,6 +22,8 @@ from trainyard.ui.templating import Templates
 WIDTHS = (360, 390, 768, 1280)
 PATHS = (
     "/",
+    "/?group=study&column=state&column=cost&column=args.lr&column=metric.val%2Faccuracy&column=duration&column=image",
+    "/?group=label.team&column=pool&column=type&column=market&column=user&column=schedule&column=label.team",
     "/hosts",
     "/money",
     "/images",

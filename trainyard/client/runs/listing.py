@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from trainyard.core.model import ends, states
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.run import RunRow, Waiting
 from trainyard.protocol.ledger.study import Search
+from trainyard.protocol.schedules import schedule_of
 from trainyard.protocol.trial import study_of
 from trainyard.values import serialization
 from trainyard.values.quantities import dollars
@@ -54,6 +55,22 @@ class ListedRun:
     image: str | None
     search: Search | None = None
     """The state of a study."""
+    args: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments of the program; empty if the job has them as a list."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The latest values of the metrics of the program."""
+    image_id: str | None = None
+    """The AMI that its hosts start from. `image` is one that the run has made."""
+
+    @property
+    def type(self) -> str | None:
+        """Return the instance type of the last launch."""
+        return self.pool.partition(" in ")[0] if self.pool else None
+
+    @property
+    def schedule(self) -> str | None:
+        """Return the schedule that started the run, or None."""
+        return schedule_of(self.id)
 
     @property
     def study(self) -> str | None:
@@ -81,6 +98,7 @@ class ListedRun:
     @classmethod
     def of(cls, row: RunRow) -> Self:
         """Read a run from a row of the index."""
+        progress, args = progress_in(row.progress), ((row.job or {}).get("program") or {}).get("args")
         return cls(
             id=row.run,
             arn=row.execution_arn,
@@ -95,7 +113,7 @@ class ListedRun:
             error=row.error,
             reason=row.reason,
             ended=row.ended,
-            progress=progress_in(row.progress),
+            progress=progress,
             waiting=row.waiting,
             pool=row.pool,
             market=row.market,
@@ -105,6 +123,9 @@ class ListedRun:
             saved_dollars=row.saved_dollars,
             image=row.image or None,
             search=row.search,
+            args=args if isinstance(args, Mapping) else {},
+            metrics={**(progress.metrics if progress else {}), **(row.scalars or {})},
+            image_id=row.image_id,
         )
 
 
@@ -166,10 +187,16 @@ def newest(
         query |= {"Limit": page} if kinds is None else {"FilterExpression": Attr("kind").is_in([*kinds])}
         while True:
             answer = table.query(**query)
-            yield from (ListedRun.of(reading.run_of(row)) for row in answer["Items"])
+            yield from (ListedRun.of(reading.run_of(_without_job(row))) for row in answer["Items"])
             if "LastEvaluatedKey" not in answer:
                 break
             query["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+
+def _without_job(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row with only the program's arguments of its job: a list of thousands of runs shows no more."""
+    program = (row.get("job") or {}).get("program") or {}
+    return {**row, "job": {"program": {"args": program.get("args")}}}
 
 
 def last_month(now: datetime) -> datetime:

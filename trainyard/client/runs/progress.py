@@ -29,6 +29,12 @@ class Progress:
     """The metric in the job's `objective` with its last value, unless it is a number above."""
 
     @property
+    def metrics(self) -> dict[str, float]:
+        """Return the measures that the program reports, by their names."""
+        found = {name: getattr(self, name) for name in SAMPLED}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
     def warning(self) -> str:
         """Return a sentence about a loss that is not finite, otherwise an empty text."""
         if self.loss is None or self.nan_since is None:

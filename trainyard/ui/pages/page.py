@@ -32,7 +32,7 @@ class Page:
     parts: ClassVar[tuple[str, ...]]
 
     @property
-    def query(self) -> dict[str, str]:
+    def query(self) -> Mapping[str, str | tuple[str, ...]]:
         """Return the query of the page's address."""
         return {}
 

@@ -19,6 +19,10 @@
     if (entered.status === 200) localStorage.setItem(KEY, entered.responseText);
   }
   const token = localStorage.getItem(KEY);
+  const columns = localStorage.getItem("trainyard-columns"); // page.js keeps them; an address that names its own wins
+  if (columns && location.pathname === "/" && !/[?&](column|group|sort)=/.test(location.search)) {
+    history.replaceState(history.state, "", `${location.search || "?"}${location.search ? "&" : ""}${columns}`);
+  }
   if (!token) return;
   const page = ask("GET", location.pathname + location.search, token);
   if (page.status === 403) return;

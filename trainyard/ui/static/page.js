@@ -46,6 +46,7 @@ function tellTimes() {
 
 // --- the filter: in the address, so that a page that is loaded again shows the same
 const form = $("[data-filter]");
+const isServers = form?.dataset.filter === "server"; // the list of runs: list.js
 const asked = new URLSearchParams(location.search);
 const wanted = { q: asked.get("q") ?? "", state: asked.get("state") ?? "", sort: asked.get("sort") ?? "" };
 
@@ -76,7 +77,7 @@ function sortRows(list) {
 
 function showWanted() {
   const list = $("[data-rows]");
-  if (!list || !form) return;
+  if (!list || !form || isServers) return;
   const words = wanted.q.toLowerCase().split(/\s+/).filter(Boolean);
   const counts = {};
   let shown = 0;
@@ -104,7 +105,7 @@ function want(change) {
   showWanted();
 }
 
-if (form) {
+if (form && !isServers) {
   form.q.value = wanted.q;
   form.addEventListener("submit", (event) => event.preventDefault());
   form.q.addEventListener("input", () => want({ q: form.q.value }));
@@ -132,6 +133,8 @@ function showPicked() {
   const go = $("[data-compare]");
   if (!go) return;
   go.hidden = picked.size < 2;
+  const around = $("[data-picked]");
+  around.hidden = picked.size === 0;
   go.href = `/compare?runs=${[...picked].join(",")}`;
   write($("output", go), String(picked.size));
 }
@@ -141,6 +144,11 @@ document.addEventListener("change", (event) => {
   if (!input) return;
   if (input.checked) picked.add(input.value);
   else picked.delete(input.value);
+  showPicked();
+});
+
+$("[data-unpick]")?.addEventListener("click", () => {
+  picked.clear();
   showPicked();
 });
 
@@ -175,6 +183,8 @@ const DEEDS = {
   k: () => choose(-1),
   u: () => $("[data-up]")?.click(),
   Enter: () => $(".on a")?.click(),
+  c: () => $("[data-choose]")?.click(),
+  x: () => $(".on [data-pick]")?.click(),
 };
 
 document.addEventListener("keydown", (event) => {
