@@ -73,6 +73,7 @@ class HostFault(StrEnum):
     PROGRAM_ERROR = "its program fails"
     DISK_FULL = "its disk is full"
     MOUNT_ENDS = "the mount of its data ends"
+    XID = "its GPU has a fatal error (Xid 79)"
     SENDS_TWICE = "sends it twice"
     SENDS_LATE = "sends it a minute late"
     GANG_HANGS = "the whole gang hangs"

@@ -47,6 +47,7 @@ HOST_FAULTS: dict[str, hosts.Fault] = {
     HostFault.PROGRAM_ERROR: hosts.ProgramEnds(),
     HostFault.DISK_FULL: hosts.DiskFull(),
     HostFault.MOUNT_ENDS: hosts.MountEnds(),
+    HostFault.XID: hosts.Xid(),
     HostFault.SENDS_TWICE: hosts.SendsTwice(),
     HostFault.SENDS_LATE: hosts.Late(60.0),
     HostFault.GANG_HANGS: hosts.GangHangs(),
@@ -83,6 +84,7 @@ class Injections:
     def install(self) -> None:
         self.yard.functions.on_begin = self._invocation
         self.yard.events.delays = self._event
+        self.yard.scheduler.on_time = self._time
         self.yard.stepfunctions.on_state = self._state
         self.yard.machines.on_stage = self._stage
         self.yard.gateway.throttle = self._fleet_request
@@ -159,6 +161,14 @@ class Injections:
                 return self._storm()
             return DELAYS[EventFault(what)]
         return None
+
+    def _time(self, schedule: str) -> Sequence[float] | None:
+        """Return the delays of a time of a schedule, if a fault changes them."""
+        point = self._count(f"Schedule {schedule}")
+        visit = Visit(self._current_states(), f"Schedule {schedule}")
+        for what in self._point(Kind.EVENT, point, "scheduler", visit) if point else ():
+            return DELAYS[EventFault(what)]
+        return self._storm() if self._storms else None
 
     def _storm(self) -> Sequence[float]:
         chance = self.world.chance("storm")

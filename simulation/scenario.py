@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+from simulation.world.world import BEGINNING
 
 if TYPE_CHECKING:
     from simulation.yard import Yard
@@ -46,6 +48,11 @@ class Scenario:
     """Names of the runs that must be refused."""
     resumed: Mapping[str, str] = field(default_factory=dict)
     """Names of runs, with the job whose last checkpoint the run must resume from."""
+    ends: Mapping[str, str] = field(default_factory=dict)
+    """Names of jobs whose runs must not succeed, with their outcome."""
+    beginning: datetime = BEGINNING
+    times: Mapping[str, Sequence[datetime]] = field(default_factory=dict)
+    """Names of schedules, with the only times at which they may start runs."""
     versions: frozenset[str] = frozenset()
     """Labels of the versions that must be ready at the end."""
     default: int | None = None

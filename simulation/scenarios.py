@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from simulation.model_scenarios import MODEL_SCENARIOS
+from simulation.orderings import ORDERED_SCENARIOS
 from simulation.scenario import HARDWARE, SHORT, STEPS, Scenario, job
 from simulation.studies import LONG_STUDY, SHORT_STUDY, TWENTY_TRIALS, Search
 from simulation.yard.deployment import add_baked_image
@@ -216,6 +217,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             gang=1,
             pool_minutes=3,
         ),
+        *ORDERED_SCENARIOS,
         *MODEL_SCENARIOS,
         Scenario("bake", "a bake of an image from its recipe", _bake, timedelta(hours=6)),
         Scenario(

@@ -61,7 +61,7 @@ def simulate_plan(
     at_end: Callable[[Yard], object] = lambda yard: None,
 ) -> Result:
     """Simulate one world with a plan whose faults may change on the way."""
-    world = World(seed)
+    world = World(seed, beginning=scenario.beginning)
     yard = Yard(world, template, plan)
     Injections(yard).install()
     oracle = Oracle(yard, scenario)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -51,9 +51,23 @@ class Scheduler:
         self.world, self._iam, self._call = world, iam, call
         self.schedules: dict[tuple[str, str], Request] = {}
         self.delivered: list[datetime] = []
+        self._delivered_to: dict[str, set[datetime]] = {}
         self.delays: Callable[[int], tuple[float, ...]] = lambda number: (1.0, 3700.0)
         """The seconds from the nth time of all schedules to its deliveries. No delay: the time is lost."""
         self._times = 0
+
+        self.on_time: Callable[[str], Sequence[float] | None] = lambda name: None
+        """Returns the delays of a time of a schedule instead; None for `delays`."""
+        self.under_way = 0
+        """The number of deliveries that are planned."""
+
+    def names(self) -> frozenset[str]:
+        """Return the names of all schedules."""
+        return frozenset(name for _, name in self.schedules)
+
+    def delivered_to(self, name: str) -> frozenset[datetime]:
+        """Return the times of a schedule that were delivered."""
+        return frozenset(self._delivered_to.get(name, ()))
 
     def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
         if operation not in ACTIONS:
@@ -118,16 +132,20 @@ class Scheduler:
         if schedule["State"] != "ENABLED":
             return
         self._times += 1
-        for delay in self.delays(self._times):
+        instead = self.on_time(schedule["Name"])
+        for delay in self.delays(self._times) if instead is None else instead:
+            self.under_way += 1
             self.world.after(delay, lambda: self._deliver(schedule, at), what="a time arrives", standing=True)
 
     def _deliver(self, schedule: Request, at: datetime) -> None:
+        self.under_way -= 1
         target = schedule["Target"]
         caller = Caller("scheduler", target["RoleArn"])
         if not self._iam.may(caller, Check("lambda:InvokeFunction", target["Arn"], {})):
             raise AssertionError(f"{target['RoleArn']} may not call {target['Arn']}")
         self.world.note("scheduler", "delivers a time", at=f"{at:%H:%M}", of=schedule["Name"])
         self.delivered.append(at)
+        self._delivered_to.setdefault(schedule["Name"], set()).add(at)
         self._call(
             target["Arn"], json.loads(target["Input"].replace(SCHEDULED_TIME, f"{at:%Y-%m-%dT%H:%M:%SZ}"))
         )

@@ -52,6 +52,15 @@ class MountEnds:
 
 
 @dataclass(frozen=True)
+class Xid:
+    """The driver reports a fatal error of a GPU in the kernel's log. The program itself notices nothing."""
+
+    message: str = (
+        "NVRM: Xid (PCI:0000:00:1e): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+    )
+
+
+@dataclass(frozen=True)
 class NeverRegisters:
     """The host never registers with Systems Manager. Applies at `boot` or `register`."""
 
@@ -110,6 +119,7 @@ Fault = (
     | ProgramEnds
     | DiskFull
     | MountEnds
+    | Xid
     | NeverRegisters
     | RegistersLate
     | ClockOff
@@ -119,6 +129,10 @@ Fault = (
     | OthersHang
     | GoesDown
 )
+
+
+Trouble = ProgramEnds | DiskFull | MountEnds | Xid
+"""Faults that the agent finds before the program runs."""
 
 
 class AffectedHost(Protocol):

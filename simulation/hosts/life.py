@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from simulation.hosts.faults import DiskFull, MountEnds, ProgramEnds
+from simulation.hosts.faults import Trouble
 from simulation.hosts.flow import Steps
 from trainyard.protocol.orders import OrderKind
 
@@ -35,7 +35,7 @@ class Life(Protocol):
         """Handle a new order for the hosts of that run in the bucket."""
         ...
 
-    def trouble(self, fault: ProgramEnds | DiskFull | MountEnds) -> None: ...
+    def trouble(self, fault: Trouble) -> None: ...
 
     def hurry(self) -> None:
         """Handle that the network of the host is back."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from simulation.aws.endpoint.api import Answer
 from simulation.hosts import gpus
 from simulation.hosts.bucket import Unreachable, patient
-from simulation.hosts.delays import Delays, Range
+from simulation.hosts.delays import Range
 from simulation.hosts.disk import Disk
-from simulation.hosts.environment import CommandEnd, Done, Host
+from simulation.hosts.environment import Done, Host
 from simulation.hosts.faults import (
-    AffectedHost,
     ClockOff,
     Dies,
     DiskFull,
@@ -29,16 +28,17 @@ from simulation.hosts.faults import (
     OthersHang,
     ProgramEnds,
     RegistersLate,
+    Trouble,
     When,
+    Xid,
 )
 from simulation.hosts.flow import Flow, Gone, Sleep, Steps
-from simulation.hosts.gang import Gang, Program
+from simulation.hosts.gang import Program
 from simulation.hosts.life import Life
 from simulation.hosts.signatures import MOST_OFF, dated
-from simulation.world.world import Planned, World
+from simulation.hosts.site import Site
+from simulation.world.world import Planned
 from training.host.metadata import Identity
-from trainyard.core.model.job import Job
-from trainyard.protocol.cluster import Cluster
 
 FORCED_SECONDS = 120.0
 """EC2 cuts the power of a machine that has not shut down by then."""
@@ -48,35 +48,13 @@ HEALED = (0.0, 35.0)
 """The delay until a client of a reconnected host tries again."""
 
 
-class Site(Protocol):
-    """The surroundings of machines, implemented by machines.Machines."""
-
-    world: World
-    delays: Delays
-    is_exact: bool
-    puts_metrics: bool
-    has_agent: Callable[[Host], bool]
-    is_registered: Callable[[Host], bool]
-    on_silence: Callable[[str, bool], None] | None
-
-    def fault(self, host: AffectedHost, stage: str, when: When) -> Fault | None: ...
-
-    def life_of(self, machine: Machine) -> Life: ...
-
-    def gang(self, cluster: Cluster, job: Job, *, step: int) -> Gang: ...
-
-    def document(
-        self, machine: Machine, name: str, parameters: Mapping[str, Sequence[str]]
-    ) -> Generator[float | Sleep, None, CommandEnd]: ...
-
-
 class Machine:
     """One machine. It draws its delays from its own random numbers.
 
     `number` counts all machines from 0.
     """
 
-    def __init__(self, site: Site, host: Host, number: int) -> None:
+    def __init__(self, site: Site[Machine], host: Host, number: int) -> None:
         self.site, self.world, self.delays = site, site.world, site.delays
         self.host = host
         self.instance = host.metadata.instance
@@ -92,6 +70,8 @@ class Machine:
         self.credentials: dict[str, Any] | None = None
         """The credentials of its run, while the machine is on."""
         self.attempt = 0
+        self.kernel: list[str] = []
+        """The kernel's log since the machine booted."""
         self.program: Program | None = None
         self.life: Life | None = None
         self._chance = site.world.chance(f"host/{self.instance}")
@@ -246,6 +226,10 @@ class Machine:
             case DiskFull() | MountEnds():
                 self.disk.is_full |= isinstance(fault, DiskFull)
                 self._program_ends(replace(ProgramEnds(), lines=(fault.line,)), cause=fault)
+            case Xid(message):
+                self.kernel.append(message)
+                if self.life:
+                    self.life.trouble(fault)
             case ClockOff(seconds):
                 self._ahead += timedelta(seconds=seconds)
                 self._never_registers |= abs(self._ahead) > MOST_OFF
@@ -349,7 +333,7 @@ class Machine:
         self.program = self.life = self.credentials = None
         for flow in self._flows:
             flow.end()
-        self._flows = []
+        self._flows, self.kernel = [], []
         self._pending.clear()
         self.metrics.stop()
         if self._forced:
@@ -365,7 +349,7 @@ class Machine:
         if self.program:
             self.program.gang.lose(self.program)
 
-    def _program_ends(self, fault: ProgramEnds, cause: DiskFull | MountEnds | None = None) -> None:
+    def _program_ends(self, fault: ProgramEnds, cause: Trouble | None = None) -> None:
         if self.program and self.program.lives:
             self.program.end(fault.code, *fault.lines)
         elif self.life:

@@ -6,7 +6,7 @@ import math
 from datetime import datetime
 
 from simulation.hosts.agent.watchdog import Watchdog
-from simulation.hosts.faults import DiskFull, MountEnds, ProgramEnds
+from simulation.hosts.faults import Trouble
 from simulation.hosts.flow import Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host.agent.tags import lease_of
@@ -47,7 +47,7 @@ class Quiet:
     def ordered(self, run: str) -> None:
         pass
 
-    def trouble(self, fault: ProgramEnds | DiskFull | MountEnds) -> None:
+    def trouble(self, fault: Trouble) -> None:
         pass
 
     def _leave(self, reason: str) -> Steps:

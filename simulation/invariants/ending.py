@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -24,7 +25,7 @@ from simulation.faults import (
     PoolFault,
     RequestFault,
 )
-from simulation.invariants import bills, checks, models, serving, studies
+from simulation.invariants import bills, checks, hardware, models, orderings, serving, studies
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.trial import study_of
@@ -101,9 +102,12 @@ class Ending:
                 self._check_run(execution)
         self._orphans()
         self._stuck()
-        for invariant, wrong in bills.check_pool(self.yard, self.scenario):
-            self.breaks(invariant, wrong)
-        for invariant, wrong in studies.check_ends(self.yard):
+        for invariant, wrong in itertools.chain(
+            bills.check_pool(self.yard, self.scenario),
+            studies.check_ends(self.yard),
+            orderings.check(self.yard, self.scenario, is_survived=self.only_infrastructure_failed()),
+            hardware.check(self.yard),
+        ):
             self.breaks(invariant, wrong)
         self._warnings()
         for wrong in checks.check_notifications(self.yard):
@@ -238,6 +242,11 @@ class Ending:
             return
         if summary["error"] == "JobRefused" and RUNNING_RUN_REASON in summary["reason"]:
             return  # the run to be resumed was stopped late
+        if expected := self.scenario.ends.get(execution.name.rpartition("-")[0]):
+            if summary["outcome"] != expected:
+                wrong = f"{execution.name} ended as {summary['outcome']} instead of {expected}"
+                self.breaks(Invariant.SURVIVES, wrong)
+            return
         hung = sum(fault.what == HostFault.GANG_HANGS for fault in self.faults)
         if summary["error"] == "ProgramHangs" and hung > 1:
             return  # a program that hangs twice before its first step is given up
@@ -341,7 +350,6 @@ class Ending:
 
     def _orphans(self) -> None:
         now = self.yard.world.now
-        allowed = self.scenario.stays
         living = [
             each
             for each in self.yard.ec2.ever.values()
@@ -352,7 +360,7 @@ class Ending:
             for each in living
             if now - self.yard.ended_at(each) > timedelta(minutes=PASSES) and not self._was_reported(each)
         ]
-        if len(overdue) > allowed:
+        if len(overdue) > self.scenario.stays:
             names = ", ".join(f"{each.id} ({each.state})" for each in overdue)
             self.breaks(
                 Invariant.NO_ORPHAN, f"{names}: not terminated {PASSES} passes of patrol after the end"

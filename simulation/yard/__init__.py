@@ -196,6 +196,10 @@ class Yard:
     def runs(self) -> list[Execution]:
         return list(self.stepfunctions.executions.values())
 
+    def runs_of(self, job: str) -> list[Execution]:
+        """Return the runs of the uploaded job file of that name."""
+        return [each for each in self.runs() if each.name.rpartition("-")[0] == job]
+
     def all_over(self) -> bool:
         return not any(each.status is Status.RUNNING for each in self.stepfunctions.executions.values())
 
@@ -203,6 +207,7 @@ class Yard:
         """Return True while events or invocations are pending, even delayed ones, or while a run that is over has no
         end or no notification in the ledger."""
         under_way = bool(self.functions.running) or self.events.under_way > 0 or self.functions.waiting > 0
+        under_way |= self.scheduler.under_way > 0
         over = {each.name for each in self.runs() if each.status is not Status.RUNNING}
         return under_way or any(row["sk"] in over for row in self.rows("open"))
 

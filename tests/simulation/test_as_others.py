@@ -22,7 +22,7 @@ from simulation.scenarios import SCENARIOS
 from simulation.simulate import Result, simulate
 from simulation.template import YardTemplate
 
-POINTS = 6
+POINTS = 5
 Seen = tuple[str, list[tuple[str, str]]]
 
 

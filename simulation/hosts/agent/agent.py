@@ -17,7 +17,7 @@ from simulation.hosts.agent.outbox import UNREACHABLE_SECONDS, Outbox
 from simulation.hosts.agent.renewal import Renewal
 from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.bucket import bucket_of
-from simulation.hosts.faults import DiskFull, MountEnds, ProgramEnds
+from simulation.hosts.faults import DiskFull, MountEnds, Trouble, Xid
 from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.gang import KILLED, Program
 from simulation.hosts.machine import Machine
@@ -138,13 +138,13 @@ class Agent:
             except HostTrouble:
                 yield Sleep() if self.machine.is_cut_off else seconds
 
-    def trouble(self, fault: ProgramEnds | DiskFull | MountEnds) -> None:
+    def trouble(self, fault: Trouble) -> None:
         """Record a problem that is found before the program runs."""
         if isinstance(fault, DiskFull):
             self._trouble = HostTrouble("the disk of this host is full", final=True)
         elif isinstance(fault, MountEnds):
             self._trouble = HostTrouble("mounting its data failed: Error: initial ListObjectsV2 failed")
-        else:
+        elif not isinstance(fault, Xid):  # an attempt reads the kernel's log
             self._trouble = ProgramFault(fault.lines[-1])
         self.wake()
 

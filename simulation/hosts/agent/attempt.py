@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from simulation.hosts.agent import checkpoints
+from simulation.hosts.agent.health import MachineHealth
 from simulation.hosts.agent.log import Log
+from simulation.hosts.agent.owner import AttemptAgent
 from simulation.hosts.agent.reports import LOOK_SECONDS, Curve, Reports
 from simulation.hosts.agent.results import missing, write_events, write_model
 from simulation.hosts.agent.shares import look_at_shares
 from simulation.hosts.agent.signs import SignsOfLife
 from simulation.hosts.agent.uploads import Uploads
 from simulation.hosts.agent.use import write_use
-from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.faults import MountEnds
 from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.gang import KILLED, Program
-from simulation.hosts.machine import Machine
 from simulation.hosts.pace import Phase
 from simulation.world.world import BEGINNING
 from training.host.agent.conclusion import EVALUATION_SECONDS, WORKERS_LOOK_SECONDS, Outcome
@@ -37,41 +37,21 @@ from training.host.checkpoints.catalogue import Version
 from training.host.errors import HostTrouble
 from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
-from training.host.reporting.outbox import Sender, failed_signal
+from training.host.reporting.outbox import failed_signal
 from training.host.reporting.progress import ALIVE_SECONDS
 from trainyard.core.model.job import Job
 from trainyard.protocol import signals
 from trainyard.protocol.cluster import Assignment, Cluster, Role
-from trainyard.protocol.orders import Order, OrderKind
+from trainyard.protocol.orders import OrderKind
 from trainyard.protocol.processes import RESTART
 from trainyard.protocol.signals import Signal
 
 HOLD_LOOK_SECONDS = 1.0
 
 
-class AttemptAgent(Protocol):
-    """The part of the agent that an attempt uses."""
-
-    machine: Machine
-    bucket: Bucket
-    mailbox: Bucket
-    sender: Sender
-    orders: dict[OrderKind, Order]
-    watchdog: Watchdog
-    going_down: bool
-
-    def enter(self, attempt: Attempt, *, step: int) -> Program: ...
-
-    def send(self, attempt: int, signal: Signal) -> None: ...
-
-    def note_checkpoint(self, step: int) -> None: ...
-
-    def wake(self) -> None: ...
-
-
 class Attempt:
     def __init__(
-        self, agent: AttemptAgent, cluster: Cluster, assignment: Assignment, job: Job, *, last: int
+        self, agent: AttemptAgent[Attempt], cluster: Cluster, assignment: Assignment, job: Job, *, last: int
     ) -> None:
         self.cluster, self.assignment, self.job = cluster, assignment, job
         self.program: Program | None = None
@@ -94,11 +74,13 @@ class Attempt:
             wake=agent.wake,
         )
         self._log = Log(self._machine, self._bucket, cluster, assignment)
+        self._health = MachineHealth(self._machine)
         self._flows: list[Flow] = []
         self._reporter: Flow | None = None
         self._uploader: Flow | None = None
 
     def start(self) -> Steps:
+        self._health.check()
         with self._heartbeat():
             yield from self._machine.stage("prepare")
             yield self._machine.draw(self._machine.delays.prepare)
@@ -139,7 +121,7 @@ class Attempt:
         assert program is not None, "start must be called before watch"
         self._start_flows(program)
         while program.exit_code is None:
-            if draining is None and (drain := self._reason_to_leave() or self._detect_hang(program)):
+            if draining is None and (drain := self._find_reason(program)):
                 draining = self._drain(program, drain)
             if draining:
                 draining.turn(self._machine.now())
@@ -206,6 +188,10 @@ class Attempt:
         end = min(self.cluster.deadline, self._agent.watchdog.lease.until)
         seconds = max(LOOK_SECONDS, (end - now).total_seconds())
         return min(seconds, silence.LOOK_SECONDS) if self.assignment.is_chief else seconds
+
+    def _find_reason(self, program: Program) -> Drain | None:
+        broken = self._health.reason_to_leave(self._log, self._machine.now())
+        return broken or self._reason_to_leave() or self._detect_hang(program)
 
     def _reason_to_leave(self) -> Drain | None:
         stop, now = self._agent.orders.get(OrderKind.STOP), self._machine.now()
@@ -284,6 +270,7 @@ class Attempt:
             with_keeper=code == KILLED and not (draining and draining.killed),
             gang=len(self.cluster.assignments),
             serves=self.cluster.serves(self.assignment),
+            broken_hardware=self._health.fatal,
             lost_mount=MountEnds.reason if MountEnds.line in program.tail[-1:] else "",
             room=self._machine.disk.room,
             strict=self.job.program.strict,

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from simulation.aws.endpoint.api import ServiceError
+from simulation.hosts.agent.health import MachineHealth
 from simulation.hosts.bucket import Unreachable
-from simulation.hosts.faults import DiskFull, Late, MountEnds, ProgramEnds, SendsTwice
+from simulation.hosts.faults import Late, SendsTwice, Trouble
 from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host.metadata import Identity
@@ -45,7 +46,7 @@ class Waiting:
     def ordered(self, run: str) -> None:
         pass
 
-    def trouble(self, fault: ProgramEnds | DiskFull | MountEnds) -> None:
+    def trouble(self, fault: Trouble) -> None:
         pass
 
     def _wake(self) -> None:
@@ -55,6 +56,13 @@ class Waiting:
     def _work(self) -> Steps:
         machine = self._machine
         yield from machine.stage("wipe")
+        health = MachineHealth(machine)
+        health.look()
+        if health.fatal:
+            reason = f"it cannot be wiped for another run: {health.fatal}"
+            yield from self._send_wiped(reason)
+            machine.power_off(reason)
+            return
         yield machine.draw(machine.delays.wipe)
         machine.disk.wipe()
         machine.note("is wiped")
@@ -79,12 +87,12 @@ class Waiting:
             yield from self._send_wiped()
             yield Sleep(REPORT_SECONDS)
 
-    def _send_wiped(self) -> Steps:
+    def _send_wiped(self, reason: str | None = None) -> Steps:
         machine = self._machine
         fault = machine.inject("wiped", "before")
         if fault:
             yield fault.seconds if isinstance(fault, Late) else 0.0
-        entry = wiped_event(self._identity, machine.now())
+        entry = wiped_event(self._identity, machine.now(), reason)
         for _ in range(2 if isinstance(fault, SendsTwice) else 1):
             try:
                 machine.call("events", "put_events", Entries=[entry])

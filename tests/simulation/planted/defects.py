@@ -17,6 +17,7 @@ BUDGETS: Final = "within budgets"
 SEEN: Final = "a loss is seen in time"
 IN_TIME: Final = "ends in time"
 VERSIONS: Final = "true versions"
+GANG: Final = "a whole gang, and one"
 STORM: Final = "ten times, in any order, up to 90 s late, like all later events"
 
 
@@ -409,6 +410,38 @@ DEFECTS: tuple[Defect, ...] = (
         "newer = in_bucket.replacement(bucket, owner, checkpoint.key)",
         "newer = None",
         "tests/unit/host/checkpoints/test_restore.py",
+    ),
+    Defect(
+        "after-a-failure",
+        "a run that waits for the success of another one starts after its failure",
+        "lambdas/core/run/dependencies.py",
+        "if wanted.when is When.SUCCESS and row.ended and row.outcome is not Outcome.SUCCEEDED:",
+        "if False:",
+        World("chain", FORWARD),
+    ),
+    Defect(
+        "overlapping-times",
+        "a schedule starts a run although its last run has not ended, and its rule is `skip`",
+        "lambdas/core/schedules.py",
+        "if row.overlap == Overlap.SKIP and (busy := _running(row, last, now)):",
+        "if row.overlap == Overlap.SKIP and (busy := None):",
+        World("schedule", CLAIMANT),
+    ),
+    Defect(
+        "clocks-go-back",
+        "a schedule is given to EventBridge Scheduler without its time zone",
+        "lambdas/steps/schedules.py",
+        "yard.yard, row.name, expression, row.zone, target,",
+        'yard.yard, row.name, expression, "Etc/GMT-11", target,',
+        World("schedule", ONE_END),
+    ),
+    Defect(
+        "faulty-pool-again",
+        "the next attempt after a fatal Xid is requested in the pool of the faulty host",
+        "lambdas/core/run/records.py",
+        "return quarantine.find_indexes(self.plan.candidates, self.hosts.values()) if self.plan else ()",
+        "return ()",
+        World("chain: host host-1 after started #1: its GPU has a fatal error (Xid 79)", GANG),
     ),
 )
 BY_NAME = {each.name: each for each in DEFECTS}

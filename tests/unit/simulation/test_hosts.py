@@ -33,6 +33,7 @@ from simulation.hosts.faults import (
     ProgramEnds,
     SendsTwice,
     When,
+    Xid,
 )
 from simulation.hosts.machines import Machines
 from simulation.world.world import World
@@ -852,6 +853,26 @@ def test_a_mount_that_is_refused_or_ends_leaves_the_host_to_the_next_attempt() -
     (stopped,) = yard.until("stopped")
     assert stopped["why"] == "hangs"
     assert "the mount of data.train" in stopped["reason"]
+
+
+@pytest.mark.parametrize("signal", ["ready", "progress"])
+def test_a_fatal_error_of_a_gpu_ends_the_attempt_before_the_start_and_during_it(signal: str) -> None:
+    yard, _ = training(1, cluster=SINGLE)
+    if signal == "ready":
+        yard = Yard()
+        yard.admit(cluster=SINGLE)
+        hosts = yard.launch(1)
+        yard.machines.at("ready", 0, Xid())
+        yard.until("ready")
+        yard.start(hosts)
+    else:
+        yard.machines.at(signal, 0, Xid())
+    (failed,) = yard.until("failed")
+    assert failed["kind"] == "hardware"
+    assert (
+        failed["reason"]
+        == "a GPU of this host (PCI:0000:00:1e) reports Xid 79: the GPU has fallen off the bus"
+    )
 
 
 def test_a_program_that_cannot_be_run_is_found_out_when_it_is_fetched() -> None:
