@@ -93,6 +93,32 @@ def xid(
 
 
 @fault.command()
+def kernel(
+    instance_id: Host,
+    text: Annotated[str, typer.Argument(help='The message, such as "I/O error, dev nvme1n1, sector 2048".')],
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Write a message into the kernel's log of a host."""
+    _fault(state, "kernel", {"instance_id": instance_id, "text": text})
+
+
+@fault.command()
+def gpu(
+    instance_id: Host,
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="ecc, remap-pending, remap-failed, thermal, power-brake, link, or none.", metavar="KIND"
+        ),
+    ],
+    number: Annotated[int, typer.Option("--gpu", help="The number of the GPU.", min=0)] = 0,
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Let nvidia-smi report a fault of a GPU. Only hosts with this fault have the command."""
+    _fault(state, "gpu", {"instance_id": instance_id, "kind": kind, "gpu": number})
+
+
+@fault.command()
 def refuse(
     pool: PoolOrType = "*",
     zone: Zone = "*",

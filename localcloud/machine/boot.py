@@ -248,7 +248,7 @@ def mount_own(root: Path, spec: Specification) -> None:
     ):
         (dev / folder).mkdir()
         mount(kind, dev / folder, kind, MS_NOSUID, options)
-    (dev / "kmsg").touch(mode=0o600)  # the kernel's log, with the messages of `fault xid`
+    (dev / "kmsg").touch(mode=0o600)  # the kernel's log, with the messages of `fault xid` and `fault kernel`
     (dev / "ptmx").symlink_to("pts/ptmx")
     for name, descriptor in (("fd", ""), ("stdin", "0"), ("stdout", "1"), ("stderr", "2")):
         (dev / name).symlink_to(Path("/proc/self/fd", descriptor))
@@ -277,6 +277,10 @@ def install_init(root: Path, spec: Specification) -> None:
                 bind(shim, original)
     for name in ("python3", "python"):
         write_command(home / "bin" / name, python)
+    # `fault gpu` moves it to the other commands
+    write_command(
+        home / "nvidia-smi", f"{python} -I -S -c {shlex.quote(START.format('nvidia_smi'))} nvidia-smi"
+    )
     trusted = home / "trusted.pem"
     trusted.write_bytes(Path(spec["trusted"]).read_bytes())
     spec["host"]["environment"]["SSL_CERT_FILE"] = "/run/localcloud/trusted.pem"

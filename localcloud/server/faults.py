@@ -12,15 +12,18 @@ from typing import Any
 from ministack.core.responses import request_scope
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
+from localcloud.base.quantities import format_count
 from localcloud.machine.hypervisor import HostNotRunningError
 from localcloud.server import admin
 from localcloud.server.admin import Json
 from localcloud.server.throttling import throttle
 from localcloud.services.cloudwatch import gpu_metrics
+from localcloud.services.ec2 import gpu_faults
 from localcloud.services.ec2.actions.base import Ec2
 from localcloud.services.ec2.capacity.allocation import Pool
 from localcloud.services.ec2.faults import KEPT_SNAPSHOT_CODES, Impairment
 from localcloud.services.ec2.instances import spot_requests
+from localcloud.services.ec2.instances.lifecycle import gpus_of
 from localcloud.services.ec2.store.records import (
     LIVE,
     LOCK,
@@ -47,6 +50,8 @@ def install(ec2: Ec2) -> None:
         "cut": faults.cut,
         "oom": faults.oom,
         "xid": faults.xid,
+        "kernel": faults.kernel,
+        "gpu": faults.gpu,
         "refuse": faults.refuse,
         "allow": faults.allow,
         "throttle": faults.throttle,
@@ -137,6 +142,33 @@ class Faults:
         except HostNotRunningError as early:
             raise admin.Refused(f"{host.id} is still booting; try again in a second") from early
         return {"instance_id": host.id, "xid": number}
+
+    def kernel(self, request: Json) -> Json:
+        """Write a message into the kernel's log of a host. {"instance_id", "text"}"""
+        host, text = _host(request), " ".join(str(request.get("text") or "").split())
+        if not text:
+            raise admin.Refused("a message of the kernel has a text")
+        try:
+            self._ec2.impairments.report_kernel(host.id, text)
+        except HostNotRunningError as early:
+            raise admin.Refused(f"{host.id} is still booting; try again in a second") from early
+        return {"instance_id": host.id, "kernel": text}
+
+    def gpu(self, request: Json) -> Json:
+        """Let nvidia-smi report a fault of a host's GPU. {"instance_id", "kind" (of KINDS), "gpu" (0)}"""
+        host, kind, number = _host(request), str(request.get("kind")), int(_number(request, "gpu", 0))
+        count = gpus_of(host.instance_type)
+        if kind not in gpu_faults.KINDS:
+            raise admin.Refused(f"{kind} is no fault of a GPU; there are {', '.join(gpu_faults.KINDS)}")
+        if not 0 <= number < count:
+            raise admin.Refused(
+                f"{host.id} is a {host.instance_type}, which has {format_count(count, 'GPU')}; they count from 0"
+            )
+        try:
+            self._ec2.impairments.set_gpus(host.id, kind, number, count)
+        except HostNotRunningError as early:
+            raise admin.Refused(f"{host.id} is still booting; try again in a second") from early
+        return {"instance_id": host.id, "gpu": number, "kind": kind}
 
     def _impair(self, request: Json, kind: Impairment) -> Json:
         host, seconds = _host(request), _number_if_given(request, "seconds")

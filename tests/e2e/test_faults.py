@@ -84,22 +84,36 @@ def test_a_data_loader_that_the_kernel_kills_for_memory_ends_neither_program_nor
     assert "the loader ended with -9" in run.log("chief-0")
 
 
-def test_a_host_with_an_xid_is_replaced_and_named_in_one_sentence(runs: Runs) -> None:
+FATAL = {
+    # name: the fault, and its reason
+    "xid": (("xid", "79"), "a GPU of this host (PCI:0000:00:1e) reports Xid 79"),
+    "ecc": (("gpu", "ecc"), "GPU 0 of this host reports 2 uncorrectable memory errors (ECC)"),
+    "disk": (
+        ("kernel", "nvme nvme1: Disabling device after reset failure: -19"),
+        "a disk of this host has failed; the kernel reports: nvme nvme1: Disabling device",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FATAL)
+def test_a_host_with_a_fatal_fault_is_replaced_and_named_in_one_sentence(runs: Runs, name: str) -> None:
+    fault, reason = FATAL[name]
     waits = "echo attempt $TRAINYARD_ATTEMPT; [ $TRAINYARD_ATTEMPT = 2 ] || sleep 600"
     program = {"module": None, "command": ["sh", "-c", waits], "args": None}
     one_host = {"strategy": "single", "workers": 1}
-    run = runs.start(runs.job("xid", program=program, cluster=one_host, limits={"restarts": 1}))
+    run = runs.start(runs.job(f"broken-{name}", program=program, cluster=one_host, limits={"restarts": 1}))
     runs.until("its program", lambda: "attempt 1" in run.log("chief-0"))
     host = runs.host_of(run, "chief")
     runs.cloud.fault("xid", host, "31")  # the error of a program: nothing happens
-    runs.cloud.fault("xid", host, "79")
+    runs.cloud.fault("kernel", host, "I/O error, dev nvme1n1, sector 2048")  # a program continues with it
+    runs.cloud.fault(fault[0], host, *fault[1:])
     runs.finish(run)
     assert run.succeeded, run.why()
-    said = f"{host} is terminated and not used again: a GPU of this host (PCI:0000:00:1e) reports Xid 79"
+    said = f"{host} is terminated and not used again: {reason}"
     assert any(line.startswith(said) for line in run.reason().lines), run.why()
     assert [event.instance for event in run.timeline if event.reason.startswith(said)] == [host]
     first, second = run.summary["attempts"]
-    assert "Xid 79" in first["reason"]
+    assert reason in first["reason"]
     assert host not in second["hosts"]
     (faulty,) = [each for each in run.summary["hosts"] if each["faulty"]]
     assert faulty["instance"] == host
@@ -120,20 +134,29 @@ for step, number in enumerate(data):
 """A program whose second host waits for its input in every step."""
 
 
-def test_a_host_that_waits_for_its_input_and_holds_up_the_others_is_named(runs: Runs) -> None:
+def test_a_host_that_waits_for_its_input_and_a_hot_gpu_are_named(runs: Runs) -> None:
     program = {"module": None, "command": ["python", "-c", STARVED], "args": None}
     run = runs.start(runs.job("starved", program=program, limits={"restarts": 0}))
-    runs.until("its slow rank", lambda: any(each.event == "slow host" for each in run.timeline))
-    host = runs.host_of(run, "worker")
-    slow, limit = run.reason().lines[-2:]
-    assert slow.startswith(
-        f"worker 1 ({host}) is slower than the others, which wait for it: it waited for its input "
+    runs.until("its program", lambda: "step 1 " in run.log("chief-0"))
+    chief, host = runs.host_of(run, "chief"), runs.host_of(run, "worker")
+    runs.cloud.fault("gpu", chief, "thermal")
+
+    def slow_hosts() -> list[str]:
+        return [each.instance for each in run.timeline if each.event == "slow host"]
+
+    runs.until("its slow hosts", lambda: len(slow_hosts()) == 2)
+    *lines, limit = run.reason().lines
+    slow = f"worker 1 ({host}) is slower than the others, which wait for it: it waited for its input "
+    assert any(line.startswith(slow) for line in lines), run.why()
+    hot = f"GPU 0 of chief 0 ({chief}) ran at 45 % of its clock for at least "
+    assert any(line.startswith(hot) and line.endswith(" minutes: thermal slowdown.") for line in lines), (
+        run.why()
     )
-    assert limit.startswith("The program waited for input ")
+    assert limit.startswith("The GPUs waited for input ")
     assert f"on worker 1 ({host}): " in limit
     run.stop()
     runs.finish(run)
-    assert [each.event for each in run.timeline].count("slow host") == 1
+    assert sorted(slow_hosts()) == sorted([chief, host])
     assert {f"attempts/1/use/{name}.json" for name in ("chief-0", "worker-1")} <= set(run.keys)
 
 

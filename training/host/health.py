@@ -1,4 +1,4 @@
-"""Faults of a host's hardware, from the kernel's own messages.
+"""Faults of a host's hardware, from the kernel's own messages and from what samples of the GPUs report.
 
 NVIDIA's driver writes each error of a GPU into the kernel's log, as `NVRM: Xid (PCI:0000:00:1e): 79, ...`. FATAL and
 NOTED follow NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors): an Xid is fatal here if its resolution there is
@@ -8,6 +8,7 @@ to reset or replace the GPU. Errors of programs, such as 13, 31, 43 and 45, say 
 import logging
 import os
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,14 +42,23 @@ NOTED = {
 }
 """Errors with which a program continues. They are written into its log."""
 XID = re.compile(r"NVRM: Xid \((?P<device>[^)]*)\): (?P<number>\d+)\b")
+DEAD_DISK = "a disk of this host has failed"
 OTHERS = (
-    (re.compile(r"blk_update_request: (?:critical medium|I/O) error|\bI/O error, dev \S+"), "a disk fails"),
+    (
+        re.compile(r"nvme (?P<part>nvme\d+): (?:Disabling device after reset|Removing after probe) failure"),
+        DEAD_DISK,
+    ),
+    (re.compile(r"(?P<part>\S+): rejecting I/O to (?:dead|offline) device"), DEAD_DISK),
+    (re.compile(r"EXT4-fs \((?P<part>(?!loop)[^)]+)\): Remounting filesystem read-only"), DEAD_DISK),
+    (re.compile(r"XFS \((?P<part>(?!loop)[^)]+)\): .*(?:[Ss]hutting down|has been shut down)"), DEAD_DISK),
+    (re.compile(r"nvme (?P<part>nvme\d+): controller is down"), "a disk does not answer and is reset"),
+    (re.compile(r"(?:I/O|critical (?:medium|target)) error, dev (?P<part>[^\s,]+)"), "a disk fails"),
     (re.compile(r"mce: \[Hardware Error\].*Uncorrected|EDAC .*\bUE\b"), "the host's memory fails (ECC)"),
     (re.compile(r"NVRM: .*GPU has fallen off the bus"), FATAL[79]),
     (re.compile(r"ena \S+ \S+: .*[Rr]eset|Link is Down"), "the link of a network card is down or was reset"),
 )
 """Messages of other parts, with what they mean. Only FATAL_WORDS end an attempt."""
-FATAL_WORDS = (FATAL[79], "the host's memory fails (ECC)")
+FATAL_WORDS = (FATAL[79], DEAD_DISK, "the host's memory fails (ECC)")
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +75,8 @@ class Fault:
 
     reason: str
     is_fatal: bool
+    subject: str = ""
+    """The part and its fault, if the reason differs each time. Each subject is reported once."""
 
 
 def judge(message: str) -> Fault | None:
@@ -77,15 +89,18 @@ def judge(message: str) -> Fault | None:
         where = printable(found["device"], 40)
         return Fault(f"a GPU of this host ({where}) reports Xid {number}: {meaning}", number in FATAL)
     for pattern, meaning in OTHERS:
-        if pattern.search(message):
+        if found := pattern.search(message):
             words = printable(message.strip(), MOST_SHOWN)
-            return Fault(f"{meaning}; the kernel reports: {words}", meaning in FATAL_WORDS)
+            part = found.groupdict().get("part")
+            subject = f"{meaning}: {part}" if part else ""
+            return Fault(f"{meaning}; the kernel reports: {words}", meaning in FATAL_WORDS, subject)
     return None
 
 
 @dataclass(slots=True)
 class Health:
-    """The faults in the kernel's log since the machine booted. A look reads only new messages, and never waits."""
+    """The faults in the kernel's log since the machine booted, and reported ones. A look reads only new messages, and
+    never waits."""
 
     path: Path = KERNEL
     fatal: str = ""
@@ -94,15 +109,24 @@ class Health:
     _is_silent: bool = False
     _rest: str = ""
     _noted: set[str] = field(default_factory=set)
+    _reported: deque[Fault] = field(default_factory=deque)
+
+    def report(self, fault: Fault) -> None:
+        """Add a fault that the kernel's log does not have. Other threads may call this."""
+        self._reported.append(fault)
 
     def look(self) -> tuple[str, ...]:
         """Read new messages. Return the faults that were not returned before."""
+        found = [*filter(None, map(judge, self._messages()))]
+        while self._reported:
+            found.append(self._reported.popleft())
         new = []
-        for fault in filter(None, map(judge, self._messages())):
+        for fault in found:
             if fault.is_fatal and not self.fatal:
                 self.fatal = fault.reason
-            if fault.reason not in self._noted:
-                self._noted.add(fault.reason)
+            subject = fault.subject or fault.reason
+            if subject not in self._noted:
+                self._noted.add(subject)
                 new.append(fault.reason)
         return tuple(new)
 

@@ -164,6 +164,9 @@ class HowFar:
     """The limit of the program, with advice: a sentence without a period."""
     slow: Mapping[str, str] = field(default_factory=dict)
     """Hosts that are slower than the others for minutes, by instance, each with a sentence without a period."""
+    degraded: Mapping[str, str] = field(default_factory=dict)
+    """Hosts with a GPU that its driver slows down or whose link is slow, by instance, each with a sentence without a
+    period. The sentence changes while that lasts."""
     objective: tuple[Point, ...] = ()
     """The newest values of the metric in the job's `objective`, at most 16, in the order of their steps. A signal
     repeats values of earlier ones, because a signal may be lost."""

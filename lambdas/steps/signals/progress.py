@@ -39,7 +39,7 @@ def progress(context: SignalContext, sent: Sent, signal: Progress, now: datetime
     if token is None:
         return OVER_BEFORE
     note(context, sent, signal, now)
-    if signal.slow:
+    if signal.slow or signal.degraded:
         _note_slow(context, sent, signal, now)
     stopped = rungs.compare(context, signal, now)
     return stopped or _beat_train(token)
@@ -76,16 +76,25 @@ def note(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> N
 
 
 def _note_slow(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> None:
-    """Name each slow host once, in the run's row and on the timeline. Hosts repeat it with each progress."""
+    """Name each slow host in the run's row, and once on the timeline. Hosts repeat it with each progress."""
     row = context.ledger.run(context.run)
     known = row.findings if row else {}
-    new = {host: said for host, said in signal.slow.items() if f"slow {host}" not in known}
+    slow = {f"slow {host}": said for host, said in signal.slow.items() if f"slow {host}" not in known}
+    lasting = {f"gpu {host}": said for host, said in signal.degraded.items()}
+    new = slow | {subject: said for subject, said in lasting.items() if known.get(subject) != said}
     if row is None or not new:
         return
-    findings = {**known, **{f"slow {host}": said for host, said in new.items()}}
+    findings = {**known, **new}
     entries = [
-        context.entry("slow host", at=sent.at or now, source=Source.HOST, instance=host, reason=said)
-        for host, said in new.items()
+        context.entry(
+            "slow host",
+            at=sent.at or now,
+            source=Source.HOST,
+            instance=subject.partition(" ")[2],
+            reason=said,
+        )
+        for subject, said in new.items()
+        if subject not in known
     ]
     context.ledger.write(
         run_row(context.run, {"findings": findings}), *(event_row(context.run, each) for each in entries)

@@ -202,6 +202,8 @@ class Init:
                 self._run_out_of_memory(order["process"])
             case "kernel":
                 self._log_of_kernel(order["text"])
+            case "gpus":
+                self._set_gpus(order["text"])
             case "answer":
                 self._pending.pop(order["id"])(order["code"], order["text"], files)
                 for (
@@ -225,6 +227,13 @@ class Init:
         with KERNEL_LOG.open("a") as log:
             log.write(f"3,{log.tell()},{time.monotonic_ns() // 1000},-;{text}\n")
         self.print(f"kernel: {text}")
+
+    def _set_gpus(self, text: str) -> None:
+        """Write the state that `nvidia-smi` prints, and install the command."""
+        (HOME / "gpus.new").write_text(text)
+        (HOME / "gpus.new").rename(HOME / "gpus.json")
+        if (HOME / "nvidia-smi").exists():
+            (HOME / "nvidia-smi").rename(HOME / "bin" / "nvidia-smi")
 
     def _run_out_of_memory(self, text: str) -> None:
         """Kill the process with the most memory, as the kernel does, then notify its unit, as systemd does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from localcloud.base.background import Timers
 from localcloud.base.injected import Injected
 from localcloud.base.quantities import format_count
 from localcloud.machine.hypervisor import Hypervisor
+from localcloud.services.ec2 import gpu_faults
 from localcloud.services.ec2.store.records import now
 
 KEPT_SNAPSHOT_CODES = ("internal-error", "missing-permissions", "client-error", "skipped")
@@ -125,8 +127,16 @@ class Impairments:
     def report_xid(self, instance_id: str, number: int) -> None:
         """Write an Xid into the kernel's log, as NVIDIA's driver does. Raise HostNotRunningError if the host is not
         up."""
-        text = f"NVRM: Xid (PCI:0000:00:1e): {number}, injected fault"
+        self.report_kernel(instance_id, f"NVRM: Xid (PCI:0000:00:1e): {number}, injected fault")
+
+    def report_kernel(self, instance_id: str, text: str) -> None:
+        """Write a message into the kernel's log. Raise HostNotRunningError if the host is not up."""
         self._hypervisor.send(instance_id, op="kernel", text=text)
+
+    def set_gpus(self, instance_id: str, kind: str, gpu: int, count: int) -> None:
+        """Give `nvidia-smi` to a host, with a fault of one GPU. Raise HostNotRunningError if the host is not up."""
+        state = gpu_faults.state(kind, gpu, count)
+        self._hypervisor.send(instance_id, op="gpus", text=json.dumps(state))
 
     def end_all(self) -> list[str]:
         """End all impairments and return them."""

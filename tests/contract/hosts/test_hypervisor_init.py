@@ -242,6 +242,39 @@ def test_an_xid_is_a_record_of_the_kernels_log_which_only_root_may_read(
     assert shared.run(pair[1], "cat /dev/kmsg") == ""
 
 
+def test_any_message_can_be_written_into_the_kernels_log(shared: Hosts, pair: list[str]) -> None:
+    shared.cloud.command("fault", "kernel", pair[0], "nvme nvme1: Disabling device after reset failure: -19")
+    eventually(lambda: "-;nvme nvme1: Disabling device" in shared.run(pair[0], "cat /dev/kmsg"))
+
+
+QUERY = "nvidia-smi --format=csv,noheader,nounits"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "prints"),
+    [
+        ("none", "query-gpu=clocks.sm,clocks_event_reasons.active", "2040, 0x0000000000000000"),
+        ("thermal", "query-gpu=clocks.sm,clocks_event_reasons.active", "918, 0x0000000000000048"),
+        ("power-brake", "query-gpu=clocks.sm,clocks_event_reasons.active", "1020, 0x0000000000000088"),
+        ("link", "query-gpu=pcie.link.width.current,pcie.link.width.max", "4, 16"),
+        ("ecc", "query-gpu=ecc.errors.uncorrected.volatile.total", "2"),
+        ("remap-pending", "query-remapped-rows=remapped_rows.pending,remapped_rows.failure", "Yes, No"),
+        ("remap-failed", "query-remapped-rows=remapped_rows.pending,remapped_rows.failure", "No, Yes"),
+    ],
+)
+def test_nvidia_smi_prints_the_fault_of_a_gpu(
+    shared: Hosts, pair: list[str], kind: str, fields: str, prints: str
+) -> None:
+    shared.cloud.command("fault", "gpu", pair[1], kind)
+    eventually(lambda: shared.run(pair[1], f"{QUERY} --{fields} || true") == prints)
+
+
+def test_nvidia_smi_refuses_a_query_with_an_unknown_field(shared: Hosts, pair: list[str]) -> None:
+    shared.cloud.command("fault", "gpu", pair[1], "none")
+    said = shared.run(pair[1], f"{QUERY} --query-gpu=clocks.sm,clocks_throttle_reasons.active || echo $?")
+    assert said == 'Field "clocks_throttle_reasons.active" is not a valid field to query.\n2'
+
+
 def test_a_unit_has_the_limits_that_it_asks_for_and_systemds_without(shared: Hosts, pair: list[str]) -> None:
     hard = int(shared.run(pair[0], "ulimit -Hn"))
     ask = "sh -c 'ulimit -Sn; ulimit -Hn; ulimit -Sc'"

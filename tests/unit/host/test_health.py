@@ -36,6 +36,13 @@ def test_errors_of_programs_and_other_messages_are_no_fault(message: str) -> Non
     [
         (REMAPPED, False),
         ("I/O error, dev nvme1n1, sector 2048 op 0x0:(READ)", False),
+        ("critical medium error, dev nvme1n1, sector 99 op 0x0:(READ) flags 0x0", False),
+        ("nvme nvme1: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10", False),
+        ("nvme nvme1: Disabling device after reset failure: -19", True),
+        ("nvme nvme1: Removing after probe failure status: -19", True),
+        ("sd 0:0:0:0: rejecting I/O to offline device", True),
+        ("EXT4-fs (nvme1n1): Remounting filesystem read-only", True),
+        ("XFS (nvme1n1): log I/O error -5, Shutting down filesystem.", True),
         ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0", True),
         ("NVRM: GPU 0000:00:1e.0: GPU has fallen off the bus.", True),
     ],
@@ -62,6 +69,19 @@ def test_each_fault_is_returned_once_and_the_first_fatal_one_stays(tmp_path: Pat
     with pytest.raises(BrokenHardware, match="Xid 79") as raised:
         health.check()
     assert (raised.value.kind, raised.value.final) == (FailureKind.HARDWARE, False)
+
+
+def test_a_disk_is_noted_once_and_a_file_in_a_loop_device_is_no_disk(tmp_path: Path) -> None:
+    log = tmp_path / "kmsg"
+    sectors = (
+        f"I/O error, dev {disk}, sector {sector}" for disk in ("nvme1n1", "nvme2n1") for sector in (8, 9)
+    )
+    log.write_text("".join(record(number, text) for number, text in enumerate(sectors)))
+    assert [noted.rsplit("dev ")[1] for noted in Health(log).look()] == [
+        "nvme1n1, sector 8",
+        "nvme2n1, sector 8",
+    ]
+    assert judge("EXT4-fs (loop3): Remounting filesystem read-only") is None
 
 
 def test_a_record_that_is_read_in_two_parts_is_one_message(tmp_path: Path) -> None:

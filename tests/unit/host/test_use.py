@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from training.host.use.sampling import Counters, parse_gpus, rates, read_waits
+from training.host.use.sampling import Counters, rates, read_waits
 from trainyard.core.model import host_use
 from trainyard.core.model.host_use import MOST_SAMPLES, HostUse
 
@@ -60,13 +60,6 @@ def test_notes_of_waits_may_be_anything(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(lines))
     assert read_waits(path) == {7: (6.0, 3.0)}
-
-
-def test_values_that_a_gpu_does_not_report_are_left_out() -> None:
-    found = parse_gpus("61, 12034, 55, 121.50, 1590\n3, 4, [N/A], [Not Supported], 300\n")
-    assert found["gpu.0"] == 61.0
-    assert found["gpu_watts.0"] == 121.5
-    assert {name for name in found if name.endswith(".1")} == {"gpu.1", "gpu_memory.1", "gpu_mhz.1"}
 
 
 def test_a_file_has_at_most_this_many_samples_and_reads_as_written() -> None:

@@ -216,6 +216,15 @@ def test_a_slow_host_is_named_once_and_the_limit_is_the_latest_one(run: Run) -> 
     ]
 
 
+def test_a_gpu_with_a_low_clock_is_on_the_timeline_once_and_its_sentence_is_the_latest_one(run: Run) -> None:
+    said = "GPU 0 of worker 1 (i-b) ran at 45 % of its clock for at least {} minutes: thermal slowdown"
+    for step, minutes in ((1, 3), (2, 3), (3, 12)):
+        run.says("i-a", "progress", step=step, slow={"i-b": "slow"}, degraded={"i-b": said.format(minutes)})
+    assert run.row("run")["findings"] == {"slow i-b": "slow", "gpu i-b": said.format(12)}
+    entries = [row for (pk, _), row in run.account.table.items() if pk == "timeline#r"]
+    assert [each["reason"] for each in entries if each["event"] == "slow host"] == ["slow", said.format(3)]
+
+
 XID = "a GPU of this host (PCI:0000:00:1e) reports Xid 79: the GPU has fallen off the bus"
 
 

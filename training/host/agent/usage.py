@@ -8,10 +8,11 @@ from typing import Any
 
 from training.host.agent.context import Context
 from training.host.errors import HostTrouble
+from training.host.health import Fault
 from training.host.periodic import Repeat
 from training.host.reporting import gpus
 from training.host.reporting.progress import Progress
-from training.host.use import limits
+from training.host.use import degraded, driver, limits
 from training.host.use.sampling import Sampler
 from trainyard.core.model import host_use
 from trainyard.core.model.host_use import HostUse
@@ -25,21 +26,24 @@ MEBIBYTE = 1 << 20
 
 
 class Usage:
-    """Samples this host from a thread of its own. The chief's host also looks for the limit of the program and for a
-    slow rank, and leaves both in `progress` for its signals."""
+    """Samples this host from a thread of its own, and passes faults of GPUs to `report`. The chief's host also looks
+    for the limit of the program, a slow rank and slow GPUs, and leaves them in `progress` for its signals."""
 
     def __init__(
-        self, context: Context, progress: Progress, find_pids: Callable[[], tuple[int, ...]]
+        self,
+        context: Context,
+        progress: Progress,
+        find_pids: Callable[[], tuple[int, ...]],
+        report: Callable[[Fault], None],
     ) -> None:
-        self._context, self._progress = context, progress
-        count = gpus.count_of_host(context.identity.tags) if shutil.which(gpus.QUERY[0]) else 0
-        self._sampler = Sampler(find_pids, context.paths.waits(context.cluster.attempt), count)
+        self._context, self._progress, self._report = context, progress, report
+        self._sampler = Sampler(find_pids, context.paths.waits(context.cluster.attempt))
         self._own = HostUse(
             instance=context.identity.instance,
             role=_name(context.assignment),
             processors=len(os.sched_getaffinity(0)),
             memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MEBIBYTE,
-            gpus=count,
+            gpus=0,
             at=[],
             columns={},
         )
@@ -70,7 +74,11 @@ class Usage:
                 self._read_others()
 
     def _sample(self) -> bool:
+        if not self._own.gpus and shutil.which(driver.COMMAND):
+            self._own.gpus = self._sampler.gpus = gpus.count_of_host(self._context.identity.tags)
         values = self._sampler.sample(time.monotonic())
+        for fault in self._sampler.driver.faults:
+            self._report(fault)
         if not values:
             return False
         pace = self._progress.latest.get(host_use.STEPS)
@@ -97,6 +105,8 @@ class Usage:
         observed: dict[str, Any] = dict(self._progress.observed)
         if limit := limits.find_limit(hosts):
             observed["limited"] = limit
+        if slowed := degraded.find_degraded(hosts):
+            observed["degraded"] = {**observed.get("degraded", {}), **slowed}
         ranks = [each for each in hosts if self._trains(each)]
         if len(ranks) == sum(map(_is_rank, self._context.cluster.assignments)) and (
             slow := limits.find_slow(ranks)

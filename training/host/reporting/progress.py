@@ -51,7 +51,7 @@ class Progress:
     scalars: Scalars = field(default_factory=Scalars)
     """The metrics besides these, and the objective."""
     observed: dict[str, Any] = field(default_factory=dict)
-    """Findings about the use of the hosts: `limited` and `slow` of a signal."""
+    """Findings about the use of the hosts: `limited`, `slow` and `degraded` of a signal."""
     _source: Source = Source.PRINTED_EPOCHS
     _sights: int = 0
     _offset: int = 0

@@ -4,14 +4,13 @@ A sample covers the time since the last one. It takes about 20 ms of one process
 """
 
 import json
-import logging
 import os
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from training.host import processes
+from training.host.use.driver import Driver
 from trainyard.core.model import host_use
 
 PROC = Path("/proc")
@@ -19,18 +18,8 @@ MEGABYTE = 1e6
 SECTOR_BYTES = 512
 MOST_BYTES = 1 << 20
 NANOSECONDS = 1e9
-ANSWER_SECONDS = 10.0
-QUERY = (
-    "nvidia-smi",
-    "--query-gpu=utilization.gpu,memory.used,temperature.gpu,power.draw,clocks.sm",
-    "--format=csv,noheader,nounits",
-)
-"""Prints one line for each GPU, with the measures in the order of OF_GPU."""
-OF_GPU = (host_use.GPU, host_use.GPU_MEMORY, host_use.CELSIUS, host_use.WATTS, host_use.MEGAHERTZ)
 OF_NO_DISK = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 OF_NO_NETWORK = ("lo",)
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +48,18 @@ class Sampler:
     find_pids: Callable[[], tuple[int, ...]]
     waits: Path
     """The file with the program's waits for input (startup/sitecustomize.py)."""
-    gpus: int
+    gpus: int = 0
     proc: Path = PROC
+    driver: Driver = field(default_factory=Driver)
     _before: Counters | None = None
-    _gpus_fail: bool = False
 
     def sample(self, now: float) -> dict[str, float]:
         """Return the measures since the last sample; nothing at the first one. `now` is a monotonic clock."""
         before, self._before = self._before, self._count(now)
         if before is None or now <= before.at:
             return {}
-        return rates(before, self._before) | {host_use.MEMORY: self._memory()} | self._read_gpus()
+        of_gpus = self.driver.read() if self.gpus else {}
+        return rates(before, self._before) | {host_use.MEMORY: self._memory()} | of_gpus
 
     def _count(self, now: float) -> Counters:
         found = processes.find(self.proc)
@@ -88,17 +78,6 @@ class Sampler:
         lines = (line.split() for line in _text(self.proc / "meminfo").splitlines())
         known = {words[0].rstrip(":"): float(words[1]) for words in lines if len(words) > 1}
         return (known.get("MemTotal", 0.0) - known.get("MemAvailable", 0.0)) * 1024 / MEGABYTE
-
-    def _read_gpus(self) -> dict[str, float]:
-        if not self.gpus or self._gpus_fail:
-            return {}
-        try:
-            done = subprocess.run(QUERY, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=True)
-        except (OSError, subprocess.SubprocessError) as error:
-            self._gpus_fail = True
-            logger.warning("the use of the GPUs is not recorded: %s", error)
-            return {}
-        return parse_gpus(done.stdout)
 
 
 def rates(before: Counters, after: Counters) -> dict[str, float]:
@@ -139,18 +118,6 @@ def read_waits(path: Path) -> dict[int, tuple[float, float]]:
             found[int(noted["pid"])] = float(noted["at"]), float(noted["waited"])
         except (KeyError, TypeError, ValueError):
             continue
-    return found
-
-
-def parse_gpus(text: str) -> dict[str, float]:
-    """Return the measures of each GPU. A value that the driver does not report (`[N/A]`) is left out."""
-    found = {}
-    for number, line in enumerate(text.splitlines()):
-        for measure, word in zip(OF_GPU, line.split(","), strict=False):
-            try:
-                found[host_use.of_gpu(measure, number)] = float(word)
-            except ValueError:
-                continue
     return found
 
 

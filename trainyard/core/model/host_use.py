@@ -25,8 +25,16 @@ STEPS = "steps_per_second"
 GPU, GPU_MEMORY, CELSIUS, WATTS, MEGAHERTZ = "gpu", "gpu_memory", "gpu_celsius", "gpu_watts", "gpu_mhz"
 """The measures of a GPU: its use in percent, megabytes, temperature, power and clock. The number of the GPU follows:
 `gpu_watts.0`."""
+CLOCK, SLOWED, LINK = "gpu_clock", "gpu_slowed", "gpu_link"
+"""More measures of a GPU: its clock in percent of the highest, the reasons for a lower clock (SLOWDOWNS; 0 for none),
+and the bandwidth of its link to the processors in percent of the best one."""
+THERMAL = 0x20 | 0x40
+POWER_BRAKE = 0x80
+SLOWDOWNS = 0x08 | THERMAL | POWER_BRAKE
+"""Reasons for a lower clock that are faults, as bits of NVML (nvmlClocksEventReason): the GPU is too hot, its power
+supply brakes it, or its hardware slows it down for any reason. A limit of power that the user set is none."""
 UNITS: Mapping[str, str] = {
-    GPU: "%", GPU_MEMORY: "MB", CELSIUS: "°C", WATTS: "W", MEGAHERTZ: "MHz",
+    GPU: "%", GPU_MEMORY: "MB", CELSIUS: "°C", WATTS: "W", MEGAHERTZ: "MHz", CLOCK: "%", LINK: "%",
     PROCESSORS: "processors", MEMORY: "MB", INPUT: "%", OWN: "processors", STEPS: "steps/s",
     DISK_READ: "MB/s", DISK_WRITTEN: "MB/s", RECEIVED: "MB/s", SENT: "MB/s",
 }  # fmt: skip

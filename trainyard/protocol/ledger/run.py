@@ -121,8 +121,8 @@ class RunRow:
     warnings: tuple[str, ...] = ()
     """Probable failures of the program, and failures beside the run, a sentence each."""
     findings: Mapping[str, str] = field(default_factory=dict)
-    """Observations about hosts, each a sentence without a period, by subject: `hardware INSTANCE` (a fault) and `slow
-    INSTANCE` (slower than the others)."""
+    """Observations about hosts, each a sentence without a period, by subject: `hardware INSTANCE` (a fault), `slow
+    INSTANCE` (slower than the others) and `gpu INSTANCE` (a GPU with a low clock or a slow link)."""
     limited: str | None = None
     """The limit of the program, with advice: a sentence without a period."""
     search: Search | None = None

@@ -279,10 +279,15 @@ def role_of(profile: dict[str, Any] | None) -> str | None:
     return next((role if isinstance(role, str) else role["RoleName"] for role in roles), None)
 
 
+def gpus_of(instance_type: str) -> int:
+    """Return the number of GPUs of an instance type."""
+    gpus = INSTANCE_TYPES[instance_type].get("GpuInfo", {}).get("Gpus", [])
+    return sum(int(gpu.get("Count", 0)) for gpu in gpus)
+
+
 def machine_of(instance: Any) -> Machine:
     """Return the hypervisor's machine for an instance."""
     known = INSTANCE_TYPES[instance.instance_type]
-    gpus = known.get("GpuInfo", {}).get("Gpus", [])
     return Machine(
         instance_id=instance.id,
         image_id=instance.image_id,
@@ -291,7 +296,7 @@ def machine_of(instance: Any) -> Machine:
         region=instance.region_name,
         private_ip=instance.private_ip,
         mac=instance.nics[0].mac_address,
-        gpus=sum(int(gpu.get("Count", 0)) for gpu in gpus),
+        gpus=gpus_of(instance.instance_type),
         vcpus=int(known["VCpuInfo"]["DefaultVCpus"]),
         memory_mib=int(known["MemoryInfo"]["SizeInMiB"]),
         role=role_of(instance.iam_instance_profile),
