@@ -158,7 +158,7 @@ class Attempt:
             self._monitor.log.hide(values)
             self._tracking.start(values)
             if self._context.assignment.is_chief:
-                retries.get("reading its curve", self._monitor.metrics.begin)
+                retries.get("reading its curve", self._monitor.begin)
         return program
 
     def watch(self, program: Program) -> Outcome:
@@ -188,7 +188,7 @@ class Attempt:
             metrics=self._monitor.metrics,
             checkpoints=self._checkpoints,
             outputs=outputs,
-            look=lambda: self._monitor.look_at(*events),
+            look=lambda last: self._monitor.look_at(*events, last=last),
         )
         self._checkpoints.runs = program.runs
         uploads.start()

@@ -12,7 +12,7 @@ from typing import Any
 from training.host.agent.context import Context
 from training.host.agent.life import Life, has_gpus
 from training.host.periodic import Repeat
-from training.host.reporting.events import EventFiles
+from training.host.reporting.events import EventFiles, Looks
 from training.host.reporting.metric_points import MetricPoints
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.observed import PrintedMetric, PrintedProgress
@@ -43,6 +43,7 @@ class Monitor:
         objective = context.job.objective.metric if context.job.objective and assignment.is_chief else None
         self._metric = PrintedMetric(objective) if objective and objective not in NUMBERS else None
         self._recent: deque[str] = deque(maxlen=LINES_AT_ONCE if assignment.is_chief and not pattern else 0)
+        self._looks = Looks()
         self._warned_of_nan = False
         self.progress = Progress(
             paths.progress(cluster.attempt),
@@ -61,6 +62,13 @@ class Monitor:
             on_line=self._take_line,
             on_open_line=self.life.take_line,
         )
+
+    def begin(self, *, up_to: float = math.inf, begins: bool = False) -> None:
+        """Continue the curves of earlier attempts up to this step, in their way of counting. `begins`: see
+        Curve.after."""
+        self.metrics.begin(up_to=up_to, begins=begins)
+        if self.progress.scalars.steps_per_epoch > 1:
+            self.progress.expect_steps()
 
     def listen(self) -> None:
         """Read the program's new lines and reports."""
@@ -97,14 +105,14 @@ class Monitor:
         if values is not None:
             self._context.send(signals.Progress(**values))
 
-    def look_at(self, *events: EventFiles) -> None:
+    def look_at(self, *events: EventFiles, last: bool = False) -> None:
         """Read TensorBoard's scalars. The progress of a program that reports it, or whose job has a pattern, comes from
         there: then only other metrics count. Has its own thread."""
         with self._context.account.act():
-            found = [(each, values) for each in events for values in each.look()]
-        for each, values in found if not (self._printed or self.progress.reports) else ():
-            self._seen.put((Source.EVENT_STEPS if each.counts_steps else Source.EVENT_EPOCHS, values))
-        for scalar in (scalar for each in events for scalar in each.take_further()):
+            seen = self._looks.take(events, at_once=last or self.progress.counts_steps)
+        for counts_steps, values in seen.values if not (self._printed or self.progress.reports) else ():
+            self._seen.put((Source.EVENT_STEPS if counts_steps else Source.EVENT_EPOCHS, values))
+        for scalar in seen.scalars:
             self._further.put((scalar, False))
 
     @contextmanager

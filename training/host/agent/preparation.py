@@ -98,7 +98,7 @@ class Preparation:
             # the number of a counted checkpoint is not a step of the program, and outputs have no step
             counted = bool(restored.checkpoint.folder) or self._outputs.restored > 0
             up_to = math.inf if counted else restored.checkpoint.step
-            self.get("reading its curve", lambda: self._monitor.metrics.begin(up_to=up_to, begins=counted))
+            self.get("reading its curve", lambda: self._monitor.begin(up_to=up_to, begins=counted))
         fresh_start = "no checkpoint to restore" if self._outputs.restored else "a fresh start"
         what = f"restore {restored.called}" if asked else fresh_start
         if restored.instead:

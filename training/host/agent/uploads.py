@@ -78,7 +78,7 @@ def uploads_of(
     metrics: Metrics,
     checkpoints: CheckpointUpload,
     outputs: OutputsUpload,
-    look: Callable[[], None],
+    look: Callable[[bool], None],
 ) -> Uploads:
     """Return the uploads of this host. The chief uploads everything, an evaluator its events, every host its log and
     outputs. The chief also calls `look` to read progress from event files, and uploads the executed notebook."""
@@ -101,7 +101,7 @@ def uploads_of(
         case Role.CHIEF:
             first = Repeat("checkpoints", checkpoints.update, every=SHORT_INTERVAL_SECONDS)
             curve = Repeat("metrics", _sparing(metrics.send), every=LONG_INTERVAL_SECONDS)
-            seen = Repeat("events", lambda _: look(), every=LONG_INTERVAL_SECONDS)
+            seen = Repeat("events", look, every=LONG_INTERVAL_SECONDS)
             repeats = [first, seen, *repeats, events, notebook, curve]
         case Role.EVALUATOR:
             download = CheckpointDownload(

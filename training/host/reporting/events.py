@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -149,6 +149,34 @@ class EventFiles:
             at = end
 
 
+@dataclass(slots=True)
+class Seen:
+    """What looks found: values of the progress, each with True if its file counts more than epochs, and scalars."""
+
+    values: list[tuple[bool, dict[str, float]]] = field(default_factory=list)
+    scalars: list[Scalar] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Looks:
+    """Looks at event files. The first scalars wait for one more look, because Keras writes those of an epoch before the
+    line with its steps: a program must not count epochs first and then steps."""
+
+    _waiting: Seen | None = None
+    _has_found: bool = False
+
+    def take(self, events: Sequence[EventFiles], *, at_once: bool) -> Seen:
+        """Look, and return what this look and the waiting one found. `at_once`: nothing waits."""
+        values = [(each.counts_steps, found) for each in events for found in each.look()]
+        seen = Seen(values, [scalar for each in events for scalar in each.take_further()])
+        if not (at_once or self._has_found):
+            self._has_found = bool(seen.values or seen.scalars)
+            self._waiting = seen
+            return Seen()
+        first, self._waiting, self._has_found = self._waiting or Seen(), None, True
+        return Seen(first.values + seen.values, first.scalars + seen.scalars)
+
+
 def scalars(event: Event) -> Iterator[tuple[str, float]]:
     """Yield the scalars of an event of TensorFlow 1 or 2."""
     for value in event.summary.value:
@@ -186,7 +214,7 @@ def further_of(tag: str, value: float, event: Event, trains: bool) -> Scalar:
     """Return the value of another metric. In the folder of an evaluation, its name begins with `val_`, as in Keras."""
     name = tag.removeprefix(OF_EPOCH).strip().replace(" ", "_")
     epoch = event.step + 1 if tag.startswith(OF_EPOCH) else None
-    step = event.step if epoch is None else epoch
+    step = event.step if epoch is None else None
     return Scalar(name if trains else f"val_{name}", value, step, epoch, event.wall_time)
 
 

@@ -102,6 +102,9 @@ class Metrics:
             if isinstance(sample, dict) and isinstance(sample.get("step"), int) and sample["step"] <= up_to
         ]
         self.curve = Curve.after(known, begins=begins)
+        for sample in known:
+            if isinstance(epoch := sample.get("epoch"), int):
+                self.scalars.note_steps(sample["step"], epoch)
         self.scalars.begin(document.get("scalars"), up_to=up_to)
 
     def add(self, values: dict[str, Any], at: datetime) -> None:

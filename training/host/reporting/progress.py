@@ -111,12 +111,26 @@ class Progress:
         self._watch_loss(self.seen)
         return self.seen if values.keys() & set(NUMBERS) else values
 
+    def expect_steps(self) -> None:
+        """Wait for a source that counts steps, as an earlier attempt of the run had one."""
+        self._source = Source.PRINTED_STEPS
+
+    @property
+    def counts_steps(self) -> bool:
+        """True once the program or an earlier attempt has counted steps."""
+        return self.reports or self._source >= Source.PRINTED_STEPS
+
     def add_further(self, scalar: Scalar, *, is_printed: bool) -> None:
-        """Add a value of another metric. The program's own reports of that metric count instead."""
-        if not (self.reports and (is_printed or self.scalars.is_reported(scalar.name))):
-            self.scalars.add(scalar, is_printed=is_printed)
-            self._sights += 1
-            self._fresh = True
+        """Add a value of another metric. The program's own reports of that metric count instead, and its printed lines
+        instead of events that count epochs."""
+        if self.reports and is_printed:
+            return
+        counts_epochs = scalar.step is None and not is_printed
+        if (self.reports or counts_epochs) and self.scalars.is_reported(scalar.name):
+            return
+        self.scalars.add(scalar, is_printed=is_printed)
+        self._sights += 1
+        self._fresh = True
 
     def due(self, now: float) -> dict[str, Any] | None:
         """Return the values to send now, or None: new values at most every 10 s, the same values again after a minute.

@@ -32,7 +32,8 @@ RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A value of one metric. `step` is None if the program does not report it with the value."""
+    """A value of one metric. `step` is None if the program does not report it with the value. If it is None and `epoch`
+    is known, the value belongs to the end of that epoch."""
 
     name: str
     value: float
@@ -75,6 +76,8 @@ class Scalars:
     points: MetricPoints = field(default_factory=MetricPoints)
     """All points, for the bucket."""
     latest: dict[str, Measure] = field(default_factory=dict)
+    steps_per_epoch: float = 0.0
+    """The most steps by epoch in a report: exact after the first end of an epoch. 0 if unknown."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Names that do not count, each with a line for the log."""
     _samples: dict[str, Samples] = field(default_factory=dict)
@@ -101,12 +104,22 @@ class Scalars:
     def take(self, report: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         """Add the metrics of a report. `values` are its step, epoch, loss and accuracy, as far as it has them."""
         self._step, self._epoch = values.get("step", self._step), values.get("epoch", self._epoch)
+        self.note_steps(values.get("step"), values.get("epoch"))
         for name, found in report.items():
             if name not in RESERVED and (value := number_in(found)) is not None:
                 self._reported.add(name)
                 self.add(Scalar(name, value))
         if self.objective and self.objective in values:
             self._add_point(values[self.objective], self._position(), self._epoch)
+
+    def note_steps(self, step: int | None, epoch: int | None) -> None:
+        """Learn from a position how many steps an epoch has."""
+        if step and epoch:
+            self.steps_per_epoch = max(self.steps_per_epoch, step / epoch)
+
+    def _end_of(self, epoch: int) -> int:
+        """Return the last step of an epoch, or its number if the program counts only epochs."""
+        return round(epoch * max(1.0, self.steps_per_epoch))
 
     def is_reported(self, name: str) -> bool:
         """Return True if the program reports this metric itself."""
@@ -122,7 +135,8 @@ class Scalars:
         has_position = bool(self._step) or self._epoch is not None
         step, epoch = (None, None) if is_printed and has_position else (scalar.step, scalar.epoch)
         if step is None:
-            step, epoch = epoch or self._position(), self._epoch if epoch is None else epoch
+            step = self._end_of(epoch) if epoch else self._position()
+            epoch = self._epoch if epoch is None else epoch
         if step == 0 and samples.points:
             step = samples.points[-1][0] + 1  # the program counts nothing
         self._put(scalar.name, step, scalar.value, scalar.at, epoch)

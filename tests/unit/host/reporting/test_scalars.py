@@ -13,7 +13,7 @@ import pytest
 from tests.support.event_files import event, simple, tensor, write
 from training.host.bucket import Bucket
 from training.host.disk import readable_files
-from training.host.reporting.events import EventFiles
+from training.host.reporting.events import EventFiles, Looks, Seen
 from training.host.reporting.metric_points import PART_BYTES, MetricPoints
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.observed import PrintedMetric, PrintedProgress
@@ -269,6 +269,58 @@ def test_scalars_of_tensorboard_and_of_its_validation_folder(tmp_path: Path) -> 
     assert curves(scalars).keys() == {"learning_rate", "val_loss", "val_accuracy", "val/f1", "hp_metric"}
     assert curves(scalars)["val/f1"] == [(7, 0.75)]
     assert points(scalars) == [(1, 1, 0.25), (2, 2, 0.5)]
+
+
+def fit(progress: Progress, events: Looks, folder: EventFiles, epochs: range) -> None:
+    """Follow Keras' fit with 16 steps an epoch: it writes the events of an epoch before the line with its steps."""
+    for epoch in epochs:
+        write(
+            folder.folder / f"train/{epoch}",
+            event(epoch - 1, tensor("epoch_loss", 1 / epoch), tensor("epoch_learning_rate", 0.5)),
+        )
+        write(folder.folder / f"validation/{epoch}", event(epoch - 1, tensor("epoch_loss", 2 / epoch)))
+        seen = events.take([folder], at_once=progress.counts_steps)
+        for counts_steps, values in seen.values:
+            progress.see(values, Source.EVENT_STEPS if counts_steps else Source.EVENT_EPOCHS)
+        printed = {"step": 16 * epoch, "epoch": epoch, "loss": 1 / epoch, "val_loss": 2 / epoch}
+        progress.see(printed, Source.PRINTED_STEPS)
+        for scalar in seen.scalars:
+            progress.add_further(scalar, is_printed=False)
+
+
+def test_a_fit_that_prints_its_steps_and_writes_its_epochs_has_one_way_of_counting(tmp_path: Path) -> None:
+    progress = Progress(tmp_path / "none", started=0)
+    files = EventFiles(lambda: readable_files(tmp_path), tmp_path, 0)
+    fit(progress, Looks(), files, range(1, 5))
+    expected = [16, 32, 48, 64]
+    assert [step for step, _ in curves(progress.scalars)["val_loss"]] == expected
+    assert [step for step, _ in curves(progress.scalars)["learning_rate"]] == expected
+
+
+def test_a_second_attempt_of_such_a_fit_keeps_the_points_of_the_first(tmp_path: Path) -> None:
+    bucket = Memory()
+    samples = [{"step": 16 * epoch, "epoch": epoch, "loss": 1 / epoch} for epoch in (1, 2, 3, 4)]
+    bucket.objects["runs/r/metrics.json"] = json.dumps({"samples": samples}).encode()
+    progress = Progress(tmp_path / "none", started=0)
+    metrics = Metrics(cast(Bucket, bucket), "r", progress.scalars)
+    metrics.begin(begins=True)
+    assert progress.scalars.steps_per_epoch == 16
+    progress.expect_steps()
+    event_of_epoch_5 = {"step": 5, "epoch": 5, "loss": 0.2}
+    assert progress.see(event_of_epoch_5, Source.EVENT_EPOCHS) == {}
+    progress.add_further(Scalar("learning_rate", 0.5, None, 5), is_printed=False)
+    assert [step for step, _ in curves(progress.scalars)["learning_rate"]] == [80]
+
+
+def test_a_fit_that_prints_nothing_is_counted_by_epochs_one_look_later(tmp_path: Path) -> None:
+    files = EventFiles(lambda: readable_files(tmp_path), tmp_path, 0)
+    looks = Looks()
+    write(tmp_path / "train", event(0, tensor("epoch_loss", 2.0), tensor("epoch_learning_rate", 0.5)))
+    assert looks.take([files], at_once=False) == Seen()
+    seen = looks.take([files], at_once=False)
+    assert [values["step"] for _, values in seen.values] == [1]
+    assert [(each.name, each.step, each.epoch) for each in seen.scalars] == [("learning_rate", None, 1)]
+    assert looks.take([files], at_once=True) == Seen()
 
 
 def test_groups_of_the_jobs_pattern_are_metrics(tmp_path: Path) -> None:
