@@ -44,6 +44,20 @@ def print_changed(options: Options, name: str, state: str) -> None:
         terminal.answer({"schedule": name, "state": state})
     else:
         terminal.console.print(f"{name} is {state}.", markup=False)
+        if not options.quiet:
+            terminal.hint(_explain(name, state))
+
+
+def _explain(name: str, state: str) -> str:
+    """Return what a change means, and what to do next."""
+    match state:
+        case "paused":
+            resume = command_line("schedules", "resume", name)
+            return f"It starts no run until it is resumed. A running one continues. Next: {resume}"
+        case "removed":
+            return f"It starts no run any more. Its runs stay: {command_line('ls')}"
+        case _:
+            return f"Its next times: {command_line('schedules', 'show', name)}"
 
 
 def shown(schedule: Schedule, at: datetime) -> str:

@@ -133,3 +133,10 @@ def test_a_program_that_is_known_to_fail_and_imports_keras_itself_has_to_change(
     done = CliRunner().invoke(app, ["check", str(tmp_path / "job.yaml")])
     assert done.exit_code == 3
     assert "Next: correct the program, and submit it again; --force runs it as it is" in done.stderr
+
+
+def test_an_end_without_a_run_to_start_after_is_refused_before_anything_is_sent() -> None:
+    done = CliRunner().invoke(app, ["submit", "job.yaml", "--when", "end"])
+    assert done.exit_code == 2
+    assert "--when needs --after RUN" in done.output
+    assert "--set start_after.when=end" in done.output

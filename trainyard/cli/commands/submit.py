@@ -72,6 +72,10 @@ def submit(
     from trainyard.client.jobs.source import read
     from trainyard.client.yard import changes as changed_keys
 
+    if when and not after:
+        raise typer.BadParameter(
+            f"--when needs --after RUN; for start_after.runs in the job file: --set start_after.when={when}"
+        )
     set_ = read_options(job, changes, parameter, source, type)
     if container is not None:
         set_["program.container"] = container

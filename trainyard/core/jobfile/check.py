@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trainyard.command_line import command_line
 from trainyard.core.jobfile import batch_rules, document, other_keys, rules, study_rules
 from trainyard.core.model.job import Job
 from trainyard.core.model.job_fields import NAME
@@ -117,12 +118,25 @@ def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
     whole = study_rules.settle(rules.settle(batch_rules.settle(read, written), written))
     study_rules.check_study(whole, written)
     if whole.study and whole.schedule:
-        section.fault("schedule", "is not allowed together with study; a schedule starts runs of one job")
+        section.fault("schedule", f"is not allowed together with study; {_advise_cron()}")
     if whole.study and whole.start_after:
-        section.fault("start_after", "is not allowed together with study")
+        section.fault("start_after", f"is not allowed together with study; {_advise_order()}")
     if whole.study:
         section.faults.extend(_corner_faults(section.values, whole.study, bucket, tuple(section.faults)))
     return InputFaults(source, tuple(section.faults)) if section.faults else whole
+
+
+def _advise_cron() -> str:
+    submit = command_line("submit", "FILE", "--detach")
+    return f"a schedule starts runs of one job. Let a cron of your own start the study: {submit}"
+
+
+def _advise_order() -> str:
+    submits = " && ".join(command_line("submit", file) for file in ("FIRST", "STUDY"))
+    return (
+        f"a study starts at once. Start it once the other run has succeeded: {submits}. "
+        "Other jobs may start after a study"
+    )
 
 
 def _corner_faults(

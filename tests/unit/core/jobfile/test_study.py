@@ -330,3 +330,10 @@ def test_a_number_becomes_text_in_an_environment_variable() -> None:
 
 def test_a_job_of_another_tool_is_led_to_the_keys_of_a_study() -> None:
     assert "study.trials" in faults_of(change_job(n_trials=5))["n_trials"]
+
+
+def test_a_study_with_a_schedule_or_a_chain_is_refused_with_what_to_do_instead() -> None:
+    chain = {"runs": ["first-1a2b3c4d"], "when": "end"}
+    found = faults_of({**file(), "schedule": {"cron": "0 3 * * *"}, "start_after": chain})
+    assert "trainyard submit FILE --detach" in found["schedule"]
+    assert "trainyard submit FIRST && trainyard submit STUDY" in found["start_after"]
