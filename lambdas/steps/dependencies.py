@@ -54,7 +54,7 @@ def wait(admitting: Admission, job: Job, values: RunUpdate) -> AfterRuns | Waits
                 ledger.write(run_row(run, begun, waits=False), event_row(run, entry))
             return None
         case MustWait(runs=left):
-            return _write_wait(admitting, left, values, own)
+            return _write_wait(admitting, dependencies.describe_wait(wanted, left), values, own)
 
 
 def _refuse(admitting: Admission, reason: str, values: RunUpdate) -> Refused:
@@ -63,10 +63,9 @@ def _refuse(admitting: Admission, reason: str, values: RunUpdate) -> Refused:
 
 
 def _write_wait(
-    admitting: Admission, left: tuple[str, ...], values: RunUpdate, own: RunRow | None
+    admitting: Admission, reason: str, values: RunUpdate, own: RunRow | None
 ) -> AfterRuns | Refused:
     since = admitting.given.started
-    reason = f"it starts after {', '.join(left)}"
     told = Waiting(
         what=WaitsFor.RUNS,
         since=since,

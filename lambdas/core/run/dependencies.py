@@ -1,6 +1,7 @@
 """Decide whether a run that waits for other runs may start. Pure."""
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 
 from trainyard.command_line import command_line
 from trainyard.core.model.schedule import StartAfter, When
@@ -38,13 +39,19 @@ def decide(wanted: StartAfter, rows: Mapping[str, RunRow]) -> MayStart | MustWai
                 f"the runs of the yard: {command_line('ls')}"
             )
         if wanted.when is When.SUCCESS and row.ended and row.outcome is not Outcome.SUCCEEDED:
-            first = (row.reason or "it gives no reason").partition("\n")[0][:MOST_REASON]
+            first = textwrap.shorten(row.reason or "it gives no reason", MOST_REASON, placeholder=" ...")
             return NotStarted(
-                f"the run was not started, because {run}, for whose success it waits, has ended as {row.outcome}: "
-                f"{first}"
+                f"the run was not started, because {run}, for whose success it waits, has ended as {row.outcome} "
+                f"({command_line('why', run)}): {first}"
             )
     left = tuple(run for run in wanted.runs if not rows[run].ended)
     return MustWait(left) if left else MayStart()
+
+
+def describe_wait(wanted: StartAfter, left: Sequence[str]) -> str:
+    """Return what a run waits for, as a sentence without a period."""
+    have, ended = ("has" if len(left) == 1 else "have"), wanted.when is When.END
+    return f"it starts once {', '.join(left)} {have} {'ended in any way' if ended else 'succeeded'}"
 
 
 def find_fault(run: str, wanted: StartAfter, rows: Mapping[str, RunRow]) -> str | None:

@@ -87,6 +87,8 @@ def submit(
     local = read(job, changes=asked, to=yard.destination)
     if not force:
         local.check_known_failures()
+    for each in local.job.start_after.runs if local.job.start_after and not after else ():
+        runs.find(yard, each)  # Admit would wait a minute for a run that does not exist
     if from_run := local.job.checkpoints.resume:
         yard.check_ended(from_run)
     if not options.quiet:

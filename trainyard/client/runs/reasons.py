@@ -24,7 +24,10 @@ ADVICE = {
     "QuotaExceeded": "{doctor --request} asks AWS for a larger quota",
     "YardFull": "submit again later, or stop a run: {ls}",
     "BudgetSpent": "ask for less, wait until a run or the month ends, or have the yard's monthly_dollars raised",
-    "EarlierRunFailed": "submit it again after a run that succeeds, or with when: end",
+    "EarlierRunFailed": (
+        "submit this job again after a run that succeeds: {submit JOB --after RUN}; with --when end, any end of it "
+        "starts this job"
+    ),
     "JobRefused": "correct the job file, and check it first: {check JOB}",
     "RecipeRefused": "correct the recipe, and bake it again: {image bake RECIPE}",
     "BakeUnderWay": "wait for the other bake ({image bake} follows it), then bake again",
@@ -168,7 +171,8 @@ def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
         return Reason("waiting", lines, (f"{command_line('ls')} lists the runs before it",))
     if waiting.what is WaitsFor.RUNS:
         lines = (f"{execution.name} waits {since}: {waiting.reason}.",)
-        return Reason("waiting", lines, (command_line("stop", execution.name),))
+        advice = (f"{command_line('ls')} lists these runs", command_line("stop", execution.name))
+        return Reason("waiting", lines, advice)
     if waiting.what is WaitsFor.RUN:
         return Reason("waiting", (f"{execution.name} waits {since}: {waiting.reason}; {asks}.",))
     kinds = Counter({REFUSED.get(kind, kind): count for kind, count in waiting.refused.items()})
