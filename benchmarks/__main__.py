@@ -16,6 +16,7 @@ from rich.table import Table
 
 from benchmarks import (
     budgets,
+    harness,
     imports,
     models,
     patrol,
@@ -72,6 +73,7 @@ PARTS: Mapping[str, Part] = {
         budgets.measure_scaling,
         on_a_yard=True,
     ),
+    "harness": Part("Collecting metrics and the use of a host", harness.measure, budgets.measure_harness),
     "models": Part(
         "A model's versions and predictions", models.measure, budgets.measure_models, on_a_yard=True
     ),

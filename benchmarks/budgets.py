@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks import (
+    harness,
     models,
     patrol,
     runs,
@@ -40,6 +41,16 @@ def measure_compiled_imports(ratios: dict[str, float]) -> list[Row]:
     slowest, ratio = max(ratios.items(), key=lambda item: item[1])
     what = "cold import with the compiled layer / import boto3"
     return [Row(what, "<= 2.5", f"{ratio:.2f} ({slowest})", ratio <= 2.5)]
+
+
+def measure_harness(collected: list[harness.Collected]) -> list[Row]:
+    """Return the processor time of the collection in percent of the program's time. Printed lines are only read if a
+    program reports nothing."""
+    parts = ", ".join(f"{each.what} {each.seconds / harness.SECONDS:.2%}" for each in collected)
+    reports, lines, *others = (each.seconds for each in collected)
+    share = (max(reports, lines) + sum(others)) / harness.SECONDS
+    what = "processor time for metrics and use of the host, of one processor"
+    return [Row(what, "< 1 %", f"{share:.2%} ({parts})", share < 0.01)]
 
 
 def measure_runs(clean: list[runs.Clean]) -> list[Row]:

@@ -201,7 +201,7 @@ class Attempt:
         itself: int | None = None
         while (code := program.exit_code()) is None:
             itself = itself or program.itself()
-            self._monitor.listen()
+            self._monitor.listen(sparingly=True)
             self._monitor.report()
             if self._tasks.look(
                 time.monotonic(), lambda: program.count_tasks(self._context.account, self._mark)

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,17 +15,18 @@ from training.host.reporting.events import EventFiles, Looks
 from training.host.reporting.metric_points import MetricPoints
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.observed import PrintedMetric, PrintedProgress
-from training.host.reporting.printed import PrintedLines
+from training.host.reporting.printed import PrintedLines, RecentLines
 from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.progress import ALIVE_SECONDS, NUMBERS, Progress, Source
 from training.host.reporting.reading import may_have_number
 from training.host.reporting.scalars import Scalar, Scalars
+from training.host.share import Share
 from trainyard.command_line import command_line
 from trainyard.protocol import signals
 from trainyard.values import floats
 
-LINES_AT_ONCE = 20
-"""Most lines that one call of `listen` reads for progress. 100 lines a second take 2 % of a processor."""
+LINES_SHARE = 0.004
+"""The share of a processor for reading progress in printed lines. A line takes up to 0.5 ms."""
 
 
 class Monitor:
@@ -42,7 +42,8 @@ class Monitor:
         self._further: SimpleQueue[tuple[Scalar, bool]] = SimpleQueue()
         objective = context.job.objective.metric if context.job.objective and assignment.is_chief else None
         self._metric = PrintedMetric(objective) if objective and objective not in NUMBERS else None
-        self._recent: deque[str] = deque(maxlen=LINES_AT_ONCE if assignment.is_chief and not pattern else 0)
+        self._recent = RecentLines() if assignment.is_chief and not pattern else None
+        self._share = Share(LINES_SHARE)
         self._looks = Looks()
         self._warned_of_nan = False
         self.progress = Progress(
@@ -70,16 +71,17 @@ class Monitor:
         if self.progress.scalars.steps_per_epoch > 1:
             self.progress.expect_steps()
 
-    def listen(self) -> None:
-        """Read the program's new lines and reports."""
+    def listen(self, *, sparingly: bool = False) -> None:
+        """Read the program's new reports and lines. `sparingly`: leave lines for a later call if they take too long."""
         now = datetime.now(UTC)
         with self._context.account.act():
             reported = self.progress.update()
         for values in reported:
             self.metrics.add(values, now)
         self.log.stamp(now)
-        if not self.progress.reports:
-            self._read_recent()
+        if self._recent and not self.progress.reports and (self._share.is_left or not sparingly):
+            with self._share.turn():
+                self._read(self._recent.take())
         while not self._seen.empty():
             source, seen = self._seen.get()
             values = self.progress.see(seen, source)
@@ -150,19 +152,17 @@ class Monitor:
 
     def _take_line(self, line: str) -> None:
         self.life.take_line(line)
-        if self._recent.maxlen and may_have_number(line):
-            self._recent.append(line)
+        if self._recent and may_have_number(line):
+            self._recent.add(line)
         if self._metric and (scalar := self._metric.read(line)) is not None:
             self._further.put((scalar, True))
         values = self._printed.metrics(line) if self._printed else {}
         if values:
             self._seen.put((Source.PATTERN, values))
 
-    def _read_recent(self) -> None:
-        """Read progress only from the newest lines: to read every line of a verbose program would be slow."""
-        for line in self._recent:
+    def _read(self, lines: list[str]) -> None:
+        for line in lines:
             if values := self._lines.metrics(line):
                 counts_steps = self._lines.counts_steps
                 source = Source.PRINTED_STEPS if counts_steps else Source.PRINTED_EPOCHS
                 self._seen.put((source, {**self._lines.others, **values}))
-        self._recent.clear()

@@ -19,12 +19,14 @@ from training.host.periodic import Repeat
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.results import FolderUpload
+from training.host.share import Share
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Assignment, Cluster, Role
 from trainyard.protocol.signals import FailureKind
 
 SHORT_INTERVAL_SECONDS = 1.0
 LONG_INTERVAL_SECONDS = 5.0
+METRICS_SHARE = 0.003
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +119,12 @@ def uploads_of(
 
 
 def _sparing(send: Callable[..., None]) -> Callable[[bool], None]:
-    """Return a function that calls `send` as often as 1 % of a processor allows: many metrics take time to write."""
-    next_at = 0.0
+    """Return a function that calls `send` as often as its share of a processor allows: many metrics take time."""
+    share = Share(METRICS_SHARE)
 
     def act(last: bool) -> None:
-        nonlocal next_at
-        if not last and time.monotonic() < next_at:
-            return
-        before = time.thread_time()
-        send(last=last)
-        next_at = time.monotonic() + 100 * (time.thread_time() - before)
+        if last or share.is_left:
+            with share.turn():
+                send(last=last)
 
     return act

@@ -5,7 +5,10 @@ only a training prints: a wrong number is worse than none. Patterns are RE2's, w
 length. POSITIONS are tried in their order.
 """
 
+import re
+import threading
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from training.host.reporting import tables
 from training.host.reporting.positions import (
@@ -30,10 +33,35 @@ from training.host.reporting.reading import (
     values_in,
 )
 
+MOST_WAITING = 20
+FORM = re.compile(r"[0-9.,=>#━╸╺ -]+")
+"""What differs between two drawings of a bar."""
 TRAINER = "trainer"
 """The counting of Hugging Face's Trainer: by a bare bar, which it draws again after each dictionary."""
 STRANGERS = 20
 """After this many lines with another way of counting, a program counts in that way."""
+
+
+class RecentLines:
+    """Lines that wait to be read, at most 20. The line before one of the same form makes room first, so that the last
+    line of an epoch stays beside a bar that is drawn a hundred times a second. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lines: list[tuple[str, str]] = []
+        self._lock = threading.Lock()
+
+    def add(self, line: str) -> None:
+        with self._lock:
+            self._lines.append((FORM.sub("", line[:LONGEST]), line))
+            if len(self._lines) > MOST_WAITING:
+                alike = (at for at, (this, after) in enumerate(pairwise(self._lines)) if this[0] == after[0])
+                del self._lines[next(alike, 0)]
+
+    def take(self) -> list[str]:
+        """Return the lines in their order, each once."""
+        with self._lock:
+            lines, self._lines = self._lines, []
+        return [line for _, line in lines]
 
 
 @dataclass(slots=True)

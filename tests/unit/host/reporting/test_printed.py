@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from training.host.reporting.lines import Splitter
-from training.host.reporting.printed import PrintedLines
+from training.host.reporting.printed import PrintedLines, RecentLines
 from training.host.reporting.reading import read
 
 BAR = "━" * 20
@@ -311,3 +311,20 @@ def test_lines_that_say_nothing_cost_nothing() -> None:
     for _ in range(20_000):
         printed.metrics(line)
     assert (time.process_time() - began) / 20_000 < 20e-6
+
+
+def test_the_last_line_of_an_epoch_stays_beside_a_bar_that_is_drawn_very_often() -> None:
+    recent = RecentLines()
+    for epoch in (1, 2):
+        for step in range(1, 501):
+            bar = "=" * (step // 25)
+            recent.add(f"Epoch {epoch}: {step}/500 [{bar}>..] - 1s 3ms/step - loss: {1 / step:.4f}")
+        recent.add(f"{epoch}: 500/500 - loss: 0.1000 - val_loss: 0.{epoch}")
+    lines = recent.take()
+    assert len(lines) == 20
+    assert [line for line in lines if "val_loss" in line] == [
+        "1: 500/500 - loss: 0.1000 - val_loss: 0.1",
+        "2: 500/500 - loss: 0.1000 - val_loss: 0.2",
+    ]
+    assert lines[-2].startswith("Epoch 2: 500/500")
+    assert recent.take() == []
