@@ -157,10 +157,10 @@ LOCAL := requirements/locks/bootstrap.txt requirements/locks/host-local.txt requ
 	@$(VENV) -m pip download -qq --only-binary :all: --no-deps --require-hashes --dest .tools/wheels -r $<
 	@touch $@
 
-.tools/trackers/.ready: requirements/locks/mlflow.txt .venv/.ready
-	@echo "setup: the client of MLflow (.tools/trackers; 60 MB)"
+.tools/trackers/.ready: requirements/locks/mlflow.txt requirements/locks/otel.txt .venv/.ready
+	@echo "setup: the clients of MLflow and OpenTelemetry (.tools/trackers; 60 MB)"
 	@[ -x .tools/trackers/bin/python ] || $(VENV) -m venv --without-pip .tools/trackers
-	@$(call install,.tools/trackers/bin/python,-r $<)
+	@$(call install,.tools/trackers/bin/python,-r $< -r requirements/locks/otel.txt)
 	@touch $@
 
 .venv-host/.ready: .tools/wheels/.ready requirements/locks/host-dev.txt

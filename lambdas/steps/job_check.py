@@ -21,7 +21,7 @@ from trainyard.core.model.batch import Predict
 from trainyard.core.model.errors import ModelRefused
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
-from trainyard.core.model.program import Data
+from trainyard.core.model.program import Data, Telemetry
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.protocol import conversions, keys
 from trainyard.protocol.requests import model_of
@@ -53,6 +53,10 @@ class JobSettings(LimitSettings):
     """The subnets of hosts."""
     hosts_group: str = ""
     """The security group of hosts."""
+    otlp_endpoint: str = ""
+    """The receiver of OpenTelemetry metrics of all runs; empty: none."""
+    otlp_headers: str = ""
+    """The secret with the headers of requests to it; empty: none."""
 
 
 OF_RUNS = (keys.latest_checkpoint(keys.ANY), keys.job(keys.ANY))
@@ -207,6 +211,8 @@ def check_job(
     )
     parsed, against, more = _with_container(parsed, yard)
     parsed, unmounted = _with_file_systems(parsed, yard)
+    if yard.otlp_endpoint:
+        parsed = replace(parsed, telemetry=Telemetry(yard.otlp_endpoint, yard.otlp_headers))
     faults = (*faults, *against, *unmounted)
     resume, warnings = parsed.checkpoints.resume, (*findings.warnings, *more)
     earlier = Ledger(yard.table_name).run(resume) if resume else None

@@ -159,7 +159,9 @@ class Faults:
         host, kind, number = _host(request), str(request.get("kind")), int(_number(request, "gpu", 0))
         count = gpus_of(host.instance_type)
         if kind not in gpu_faults.KINDS:
-            raise admin.Refused(f"{kind} is no fault of a GPU; there are {', '.join(gpu_faults.KINDS)}")
+            raise admin.Refused(
+                f"{kind} cannot be injected into a GPU; choose from {', '.join(gpu_faults.KINDS)}"
+            )
         if not 0 <= number < count:
             raise admin.Refused(
                 f"{host.id} is a {host.instance_type}, which has {format_count(count, 'GPU')}; they count from 0"

@@ -92,6 +92,11 @@ class YardSettings:
     internal_webhooks: tuple[str, ...] = ()
     """Networks of internal servers that webhooks may reach, such as `10.0.0.0/8`. Functions in an account reach no
     private network, so this is for a local cloud. Default: none."""
+    otlp_endpoint: str = ""
+    """The receiver of OpenTelemetry metrics (OTLP by HTTP) that gets the scalars of all runs and the use of their
+    hosts, such as `https://otlp.example.com`; default: none."""
+    otlp_headers: str = ""
+    """The yard's secret with the headers of requests to it, such as `api-key=...`; default: none."""
     most_hosts: int = 64
     """How many hosts training runs and launches may have at once in total; 0: no limit."""
     most_hold_hours: float = 24.0

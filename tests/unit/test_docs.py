@@ -89,6 +89,7 @@ NOT_RUN = {
     "docs/tasks/schedules.md": 2,
     "docs/tasks/studies.md": 4,
     "docs/tasks/submit.md": 1,
+    "docs/tasks/trackers.md": 1,
     "docs/tasks/upgrade.md": 1,
     "docs/tasks/waiting-and-failing.md": 1,
     "docs/ui.md": 1,

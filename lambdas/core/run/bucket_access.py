@@ -32,7 +32,10 @@ def session_policy(
     paths = {_literal(uri) for uri in uris if uri}
     container = job.program.container
     login = {container.login} if container and container.login else set()
-    names = sorted(secret_parameter(yard, secret) for secret in {*job.program.secrets.values(), *login})
+    headers = {job.telemetry.headers} if job.telemetry and job.telemetry.headers else set()
+    names = sorted(
+        secret_parameter(yard, secret) for secret in {*job.program.secrets.values(), *login, *headers}
+    )
     repository = arn_of(container.reference, partition) if container else ""
     secrets = [f"arn:{partition}:ssm:*:*:parameter{name}" for name in names]
     resumed = job.checkpoints.resume

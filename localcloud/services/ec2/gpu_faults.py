@@ -34,5 +34,5 @@ KINDS = {
 
 
 def state(kind: str, gpu: int, count: int) -> list[dict[str, str]]:
-    """Return the words of all GPUs of a host, of which one has the fault."""
+    """Return the words of all GPUs of a host. One of the GPUs has the fault."""
     return [{**SOUND, **(KINDS[kind] if number == gpu else {})} for number in range(count)]

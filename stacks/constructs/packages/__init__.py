@@ -27,6 +27,7 @@ SOFTWARE = (
     "requirements/locks/jupyter.txt",
     "requirements/locks/mlflow.txt",
     "requirements/locks/wandb.txt",
+    "requirements/locks/otel.txt",
 )
 """Software that a bake installs, with the client for users of dev hosts; the local lists are for base images without
 a GPU."""

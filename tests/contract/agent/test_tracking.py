@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 
 from tests.contract.agent.host import Yard
 from tests.contract.conftest import ROOT
-from training.host.agent import tracking
 from training.host.program.packages import site_packages
+from trainyard.core.model.program import TRACKER_CLIENTS, Tracker
 
 CLIENT = ROOT / ".tools/trackers"
 PROGRAM = """
@@ -91,7 +92,8 @@ def test_the_next_attempt_continues_the_same_run(yard: Yard, store: dict[str, st
 def test_a_tracker_that_does_not_answer_costs_no_run_and_the_log_says_where_the_points_are(
     yard: Yard, store: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracking, "END_SECONDS", 5.0)
+    impatient = replace(Tracker.MLFLOW.client, failing_seconds=5.0)
+    monkeypatch.setitem(TRACKER_CLIENTS, Tracker.MLFLOW, impatient)
     nobody = {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
     yard.prepare(PROGRAM, program={"environment": nobody}, track=["mlflow"])
     yard.start_agent()

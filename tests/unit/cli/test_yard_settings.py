@@ -16,6 +16,9 @@ from trainyard.core.model.yard.data_buckets import DataBucket
         ("monthly_dollars", "expected KEY=VALUE"),
         ("most_run=5", "did you mean most_runs"),
         ("notify=nobody", "expected a mail address"),
+        ("otlp_endpoint=otlp.example.com", "expected an address like https://otlp.example.com"),
+        ("otlp_endpoint=https://key@otlp.example.com", "expected an address like"),
+        ("otlp_headers=api-key=secret", "expected the name of a secret"),
     ],
 )
 def test_what_no_deployment_would_take_is_said_in_one_line(said: str, says: str) -> None:

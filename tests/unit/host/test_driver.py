@@ -1,4 +1,4 @@
-"""What the driver reports of GPUs, with texts of nvidia-smi."""
+"""The state of GPUs in texts of nvidia-smi."""
 
 from pathlib import Path
 

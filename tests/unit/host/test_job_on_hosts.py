@@ -102,6 +102,7 @@ def test_every_section_of_a_job_is_for_hosts_or_for_the_control_plane() -> None:
         "predict",
         "study",
         "track",
+        "telemetry",
         "notify",
         "schedule",
         "start_after",

@@ -1,5 +1,6 @@
 """The submitter of a run: the user whose upload started it, or none if it was started by hand."""
 
+import json
 from typing import Any
 
 import boto3
@@ -12,6 +13,7 @@ from lambdas.workflows.train import admit
 from tests.support.recorded import CONTEXT
 from tests.unit.workflows.conftest import Place
 from trainyard.core.model import tokens
+from trainyard.protocol import keys
 
 KEY = "jobs/by/ada/slow.json"
 SOUND = {"name": "slow", "program": {"module": "training.programs.digits"}}
@@ -71,3 +73,22 @@ def test_a_job_with_a_study_is_not_run_as_one_run(place: Place) -> None:
         "input": {"job_key": KEY},
     }
     assert "submit the file, which starts the study" in admit.handler(event, CONTEXT)["reason"]
+
+
+def test_a_run_of_a_yard_with_a_receiver_of_metrics_has_its_address_beside_the_jobs_own_keys(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver = JobSettings(
+        yard="trainyard",
+        table_name="ledger",
+        bucket_name="bucket",
+        aws_region="us-east-1",
+        otlp_endpoint="https://otlp.example.com",
+        otlp_headers="otlp",
+    )
+    monkeypatch.setattr(environment, "read", lambda _: receiver)
+    place.put(KEY, SOUND)
+    admitted("by-hand-1")
+    job = json.loads(boto3.client("s3").get_object(Bucket="bucket", Key=keys.job("by-hand-1"))["Body"].read())
+    assert job["telemetry"] == {"endpoint": "https://otlp.example.com", "headers": "otlp"}
+    assert (job.get("track", []), job["program"].get("environment", {})) == ([], {})

@@ -194,7 +194,13 @@ class Attempt:
         uploads.start()
         self._closing.begin()
         self._mounts.watch()
-        usage = Usage(self._context, self._monitor.progress, program.find_pids, self._health.report)
+        usage = Usage(
+            self._context,
+            self._monitor.progress,
+            program.find_pids,
+            self._health.report,
+            self._tracking.add_use,
+        )
         usage.begin()
         killed_before = killed_for_memory()
         draining: Draining | None = None

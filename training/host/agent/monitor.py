@@ -50,7 +50,7 @@ class Monitor:
             paths.progress(cluster.attempt),
             started=time.monotonic(),
             scalars=Scalars(
-                objective, MetricPoints(cluster.attempt, SimpleQueue() if context.job.track else None)
+                objective, MetricPoints(cluster.attempt, SimpleQueue() if context.job.trackers else None)
             ),
         )
         self.life = Life(paths, context.account, self.progress, has_gpus(context.identity.tags))

@@ -1,4 +1,5 @@
-"""The trackers of a run: a process for each on the chief, which gets every point and the end of the attempt.
+"""The trackers of a run: a process for each on the chief, which gets every point and the end of the attempt. The
+process for OpenTelemetry runs on every host, which sends its own use.
 
 A tracker never ends a run: whatever it does not take stays in the bucket, and the log says so.
 """
@@ -11,23 +12,29 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from training.host.account import remove_tree
 from training.host.agent.context import Context
 from training.host.disk import fresh, readable_files
+from training.host.errors import HostTrouble
 from training.host.periodic import Repeat
+from training.host.program import secrets as secret_values
 from training.host.program.ending import Failed, Finished, Stopped
 from training.host.program.secrets import Hider
 from training.host.reporting import tracker_process
 from training.host.reporting.metric_points import MetricPoints
-from trainyard.core.model.program import TRACKER_VARIABLES, Tracker
+from training.host.use import instruments
+from trainyard.core.model.program import OTLP_ENDPOINT, OTLP_HEADERS, Tracker
 from trainyard.protocol.signals import FailureKind, StopReason
+from trainyard.protocol.tags import Tag
 from trainyard.values import floats
 
 FEED_SECONDS = 2.0
 END_SECONDS, ARTIFACT_SECONDS = 60.0, 600.0
-"""How long a host waits for a tracker at the end: for one that gets no model or does not answer, and for another."""
+"""How long a host waits at the end for a tracker that takes points, and for one that takes a model."""
+EXPORTER = "OTEL_EXPORTER_"
 LARGEST_MODEL = 4 * 2**30
 NOBODY = 65534
 """The account of the processes. It is not the program's, so the program cannot disturb them."""
@@ -59,23 +66,31 @@ class Process:
 
 @dataclass(slots=True)
 class Tracking:
-    """All trackers of the job; none on hosts other than the chief."""
+    """All trackers of the job that this host reports to."""
 
     context: Context
     points: MetricPoints
     note: Callable[[str], None]
     _processes: list[Process] = field(default_factory=list)
+    _uses: SimpleQueue[dict[str, Any]] = field(default_factory=SimpleQueue)
     _hide: Callable[[str], str] = str
     _feeding: Repeat | None = None
 
     def start(self, secrets: Mapping[str, str]) -> None:
         """Start a process for each tracker. They end by themselves, or with the agent."""
-        if not (self.context.assignment.is_chief and self.context.job.track):
+        is_chief = self.context.assignment.is_chief
+        wanted = [each for each in self.context.job.trackers if is_chief or each.client.is_of_each_host]
+        if not wanted:
             return
-        self._hide = Hider(secrets)
         given = {**self.context.job.program.environment, **secrets}
-        own = {name: value for name, value in given.items() if name.startswith(TRACKER_VARIABLES)}
-        for tracker in self.context.job.track:
+        shared = self._fetch_shared(given)
+        self._hide = Hider({**secrets, **shared})
+        for tracker in wanted:
+            own = {name: value for name, value in given.items() if name.startswith(tracker.client.prefix)}
+            if tracker is Tracker.OTEL and OTLP_ENDPOINT not in own:
+                own = {name: value for name, value in own.items() if not name.startswith(EXPORTER)} | shared
+            if tracker is Tracker.OTEL and not own.get(OTLP_ENDPOINT):
+                continue
             process = Process(tracker, self._folder / tracker)
             fresh(process.folder)
             process.write([self._describe_run()])
@@ -84,18 +99,26 @@ class Tracking:
         self._feeding = Repeat("trackers", lambda _: self._feed(), every=FEED_SECONDS)
         self._feeding.start()
 
+    def add_use(self, at: int, values: Mapping[str, float]) -> None:
+        """Add a sample of the use of this host. `at` counts seconds since 1970. Other threads may call this."""
+        if any(process.tracker is Tracker.OTEL for process in self._processes):
+            for line in instruments.of_use(at, values):
+                self._uses.put(line)
+
     def end(self, ended: Finished | Stopped | Failed, has_to_end: Callable[[], str | None]) -> None:
         """Send the last points, and the end of the run if no attempt may follow. Wait for the trackers for a while."""
         if self._feeding is None:
             return
         self._feeding.finish()
         status, artifacts = _status_of(ended), {}
-        if status == "FINISHED" and (model := self._stage_model()):
+        takes_models = any(process.tracker is not Tracker.OTEL for process in self._processes)
+        if status == "FINISHED" and takes_models and (model := self._stage_model()):
             artifacts = {"model": str(model)}
         for process in self._processes:
             process.write([{"end": status, "artifacts": artifacts}])
         for process in self._processes:
-            self._wait(process, ARTIFACT_SECONDS if artifacts else END_SECONDS, has_to_end)
+            takes_model = bool(artifacts) and process.tracker is not Tracker.OTEL
+            self._wait(process, ARTIFACT_SECONDS if takes_model else END_SECONDS, has_to_end)
         remove_tree(self._folder)
 
     @property
@@ -103,16 +126,42 @@ class Tracking:
         return self.context.paths.tracking(self.context.cluster.attempt)
 
     def _feed(self) -> None:
-        lines = self.points.take_copies()
-        for process in self._processes if lines else ():
-            process.write(lines)
+        points = self.points.take_copies() if self.context.assignment.is_chief else []
+        uses = []
+        while not self._uses.empty():
+            uses.append(self._uses.get())
+        for process in self._processes:
+            if process.tracker is Tracker.OTEL:
+                lines = [line for each in points for line in instruments.of_scalar(each)] + uses
+            else:
+                lines = points
+            if lines:
+                process.write(lines)
+
+    def _fetch_shared(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of the yard's receiver of OpenTelemetry; none for a job with a receiver of its own. A
+        secret that cannot be read costs only the metrics there."""
+        telemetry = self.context.job.telemetry
+        if telemetry is None or OTLP_ENDPOINT in given:
+            return {}
+        wanted = {OTLP_HEADERS: telemetry.headers} if telemetry.headers else {}
+        try:
+            headers = secret_values.fetch(
+                wanted, yard=self.context.identity.tags[Tag.YARD], client=self.context.ssm
+            )
+        except HostTrouble as trouble:
+            self.note(f"the metrics of this run do not reach {telemetry.endpoint}: {trouble.reason}")
+            return {}
+        return {OTLP_ENDPOINT: telemetry.endpoint, **headers}
 
     def _wait(self, process: Process, most: float, has_to_end: Callable[[], str | None]) -> None:
-        """Wait until the process ends. A tracker that does not answer gets only a minute."""
+        """Wait until the process ends. A tracker that does not answer gets less time."""
         assert process.popen is not None
         began = time.monotonic()
         while process.popen.poll() is None and not has_to_end():
-            if time.monotonic() - began > (END_SECONDS if process.last_line else most):
+            if time.monotonic() - began > (
+                process.tracker.client.failing_seconds if process.last_line else most
+            ):
                 break
             time.sleep(0.2)
         if process.popen.poll() is None:
@@ -171,7 +220,34 @@ class Tracking:
             **{f"label.{name}": value for name, value in job.labels.items()},
         }
         tags = {name: str(value) for name, value in origin.items() if value}
-        return {"run": cluster.run, "job": job.name, "params": params, "tags": tags}
+        return {
+            "run": cluster.run,
+            "job": job.name,
+            "params": params,
+            "tags": tags,
+            "resource": self._describe_resource(),
+        }
+
+    def _describe_resource(self) -> dict[str, Any]:
+        """Return what measures, by OpenTelemetry's semantic conventions of resources."""
+        cluster, assignment, identity = self.context.cluster, self.context.assignment, self.context.identity
+        found = {
+            "service.name": self.context.job.name,
+            "service.namespace": identity.tags[Tag.YARD],
+            "service.instance.id": f"{cluster.run}/{cluster.attempt}/{assignment.name}",
+            "host.id": identity.instance,
+            "host.image.id": identity.image,
+            "cloud.provider": "aws",
+            "cloud.platform": "aws_ec2",
+            "cloud.region": identity.region,
+            "cloud.availability_zone": identity.zone,
+            "trainyard.run": cluster.run,
+            "trainyard.job": self.context.job.name,
+            "trainyard.attempt": cluster.attempt,
+            "trainyard.role": str(assignment.role),
+            "trainyard.role.index": assignment.index,
+        }
+        return {name: value for name, value in found.items() if value != ""}
 
     def _stage_model(self) -> Path | None:
         """Copy the exported model to a folder that the processes may read. Return None without a model."""

@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from training.host.agent.context import Context
@@ -35,8 +35,9 @@ class Usage:
         progress: Progress,
         find_pids: Callable[[], tuple[int, ...]],
         report: Callable[[Fault], None],
+        add_use: Callable[[int, Mapping[str, float]], None],
     ) -> None:
-        self._context, self._progress, self._report = context, progress, report
+        self._context, self._progress, self._report, self._add_use = context, progress, report, add_use
         self._sampler = Sampler(find_pids, context.paths.waits(context.cluster.attempt))
         self._own = HostUse(
             instance=context.identity.instance,
@@ -83,7 +84,9 @@ class Usage:
             return False
         pace = self._progress.latest.get(host_use.STEPS)
         own = {} if pace is None else {host_use.STEPS: float(pace)}
-        self._own.add(int(time.time()), {**values, **own})
+        at, measured = int(time.time()), {**values, **own}
+        self._own.add(at, measured)
+        self._add_use(at, measured)
         return True
 
     def _write(self) -> None:

@@ -5,10 +5,12 @@ until the line that ends the attempt. It keeps each line until the tracker has t
 """
 
 import json
+import logging
 import os
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +18,7 @@ from typing import Any, Protocol
 LOOK_SECONDS, PAUSE_SECONDS = 1.0, 15.0
 AGENT = os.getppid()
 MOST_POINTS = 1000
-"""The most points in one request of MLflow."""
+"""The most points in one request."""
 LONGEST_PARAM = 6000
 
 
@@ -105,7 +107,67 @@ class WandB:
         self._run.finish(exit_code={"FINISHED": 0, None: 255}.get(status, 1))
 
 
-SENDERS: dict[str, type[Sender]] = {"mlflow": MLflow, "wandb": WandB}
+class OpenTelemetry:
+    """A receiver of OpenTelemetry metrics by HTTP. Points keep their own times, so a late one is not a wrong one."""
+
+    def __init__(self) -> None:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from requests import Session
+
+        self.errors: tuple[type[Exception], ...] = ()
+        session = Session()
+        session.max_redirects = 0  # points and keys go to the address of the setting only
+        self._said: deque[str] = deque(maxlen=1)
+        logging.getLogger("opentelemetry").addHandler(self._handler())
+        self._exporter = OTLPMetricExporter(session=session, max_export_batch_size=MOST_POINTS)
+
+    def begin(self, told: dict[str, Any]) -> None:
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+        self._resource = Resource.create(told["resource"]).merge(OTELResourceDetector().detect())
+        self._began = time.time_ns()
+
+    def send(self, points: list[dict[str, Any]]) -> None:
+        from opentelemetry.sdk.metrics import export
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+        series: dict[tuple[str, str, bool], list[export.NumberDataPoint]] = {}
+        for each in points:
+            of = series.setdefault((each["instrument"], each["unit"], each["adds"]), [])
+            at = 10**6 * each["at"]
+            began = min(self._began, at)
+            of.append(export.NumberDataPoint(each["attributes"], began, at, float(each["value"])))
+        metrics = []
+        for (name, unit, adds), found in series.items():
+            data = (
+                export.Sum(found, export.AggregationTemporality.CUMULATIVE, is_monotonic=False)
+                if adds
+                else export.Gauge(found)
+            )
+            metrics.append(export.Metric(name, "", unit, data))
+        scope = export.ScopeMetrics(InstrumentationScope("trainyard"), metrics, "")
+        whole = export.MetricsData([export.ResourceMetrics(self._resource, [scope], "")])
+        self._said.clear()
+        if self._exporter.export(whole) is not export.MetricExportResult.SUCCESS:
+            raise OSError(self._said[-1] if self._said else "the receiver did not take them")
+
+    def end(self, status: str | None, artifacts: dict[str, str]) -> None:
+        self._exporter.shutdown()
+
+    def _handler(self) -> logging.Handler:
+        """Return a handler that keeps the exporter's last warning: its answer is only a failure."""
+        said = self._said
+
+        class Keeping(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                said.append(record.getMessage())
+
+        return Keeping(logging.WARNING)
+
+
+SENDERS: dict[str, type[Sender]] = {"mlflow": MLflow, "wandb": WandB, "otel": OpenTelemetry}
+MODULES = {"otel": "opentelemetry.exporter.otlp.proto.http"}
+"""The module of a client that is not named like its tracker."""
 
 
 def follow(feed: Path) -> Iterator[list[dict[str, Any]]]:
@@ -127,7 +189,7 @@ def follow(feed: Path) -> Iterator[list[dict[str, Any]]]:
 def install(tracker: str, packages: str, folder: Path) -> None:
     """Install the list of packages with the client below the folder, unless the image has the client."""
     try:
-        __import__(tracker)
+        __import__(MODULES.get(tracker, tracker))
     except ImportError:
         target = str(folder / "packages")
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
@@ -166,7 +228,7 @@ def main(tracker: str, packages: str, folder: Path) -> None:
     insist((), f"the client of {tracker} cannot be installed", install, tracker, packages, folder)
     sender = SENDERS[tracker]()
     for lines in follow(folder / "feed.jsonl"):
-        points = [each for each in lines if "metric" in each]
+        points = [each for each in lines if "value" in each]
         for each in lines:
             if "run" in each:
                 insist(sender.errors, "the run cannot be created", sender.begin, each)

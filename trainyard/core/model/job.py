@@ -14,7 +14,7 @@ from trainyard.core.model.condition import CONDITION
 from trainyard.core.model.hardware import Cluster, Hardware
 from trainyard.core.model.job_fields import MOST_TARGETS, NAME, RUN_ID, TARGET, TARGET_NAMED
 from trainyard.core.model.model_names import NAMES
-from trainyard.core.model.program import Data, Origin, Program, Tracker
+from trainyard.core.model.program import Data, Origin, Program, Telemetry, Tracker
 from trainyard.core.model.schedule import Schedule, StartAfter
 from trainyard.core.model.study import Study
 from trainyard.core.model.yard.policy import Policy
@@ -294,6 +294,14 @@ class Job:
         "has waited longest starts next.",
     )
     origin: Origin = section_key(Origin, "The commit of the program.")
+    telemetry: Telemetry | None = None
+    """The receiver that Admit found in the settings of the yard; None without one."""
+
+    @property
+    def trackers(self) -> tuple[Tracker, ...]:
+        """Return the trackers of the job, and OpenTelemetry if the yard has a receiver for all runs."""
+        more = (Tracker.OTEL,) if self.telemetry and Tracker.OTEL not in self.track else ()
+        return (*self.track, *more)
 
     @property
     def roles(self) -> tuple[Role, ...]:

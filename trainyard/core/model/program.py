@@ -187,6 +187,7 @@ class Tracker(StrEnum):
 
     MLFLOW = "mlflow"
     WANDB = "wandb"
+    OTEL = "otel"
 
     @property
     def client(self) -> "TrackerClient":
@@ -201,14 +202,38 @@ class TrackerClient:
     variable: str
     wanted: str
     """The meaning of the variable in words."""
+    failing_seconds: float = 60.0
+    """How long a host waits at the end of a program for a tracker that does not answer."""
+    is_of_each_host: bool = False
+    """True if each host reports by itself, False if only the chief's host does."""
+
+    @property
+    def prefix(self) -> str:
+        """Return the beginning of the variables of `program.environment` and `program.secrets` that the client gets."""
+        return f"{self.variable.partition('_')[0]}_"
 
 
+OTLP_ENDPOINT, OTLP_HEADERS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"
 TRACKER_CLIENTS = {
     Tracker.MLFLOW: TrackerClient("MLflow", "MLFLOW_TRACKING_URI", "the address of the MLflow server"),
     Tracker.WANDB: TrackerClient("Weights & Biases", "WANDB_API_KEY", "an API key"),
+    Tracker.OTEL: TrackerClient(
+        "OpenTelemetry",
+        OTLP_ENDPOINT,
+        "the address of a receiver",
+        failing_seconds=10.0,
+        is_of_each_host=True,
+    ),
 }
-TRACKER_VARIABLES = ("MLFLOW_", "WANDB_")
-"""Beginnings of the variables of `program.environment` and `program.secrets` that the clients get."""
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """The receiver of OpenTelemetry metrics that gets the metrics of all runs, by the settings of the yard."""
+
+    endpoint: str
+    headers: str = ""
+    """The name of the secret with the headers of each request; empty for none."""
 
 
 class Mode(StrEnum):

@@ -10,7 +10,7 @@ from lambdas.core.run.bucket_access import LONGEST, session_policy
 from tests.unit.core.builders import job
 from trainyard.core.jobfile.references import lineage, owner_of_work
 from trainyard.core.model.job import Job
-from trainyard.core.model.program import MOST_SECRETS
+from trainyard.core.model.program import MOST_SECRETS, Telemetry
 from trainyard.values.validation import Fault
 
 BUCKET, RUN = "yard-bucket", "digits-1a2b3c4d"
@@ -236,3 +236,13 @@ def test_a_run_pulls_only_its_own_image_and_reads_the_secret_of_its_login() -> N
     policy = session_policy(BUCKET, RUN, job(program={"container": container}), yard="Y")
     assert "ecr:" not in policy
     assert "parameter/Y/secrets/ngc" in policy
+
+
+def test_a_run_may_read_the_key_of_the_yards_receiver_of_metrics() -> None:
+    telemetry = Telemetry("https://otlp.example.com", "otlp")
+    policy = session_policy(BUCKET, RUN, replace(of(), telemetry=telemetry), yard="Trainyard")
+    assert "parameter/Trainyard/secrets/otlp" in policy
+    keyless = replace(of(), telemetry=Telemetry("https://otlp.example.com"))
+    assert session_policy(BUCKET, RUN, keyless, yard="Trainyard") == session_policy(
+        BUCKET, RUN, of(), yard="Trainyard"
+    )

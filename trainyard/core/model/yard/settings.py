@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from trainyard.core.model import addresses
+from trainyard.core.model.program import LAST_PART
 from trainyard.core.model.yard import data_buckets, file_systems, policy, registries
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.model.yard.file_systems import ListedFileSystem
@@ -33,6 +34,11 @@ SCHEDULE = r"\s*((rate|cron)\(.+\))?\s*"
 RATE = r"0*(0|100|200|300)", "expected 100, 200 or 300 MiB a second, or 0"
 ADDRESS = r"([^@\s,]+@[^@\s,]+\.[^@\s,]+)?"
 IMAGE = r"ami-[0-9a-f]{8,17}|/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*"
+ENDPOINT = (
+    r"(https?://[A-Za-z0-9.:\[\]-]+(/[!-~]*)?)?",
+    "expected an address like https://otlp.example.com, or nothing",
+)
+SECRET = f"({LAST_PART})?"
 NUMBER = r"\d{1,6}", "expected a whole number; 0 for no limit"
 DOLLARS = r"\d{1,9}(\.\d{1,2})?", "expected dollars, like 500 or 99.50; 0 for none"
 
@@ -163,6 +169,8 @@ READERS: Mapping[str, Reader] = {
     "pull_through": _pull_through,
     "file_systems": _file_systems,
     "internal_webhooks": _networks,
+    "otlp_endpoint": _matches(*ENDPOINT),
+    "otlp_headers": _matches(SECRET, "expected the name of a secret, or nothing"),
     "when_full": _matches("wait|refuse", "expected wait or refuse"),
     "bucket": _matches(f"({data_buckets.BUCKET})?", "expected the name of a bucket, or nothing"),
     "ledger": _matches(r"([A-Za-z0-9_.-]{3,255})?", "expected the name of a table, or nothing"),
