@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from trainyard.core.model import addresses
-from trainyard.core.model.program import LAST_PART
 from trainyard.core.model.yard import data_buckets, file_systems, policy, registries
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.model.yard.file_systems import ListedFileSystem
 from trainyard.core.model.yard.policy import Policy
 from trainyard.core.model.yard.registries import PullThrough, Registry
+from trainyard.protocol.containers import LOGIN as SECRET_NAME
 from trainyard.values.validation import InputFaults, nearest, show_value
 
 Reader: TypeAlias = Callable[[str, object], Any]
@@ -38,7 +38,7 @@ ENDPOINT = (
     r"(https?://[A-Za-z0-9.:\[\]-]+(/[!-~]*)?)?",
     "expected an address like https://otlp.example.com, or nothing",
 )
-SECRET = f"({LAST_PART})?"
+SECRET = f"({SECRET_NAME})?"
 NUMBER = r"\d{1,6}", "expected a whole number; 0 for no limit"
 DOLLARS = r"\d{1,9}(\.\d{1,2})?", "expected dollars, like 500 or 99.50; 0 for none"
 
