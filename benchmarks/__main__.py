@@ -19,6 +19,7 @@ from benchmarks import (
     harness,
     imports,
     models,
+    page,
     patrol,
     runs,
     saving,
@@ -76,6 +77,11 @@ PARTS: Mapping[str, Part] = {
     "harness": Part("Collecting metrics and the use of a host", harness.measure, budgets.measure_harness),
     "models": Part(
         "A model's versions and predictions", models.measure, budgets.measure_models, on_a_yard=True
+    ),
+    "page": Part(
+        f"The page with {page.RUNS:,} runs, and with a run of {page.SCALARS} scalars and {page.HOSTS} hosts",
+        page.measure,
+        budgets.measure_page,
     ),
     "saving": Part("Pause of a step for a checkpoint", saving.measure, budgets.measure_saving),
     "patrol": Part(

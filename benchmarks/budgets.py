@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from benchmarks import (
     harness,
     models,
+    page,
     patrol,
     runs,
     saving,
@@ -111,6 +112,21 @@ def measure_models(found: models.Models) -> list[Row]:
             found.create_calls <= most_calls,
         ),
     ]
+
+
+def measure_page(found: page.Page) -> list[Row]:
+    """Return the figures of the page. Seconds of Chromium are those of a machine without other work."""
+    longest, draws = max(found.scroll_tasks, default=0), f"{found.canvases} of {found.charts}"
+    listed = f"CPU seconds of the server to list {page.RUNS:,} runs with {len(page.COLUMNS)} columns"
+    shown = f"{found.all_runs_seconds:g} / {found.sort_seconds:g}"
+    return [
+        Row(listed, "<= 1 s", f"{found.list_cpu_seconds:g} s", found.list_cpu_seconds <= 1),
+        Row("seconds until Chromium has the list / its new order", "told", shown, True),
+        Row("rows of that list in the browser", "<= 200", str(found.rows), found.rows <= 200),
+        Row("seconds until the first charts", "told", f"{found.first_charts_seconds:g} s", True),
+        Row("charts drawn after a scroll to the end", "told", draws, True),
+        Row("longest task while the page scrolls", "<= 100 ms", f"{longest} ms", longest <= 100),
+    ]  # fmt: skip
 
 
 def measure_saving(pauses: list[saving.Pause]) -> list[Row]:

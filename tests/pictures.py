@@ -33,6 +33,7 @@ SHOWN = (
     ("ui-compare.png", f"/compare?runs={TRAINING},{INTERRUPTED}#h-compared", 1280, 1050, "dark"),
     ("ui-runs.png", "/", 1280, 800, "light"),
     ("ui-groups.png", GROUPED, 1280, 900, "dark"),
+    ("ui-schedules.png", "/schedules", 1280, 420, "light"),
     ("ui-small.png", f"/runs/{WAITING}", 390, 844, "light"),
     ("ui-study.png", f"/studies/{STUDY}", 1280, 1200, "light"),
     ("ui-images.png", "/images", 1280, 620, "dark"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from urllib.parse import parse_qs
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from trainyard.client import Yard, YardError
 from trainyard.client.errors import ModelNotFound, RunNotFound
@@ -99,6 +100,14 @@ class Server:
             return HTMLResponse(self.templates.dialog("trouble", troubles=[error]))
         return HTMLResponse(self.templates.dialog("lines", run=run, text=text, found=found))
 
+    async def usage(self, request: Request) -> Response:
+        """Answer with the charts of one host."""
+        page, host = RunPage(request.path_params["run"]), request.query_params.get("host", "")
+        try:
+            return JSONResponse({"charts": await page.own_usage(self.cache, host)})
+        except YardError as error:
+            return HTMLResponse(self.templates.refusal(error), 404)
+
     async def missing(self, request: Request, error: Exception) -> Response:
         """Answer an unknown address."""
         path = printable(request.url.path, MOST_SHOWN)
@@ -159,11 +168,14 @@ class Server:
 
 
 class Static(StaticFiles):
-    """Files of the package. Their address names the version, so that browsers can cache them."""
+    """Files of the package. If their address names the version, browsers can cache them."""
 
-    def file_response(self, *given: Any, **named: Any) -> Response:
-        answer = super().file_response(*given, **named)
-        answer.headers["Cache-Control"] = "private, max-age=86400"
+    def file_response(
+        self, full_path: Any, stat_result: os.stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        answer = super().file_response(full_path, stat_result, scope, status_code)
+        is_versioned = scope["query_string"] or "vendor" in Path(full_path).parts
+        answer.headers["Cache-Control"] = "private, max-age=86400" if is_versioned else "no-cache"
         return answer
 
 
@@ -187,6 +199,7 @@ def app(
         *(Route(f"{path.rstrip('/')}/events", server.events) for path in PATHS),
         Route("/runs/{run}/results/{name}", server.download),
         Route("/runs/{run}/lines", server.lines),
+        Route("/runs/{run}/usage", server.usage),
         Route("/runs/{run}/{action}", server.dialog),
         Route("/runs/{run}/{action}", server.done, methods=["POST"]),
         Route("/models/{model}/predict", server.predict, methods=["POST"]),

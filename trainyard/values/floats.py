@@ -6,6 +6,7 @@ They are written as the texts of protobuf's JSON mapping, which Python's `float`
 import math
 from typing import Any
 
+NUMBERS = (int, float)
 TEXTS = ("NaN", "Infinity", "-Infinity")
 
 
@@ -27,8 +28,8 @@ def with_numbers(value: Any) -> Any:
     """Replace the texts of such numbers in a JSON document with the numbers."""
     if isinstance(value, dict):
         return {key: with_numbers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [with_numbers(item) for item in value]
+    if isinstance(value, list):  # curves are long lists of numbers, which need no call
+        return [item if type(item) in NUMBERS else with_numbers(item) for item in value]
     return float(value) if value in TEXTS else value
 
 

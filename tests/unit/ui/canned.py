@@ -358,11 +358,8 @@ class Dynamo:
         self.cloud.asked("query")
         wanted = asked["KeyConditionExpression"]
         if "IndexName" in asked:
-            rows = [
-                story.row
-                for story in self.cloud.stories.values()
-                if wanted_month(wanted) == story.row["month"]
-            ]
+            month = wanted_month(wanted)
+            rows = [story.row for story in self.cloud.stories.values() if month == story.row["month"]]
             if "FilterExpression" in asked:
                 kinds = asked["FilterExpression"].get_expression()["values"][1]
                 rows = [row for row in rows if row["kind"] in kinds]
@@ -865,9 +862,9 @@ def refused(now: datetime) -> Story:
     )
 
 
-def other(now: datetime, number: int) -> Story:
+def other(now: datetime, number: int, minutes: int = 37) -> Story:
     """Return one of the other runs."""
-    begun = now - timedelta(minutes=37 * (number + 3) if number < 1_000 else 36_999 + number)
+    begun = now - timedelta(minutes=minutes * (number + 3))
     ended = stamp(begun + timedelta(minutes=30))
     outcome = "failed" if number % 9 == 4 else "succeeded"
     progress = {

@@ -43,9 +43,9 @@ def post(client: TestClient, path: str, **form: str) -> Any:
 
 
 @contextmanager
-def canned() -> Iterator[str]:
+def canned(module: str = "canned", *arguments: str) -> Iterator[str]:
     """Serve canned pages; yield the address with its token."""
-    words = [sys.executable, "-m", "tests.unit.ui.canned", "12", "40"]
+    words = [sys.executable, "-m", f"tests.unit.ui.{module}", *(arguments or ("12", "40"))]
     served = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3])
     assert served.stdout
     try:

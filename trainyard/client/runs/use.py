@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from trainyard.client.runs.usage import Measure, Usage
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
 
 MINUTE = 60
+AT_ONCE = 16
 CHARTS = {
     host_use.INPUT: "Wait for input",
     host_use.MEMORY: "Memory",
@@ -32,7 +34,9 @@ GPU_CHARTS = {
 
 def use_of(yard: Deployment, run: str, attempt: int) -> tuple[HostUse, ...]:
     """Return the use of the hosts of an attempt, the chief first. Hosts that have written nothing yet are missing."""
-    texts = (yard.bucket.read(key) for key in sorted(yard.bucket.keys(keys.use(run, attempt))))
+    found = sorted(yard.bucket.keys(keys.use(run, attempt)))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        texts = [*pool.map(yard.bucket.read, found)]
     return tuple(use for text in texts if text and (use := host_use.read(text)))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
@@ -12,12 +13,12 @@ from typing import Any
 from trainyard.client import Run, RunStatus, Yard, YardError
 from trainyard.client.errors import RunNotFound
 from trainyard.client.inventory.hosts import YardHost
+from trainyard.client.runs import use
 from trainyard.client.runs.logs import LogLine
 from trainyard.client.runs.metric_points import MetricPoints
 from trainyard.client.runs.reasons import REFUSED, Reason, reason_for
 from trainyard.client.runs.records import AnsweredRequest
 from trainyard.client.runs.usage import Usage, usage_of
-from trainyard.client.runs.use import charts_of, use_of
 from trainyard.command_line import command_line
 from trainyard.core.model.schedule import When
 from trainyard.protocol import keys
@@ -29,6 +30,7 @@ from trainyard.ui.pages.hosts import FRESH as HOSTS_FRESH
 from trainyard.ui.pages.hosts import all_hosts
 from trainyard.ui.pages.page import Page, PageEvent, Seen
 from trainyard.ui.polling import RunLog
+from trainyard.ui.usage import charts_of, hosts_of, own_charts
 from trainyard.values import floats
 from trainyard.values.quantities import span
 from trainyard.values.text import printable
@@ -154,18 +156,22 @@ class RunPage(Page):
             "run": self.run,
             "schedule": self.schedule,
         }
-        troubles = []
-        for name, ask in {
+        asked: dict[str, Callable[[Cache, Picture], Awaitable[Any]]] = {
             "verdicts": self._verdicts,
             "results": self._list_files,
             "log": self._log,
             "usage": self._usage,
-        }.items():
-            try:
-                seen[name] = await ask(cache, picture)
-            except YardError as error:  # an error in one part leaves the others
-                troubles.append(error)
-                seen[name] = None
+        }
+        answers = await asyncio.gather(
+            *(ask(cache, picture) for ask in asked.values()), return_exceptions=True
+        )
+        troubles = []
+        for name, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, YardError):  # an error in one part leaves the others
+                troubles.append(answer)
+            elif isinstance(answer, BaseException):
+                raise answer
+            seen[name] = None if isinstance(answer, YardError) else answer
         return {
             **seen,
             "troubles": troubles,
@@ -196,6 +202,11 @@ class RunPage(Page):
         """Return the cache key of the run."""
         return "run", self.run
 
+    async def own_usage(self, cache: Cache, host: str) -> list[dict[str, Any]]:
+        """Return the charts of one host of many. Raises YardError."""
+        picture = await cache.fetch(self.key, self._picture, _fresh)
+        return own_charts(await self._usage(cache, picture), host)
+
     def _picture(self, yard: Yard) -> Picture:
         run = find_run(yard, self.run)
         status = run.status()
@@ -216,8 +227,8 @@ class RunPage(Page):
         fresh = USAGE_OVER_FRESH if picture.is_over else USAGE_FRESH
 
         def look(yard: Yard) -> tuple[Usage, ...]:
-            recorded = use_of(yard, self.run, picture.status.attempt)
-            return (*usage_of(yard.session, hosts, now), *charts_of(recorded))
+            recorded = use.use_of(yard, self.run, picture.status.attempt)
+            return (*usage_of(yard.session, hosts, now), *use.charts_of(recorded))
 
         return await cache.fetch(("usage", self.run), look, fresh)
 
@@ -299,13 +310,18 @@ def _metrics(samples: Mapping[str, MetricPoints], sent: dict[str, Any]) -> Itera
     before, changes = sent.setdefault("metrics", {}), {}
     for name, points in samples.items():
         count, newest = before.get(name, (0, ""))
-        found = [*map(str, points.curve)]
-        continues = 0 < count <= len(found) and found[count - 1] == newest
-        if not continues or count < len(found):
-            before[name] = len(found), found[-1]
+        length = len(points.steps)
+        continues = 0 < count <= length and _describe(points, count - 1) == newest
+        if not continues or count < length:
+            before[name] = length, _describe(points, length - 1)
             changes[name] = {"whole": not continues, **columns(points, count if continues else 0)}
     if changes:
         yield PageEvent("metrics", changes)
+
+
+def _describe(points: MetricPoints, at: int) -> str:
+    """Return a point as a text, because NaN does not equal itself."""
+    return f"{points.steps[at]} {points.values[at]}"
 
 
 def _usage(usage: Sequence[Usage], sent: dict[str, Any]) -> Iterator[PageEvent]:
@@ -313,15 +329,7 @@ def _usage(usage: Sequence[Usage], sent: dict[str, Any]) -> Iterator[PageEvent]:
     newest = [(each.measure.title, each.times[-1], len(each.times), len(each.hosts)) for each in usage]
     if sent.get("usage") != newest:
         sent["usage"] = newest
-        charts = [
-            {
-                "title": f"{each.measure.title}, {each.measure.unit}",
-                "x": each.times,
-                "series": [{"label": name, "y": values} for name, values in each.hosts.items()],
-            }
-            for each in usage
-        ]
-        yield PageEvent("usage", {"charts": charts})
+        yield PageEvent("usage", {"charts": charts_of(usage), "hosts": hosts_of(usage)})
 
 
 def columns(points: MetricPoints, first: int = 0) -> dict[str, list[Any]]:

@@ -1,115 +1,65 @@
 // The charts of the page: metrics of a run, how busy hosts are, and compared runs. Events of the server bring their data.
 
-const looks = { by: "steps", log: false, smooth: false, find: "" };
-const WEIGHT = 0.9;
-const FEW_POINTS = 60; // each of them has a mark; a longer curve is a line
-const COLUMNS = ["steps", "values", "times", "epochs"];
-const COLOURS = ["--accent", "--link", "--warn", "--bad", "--good", "--start"];
-const TITLES = { loss: "Loss", accuracy: "Accuracy", steps_per_second: "Steps a second" };
-const AXES = { steps: "step", times: "time", epochs: "epoch" };
+import { COLOURS, COLUMNS, FEW_POINTS, axes, clock, colour, colours, describeOdd, drawOdd, looked, looks, number, scales, tableOf, timeAxis, titleOf, xSeries } from "./curves.js";
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const short = (name) => (name.length > 60 ? `${name.slice(0, 59)}…` : name);
-const titleOf = (name) => TITLES[name] ?? short(name);
-const number = (value) => (value == null ? "–" : value.toPrecision(4));
-const widthOf = (element) => Math.max(element.clientWidth, 100);
-const clock = (seconds) => (seconds == null ? "–" : new Date(seconds * 1000).toISOString().slice(11, 16)); // UTC
-const dayAndClock = (seconds) => new Date(seconds * 1000).toISOString().slice(5, 16).replace("T", " ");
-const hours = (seconds) => (seconds == null ? "–" : `${Math.floor(seconds / 3600)}:${String(Math.floor(seconds / 60) % 60).padStart(2, "0")}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`);
+// --- drawing: a chart is drawn once it is in view, and a frame draws only for a few milliseconds, so that a page of
+// hundreds of charts scrolls smoothly
+const FRAME = 12; // milliseconds
+const waiting = new Set();
+const charts = new WeakMap(); // by element
 
-const INTERVALS = [1, 5, 10, 15, 30, ...[1, 2, 5, 10, 15, 30].map((minutes) => 60 * minutes), ...[1, 2, 4, 6, 12, 24, 48, 168].map((each) => 3600 * each)];
-
-function tick(value) {
-  if (value == null) return "";
-  const size = Math.abs(value);
-  return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(1) : value.toLocaleString("en", { maximumSignificantDigits: 5 });
+function drawNext() {
+  const end = performance.now() + FRAME;
+  try {
+    for (const chart of waiting) {
+      waiting.delete(chart);
+      if (chart.isSeen && chart.isStale && chart.figure.isConnected) {
+        chart.isStale = false;
+        chart.draw(chart);
+      }
+      if (performance.now() > end) break;
+    }
+  } finally { // a chart that cannot be drawn must not keep the others from it
+    if (waiting.size) requestAnimationFrame(drawNext);
+  }
 }
 
-function axes() {
-  const axis = { stroke: colour("--dim"), grid: { stroke: colour("--soft"), width: 1 }, ticks: { stroke: colour("--edge") } };
-  return [{ ...axis, size: 34 }, { ...axis, size: 62, values: (_, values) => values.map(tick) }];
+function drawSoon(chart) {
+  chart.isStale = true;
+  if (!chart.isSeen) return;
+  if (!waiting.size) requestAnimationFrame(drawNext);
+  waiting.add(chart);
 }
-const timeAxis = ([x, y]) => [{ ...x, space: 90, values: (_, times) => times.map(times.at(-1) - times[0] > 86400 ? dayAndClock : clock) }, y];
-const hoursAxis = ([x, y]) => [{ ...x, space: 90, incrs: INTERVALS, values: (_, times) => times.map(hours) }, y];
 
-// --- curves as the server sends them: columns, with texts for values that are not finite
-function smoothed(values) {
-  let mean = null;
-  let weight = 0;
-  return values.map((value) => {
-    if (value === null) return null;
-    mean = WEIGHT * (mean ?? 0) + (1 - WEIGHT) * value;
-    weight = WEIGHT * weight + (1 - WEIGHT);
-    return mean / weight;
+const inView = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting, boundingClientRect } of entries) {
+    const chart = charts.get(target);
+    chart.isSeen = isIntersecting;
+    chart.width = Math.max(boundingClientRect.width, 100); // to ask for it would make the browser lay out the page
+    if (isIntersecting && chart.isStale) drawSoon(chart);
+  }
+}, { rootMargin: "200px" });
+
+// Draw outside of the page, for the same reason: a canvas in it would ask for its style at each text.
+function plotIn(chart, options, table) {
+  const outside = document.createElement("div");
+  const old = chart.plot;
+  chart.plot = new uPlot(options, table, outside); // it draws in a microtask
+  queueMicrotask(() => {
+    old?.destroy();
+    chart.box.replaceChildren(...outside.childNodes);
   });
 }
 
-// Return the x and y of a curve as it is looked at. Points that have no x, such as an epoch, are left out.
-function tableOf(curve) {
-  const by = curve[looks.by] ?? curve.steps;
-  const start = looks.by === "times" ? (by.find((at) => at != null) ?? 0) : 0;
-  const rows = by.map((x, at) => [x == null ? null : x - start, curve.values[at]]).filter(([x]) => x !== null);
-  rows.sort(([one], [other]) => one - other);
-  const finite = rows.map(([, value]) => (typeof value === "number" && !(looks.log && value <= 0) ? value : null)); // a log axis has only positive values
-  return [rows.map(([x]) => x), looks.smooth ? smoothed(finite) : finite];
+function observe(chart) {
+  charts.set(chart.figure, chart);
+  inView.observe(chart.figure);
+  return chart;
 }
-
-// Return the points of a curve that have no place on the y axis.
-const oddOf = (curve) => curve.values.flatMap((value, at) => (typeof value === "string" ? [[at, value]] : []));
-
-function describeOdd(curve) {
-  const odd = oddOf(curve);
-  if (!odd.length) return "";
-  const words = [...new Set(odd.map(([, text]) => (text === "NaN" ? "NaN (×)" : text === "Infinity" ? "infinity (▲)" : "−infinity (▼)")))].join(", ");
-  return `${words} at ${odd.length === 1 ? "one point" : `${odd.length} points`}, first at step ${curve.steps[odd[0][0]]}`;
-}
-
-// NaN is a cross at the lower edge; infinity is a triangle at the edge towards which it lies.
-function drawOdd(plot, curve) {
-  const { ctx, bbox } = plot;
-  const size = 4.5 * devicePixelRatio;
-  const by = curve[looks.by] ?? curve.steps;
-  const start = looks.by === "times" ? (by.find((at) => at != null) ?? 0) : 0;
-  ctx.save();
-  ctx.strokeStyle = ctx.fillStyle = colour("--bad");
-  ctx.lineWidth = 1.6 * devicePixelRatio;
-  for (const [at, text] of oddOf(curve)) {
-    if (by[at] == null) continue;
-    const x = plot.valToPos(by[at] - start, "x", true);
-    if (x < bbox.left - size || x > bbox.left + bbox.width + size) continue;
-    const y = text === "Infinity" ? bbox.top + size : bbox.top + bbox.height - size;
-    ctx.beginPath();
-    if (text === "NaN") {
-      for (const slope of [1, -1]) {
-        ctx.moveTo(x - size, y - slope * size);
-        ctx.lineTo(x + size, y + slope * size);
-      }
-      ctx.stroke();
-    } else {
-      const towards = text === "Infinity" ? -size : size;
-      ctx.moveTo(x, y + towards);
-      ctx.lineTo(x - size, y - towards);
-      ctx.lineTo(x + size, y - towards);
-      ctx.fill();
-    }
-  }
-  ctx.restore();
-}
-
-const scales = () => ({ x: { time: false }, ...(looks.log && { y: { distr: 3 } }) });
-const looked = () => (looks.by === "times" ? hoursAxis(axes()) : axes());
-const xSeries = () => ({ label: AXES[looks.by], value: (_, at) => (looks.by === "times" ? hours(at) : (at ?? "–")) });
 
 // --- the metrics of a run: a chart each, in groups by prefix, drawn once it is in view
 const metrics = new Map(); // by name: its curve, its figure, and its plot
 const box = document.querySelector("#metrics");
-const inView = new IntersectionObserver((entries) => {
-  for (const { target, isIntersecting } of entries) {
-    const metric = metrics.get(target.dataset.metric);
-    metric.isSeen = isIntersecting;
-    if (isIntersecting && metric.isStale) drawMetric(metric);
-  }
-}, { rootMargin: "200px" });
 
 function groupOf(name) {
   const prefix = name.includes("/") ? name.slice(0, name.indexOf("/")) : "";
@@ -145,20 +95,17 @@ function addMetric(name) {
   const charts = groupOf(name);
   if (name === "loss") charts.prepend(figure);
   else charts.append(figure);
-  const metric = { name, figure, chart, note, curve: Object.fromEntries(COLUMNS.map((each) => [each, []])), plot: null, isSeen: false, isStale: true };
+  const metric = { name, figure, box: chart, note, curve: Object.fromEntries(COLUMNS.map((each) => [each, []])), plot: null, isSeen: false, isStale: true, draw: drawMetric };
   metrics.set(name, metric);
-  inView.observe(figure);
-  return metric;
+  return observe(metric);
 }
 
 function drawMetric(metric) {
-  const { name, curve, chart, note } = metric;
-  metric.isStale = false;
-  metric.plot?.destroy();
+  const { name, curve, note } = metric;
   note.textContent = describeOdd(curve);
   note.hidden = !note.textContent;
   const options = {
-    width: widthOf(chart),
+    width: metric.width,
     height: name === "loss" ? 240 : 150,
     scales: scales(),
     axes: looked(),
@@ -166,27 +113,30 @@ function drawMetric(metric) {
     cursor: { drag: { x: true, y: false } },
     hooks: { draw: [(plot) => drawOdd(plot, curve)] },
   };
-  metric.plot = new uPlot(options, tableOf(curve), chart);
+  plotIn(metric, options, tableOf(curve));
 }
 
 function redrawMetrics() {
   for (const metric of metrics.values()) {
     metric.figure.hidden = !metric.name.toLowerCase().includes(looks.find.toLowerCase());
-    metric.isStale = true;
-    if (metric.isSeen) drawMetric(metric);
+    drawSoon(metric);
   }
 }
 
+const showTools = (element) => {
+  const tools = element.closest(".card").querySelector("[data-chart-tools]");
+  if (tools) tools.hidden = false;
+};
+
 function onMetrics(changes) {
   box.querySelector(":scope > .empty")?.remove();
+  showTools(box);
   for (const [name, change] of Object.entries(changes)) {
     const metric = metrics.get(name) ?? addMetric(name);
     for (const column of COLUMNS) {
-      if (change.whole) metric.curve[column] = change[column];
-      else metric.curve[column].push(...change[column]);
+      metric.curve[column] = change.whole ? change[column] : metric.curve[column].concat(change[column]);
     }
-    metric.isStale = true;
-    if (metric.isSeen) drawMetric(metric);
+    drawSoon(metric);
   }
   box.dataset.charts = metrics.size;
   box.dataset.points = metrics.get("loss")?.curve.steps.length ?? 0;
@@ -224,75 +174,136 @@ function drawRungs(plot, rungs, series) {
   ctx.restore();
 }
 
-function drawSeveral(element, charts, { time = false, height = 130 } = {}) {
-  for (const each of several.get(element)?.plots ?? []) each.destroy();
-  element.replaceChildren();
-  const plots = charts.map(({ title, curves, tables = curves.map(tableOf), labels = curves.map((each) => each.label), x = "step", steps = false, log = false, note = "" }) => {
-    if (title) {
-      const heading = document.createElement("h3");
-      heading.textContent = titleOf(title);
-      heading.title = title;
-      element.append(heading);
-    }
-    const series = labels.map((label, at) => ({ label, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: tables.length > 1, points: { show: tables[0][0].length <= FEW_POINTS }, value: (_, value) => number(value) }));
-    if (steps) { // marks for the values, and a step for each new best one
-      Object.assign(series[0], { paths: () => null, points: { show: true } });
-      Object.assign(series[1], { paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } });
-    }
-    const rungs = looks.by === "steps" ? (curves ?? []).map((each) => each.rungs ?? []) : [];
-    const options = {
-      width: widthOf(element),
-      height,
-      scales: curves ? scales() : { x: { time }, ...(log && { y: { distr: 3 } }), ...(time && { y: { range: (_, low, high) => [0, high * 1.05 || 1] } }) },
-      axes: curves ? looked() : time ? timeAxis(axes()) : axes(),
-      series: [curves ? xSeries() : time ? { label: "UTC", value: (_, at) => clock(at) } : { label: x }, ...series],
-      cursor: { drag: { x: true, y: false } },
-      hooks: { draw: [(plot) => drawRungs(plot, rungs, series), ...(curves ?? []).map((curve) => (plot) => drawOdd(plot, curve))] },
-    };
-    const made = new uPlot(options, tables.length > 1 ? uPlot.join(tables) : tables[0], element);
-    const odd = (curves ?? []).flatMap((curve) => (describeOdd(curve) ? [`${curve.label}: ${describeOdd(curve)}`] : []));
-    for (const text of [...odd, note].filter(Boolean)) {
-      const line = document.createElement("p");
-      line.className = "dim note";
-      line.textContent = text;
-      element.append(line);
-    }
-    return made;
-  });
-  several.set(element, { plots, again: () => drawSeveral(element, charts, { time, height }) });
-  element.dataset.charts = plots.length;
+function drawOne(chart) {
+  const { given, time, height } = chart;
+  const { curves, x = "step", steps = false, log = false } = given;
+  const tables = given.tables ?? curves.map(tableOf);
+  const labels = given.labels ?? curves.map((each) => each.label);
+  const series = labels.map((label, at) => ({ label, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: tables.length > 1, points: { show: tables[0][0].length <= FEW_POINTS }, value: (_, value) => number(value) }));
+  if (steps) { // marks for the values, and a step for each new best one
+    Object.assign(series[0], { paths: () => null, points: { show: true } });
+    Object.assign(series[1], { paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } });
+  }
+  const rungs = looks.by === "steps" ? (curves ?? []).map((each) => each.rungs ?? []) : [];
+  const options = {
+    width: chart.width,
+    height,
+    scales: curves ? scales() : { x: { time }, ...(log && { y: { distr: 3 } }), ...(time && { y: { range: (_, low, high) => [0, high * 1.05 || 1] } }) },
+    axes: curves ? looked() : time ? timeAxis(axes()) : axes(),
+    series: [curves ? xSeries() : time ? { label: "UTC", value: (_, at) => clock(at) } : { label: x }, ...series],
+    cursor: { drag: { x: true, y: false } },
+    hooks: { draw: [(made) => drawRungs(made, rungs, series), ...(curves ?? []).map((curve) => (made) => drawOdd(made, curve))] },
+  };
+  plotIn(chart, options, tables.length > 1 ? uPlot.join(tables) : tables[0]);
 }
 
-function onUsage({ charts }) {
-  const drawn = charts.map(({ title, x, series }) => ({ title, labels: series.map((each) => each.label), tables: [[x, ...series.map((each) => each.y)]] }));
+function addChart(element, given, time, height) {
+  const figure = document.createElement("figure");
+  const box = document.createElement("div");
+  figure.style.minHeight = `${height + 65}px`; // its place is kept until it is drawn
+  if (given.title) {
+    const heading = document.createElement("h3");
+    heading.textContent = titleOf(given.title);
+    heading.title = given.title;
+    figure.append(heading);
+  }
+  figure.append(box);
+  const odd = (given.curves ?? []).flatMap((curve) => (describeOdd(curve) ? [`${curve.label}: ${describeOdd(curve)}`] : []));
+  for (const text of [...odd, given.note].filter(Boolean)) {
+    const line = document.createElement("p");
+    line.className = "dim note";
+    line.textContent = text;
+    figure.append(line);
+  }
+  element.append(figure);
+  return observe({ figure, box, given, time, height, plot: null, isSeen: false, isStale: true, draw: drawOne });
+}
+
+function drawSeveral(element, drawn, { time = false, height = 130 } = {}) {
+  for (const { plot, figure } of several.get(element) ?? []) {
+    plot?.destroy();
+    inView.unobserve(figure);
+  }
+  element.style.minHeight = `${element.offsetHeight}px`; // what is below must not jump
+  element.replaceChildren();
+  several.set(element, drawn.map((given) => addChart(element, given, time, height)));
+  element.style.minHeight = "";
+  element.dataset.charts = drawn.length;
+}
+
+// The charts of many hosts have three lines. The lines of one host are added when it is chosen.
+const usage = { charts: [], own: new Map(), hosts: [] };
+const usageHost = document.querySelector("#usage-host");
+
+function drawUsage() {
+  const drawn = usage.charts.map(({ title, x, series, note }) => {
+    const own = usage.own.get(title);
+    const tables = [[x, ...series.map((each) => each.y)], ...(own ? [[own.x, ...own.series.map((each) => each.y)]] : [])];
+    return { title, note, tables, labels: [...series, ...(own?.series ?? [])].map((each) => each.label) };
+  });
   drawSeveral(document.querySelector("#usage"), drawn, { time: true });
 }
 
-function onCompared({ charts }) {
-  if (!charts.length) return;
-  const element = document.querySelector("#compared");
-  drawSeveral(element, charts, { height: 200 });
-  element.dataset.rungs = charts.flatMap(({ curves }) => curves.flatMap((each) => each.rungs ?? [])).length;
+async function readOwn() {
+  const answer = usageHost.value && (await fetch(`${location.pathname}/usage?host=${encodeURIComponent(usageHost.value)}`));
+  const { charts: found } = answer && answer.ok ? await answer.json() : { charts: [] };
+  usage.own = new Map(found.map((each) => [each.title, each]));
+  drawUsage();
 }
 
-function onBest({ charts }) {
-  const drawn = charts.map(({ title, by, x, values, best, log }) => ({ title, x: by, steps: true, log, labels: ["value", "best"], tables: [[x, values, best]] }));
+function onUsage({ charts: drawn, hosts }) {
+  usage.charts = drawn;
+  document.querySelector("[data-usage-tools]").hidden = !hosts.length;
+  if (usage.hosts.join() !== hosts.join()) {
+    const chosen = usageHost.value;
+    usageHost.replaceChildren(usageHost.firstElementChild, ...hosts.map((host) => new Option(host, host, false, host === chosen)));
+    usage.hosts = hosts;
+  }
+  if (usageHost.value) readOwn();
+  else drawUsage();
+}
+usageHost?.addEventListener("change", readOwn);
+
+function onCompared({ charts: drawn }) {
+  if (!drawn.length) return;
+  const element = document.querySelector("#compared");
+  showTools(element);
+  drawSeveral(element, drawn, { height: 200 });
+  element.dataset.rungs = drawn.flatMap(({ curves }) => curves.flatMap((each) => each.rungs ?? [])).length;
+}
+
+function onBest({ charts: best }) {
+  const drawn = best.map(({ title, by, x, values, best: most, log }) => ({ title, x: by, steps: true, log, labels: ["value", "best"], tables: [[x, values, most]] }));
   drawSeveral(document.querySelector("#best"), drawn);
 }
 
 // --- how all charts look
+const everyChart = () => [...metrics.values(), ...[...several.values()].flat()];
+
 function redraw() {
   redrawMetrics();
-  for (const { again } of [...several.values()]) again();
+  for (const chart of [...several.values()].flat()) drawSoon(chart);
 }
 
+let width = document.body.clientWidth;
 new ResizeObserver(() => {
-  for (const { plot, chart } of metrics.values()) plot?.setSize({ width: widthOf(chart), height: plot.height });
-  for (const [element, { plots }] of several) {
-    for (const each of plots) each.setSize({ width: widthOf(element), height: each.height });
+  if (document.body.clientWidth === width) return; // only its height has changed
+  width = document.body.clientWidth;
+  for (const chart of everyChart()) {
+    if (chart.isSeen) {
+      chart.width = Math.max(chart.figure.clientWidth, 100);
+      chart.plot?.setSize({ width: chart.width, height: chart.plot.height });
+    } else if (chart.plot) { // drawn again once it is in view
+      chart.plot.destroy();
+      chart.plot = null;
+      chart.isStale = true;
+    }
   }
 }).observe(document.body);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  colours.clear();
+  redraw();
+});
 for (const input of document.querySelectorAll("[data-look]")) {
   input.addEventListener("input", () => {
     looks[input.dataset.look] = input.type === "checkbox" ? input.checked : input.value;

@@ -306,6 +306,7 @@ document.addEventListener("htmx:sse:error", (event) => {
   );
 });
 document.addEventListener("htmx:after:swap", () => {
+  for (const rest of $$("[data-known-by]")) rest.hidden = !$(rest.dataset.knownBy).childElementCount; // no rule with :has(), which costs time at each change
   tellTimes();
   showWanted();
   showChosen();
