@@ -52,6 +52,8 @@ def wait(admitting: Admission, job: Job, values: RunUpdate) -> AfterRuns | Waits
                 entry = note("runs ended", "the runs that it waited for have ended as wanted", at=now)
                 begun: RunUpdate = {**values, "begun": now}
                 ledger.write(run_row(run, begun, waits=False), event_row(run, entry))
+            elif own is None and now - admitting.given.started >= ON_ITS_WAY:
+                values["begun"] = now  # its row was deleted while it waited
             return None
         case MustWait(runs=left):
             return _write_wait(admitting, dependencies.describe_wait(wanted, left), values, own)

@@ -86,6 +86,27 @@ def test_the_third_job_starts_after_any_end_if_it_asks_for_that(yard: YardTempla
     assert not result.broken
 
 
+def test_the_hours_of_a_run_begin_once_it_may_start(yard: YardTemplate) -> None:
+    """The wait of ten minutes is longer than the limit of six minutes."""
+    limits = {"hours": 0.1, "dollars": 20, "restarts": 3, "wait_minutes": 20}
+    long = {**SHORT, "args": {"steps": 4, "step-seconds": 150.0}}
+
+    def begin(yard: Yard) -> None:
+        yard.people.upload("jobs/first.json", job("first", ONE, program=long))
+        yard.after(20, lambda: submit_next(yard), "a user submits the next job")
+
+    def submit_next(yard: Yard) -> None:
+        more = {"start_after": {"runs": [_id_of(yard, "first")]}, "limits": limits, "program": SHORT}
+        yard.people.upload("jobs/second.json", job("second", ONE, **more))
+
+    scenario = Scenario(
+        "chain", "two runs", begin, over=lambda yard: len(yard.runs()) == 2 and yard.all_over(), gang=1
+    )
+    result = simulate(yard, scenario)
+    assert not result.broken
+    assert result.outcome.count("SUCCEEDED") == 2
+
+
 @pytest.mark.parametrize(
     "fault",
     [

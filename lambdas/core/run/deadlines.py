@@ -35,7 +35,7 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     hourly = sum(host.price + disk_hour(host.disk_gib, host.gib_month) for host in members)
     spent = cost.bill(records.hosts.values(), now=now).dollars
     return cost.deadline(
-        begun=records.run.created,
+        begun=records.run.begun or records.run.created,
         hours=job.limits.hours,
         dollars=job.limits.dollars,
         spent=spent,
@@ -66,7 +66,7 @@ def describe_cap(records: Records, now: datetime, *, step: int | None) -> str:
     hours, dollars = job.limits.hours, job.limits.dollars
     spent, took = (
         cost.bill(records.hosts.values(), now=now).dollars,
-        (now - run.created).total_seconds() / 3600,
+        (now - (run.begun or run.created)).total_seconds() / 3600,
     )
     by_dollars = spent / dollars > took / hours
     cap = f"${dollars:,.2f} (limits.dollars)" if by_dollars else f"{hours:g} hours (limits.hours)"

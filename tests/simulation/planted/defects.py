@@ -420,6 +420,14 @@ DEFECTS: tuple[Defect, ...] = (
         World("chain", FORWARD),
     ),
     Defect(
+        "hours-while-waiting",
+        "the hours of a run that waits for others begin with its submission",
+        "lambdas/core/run/deadlines.py",
+        "begun=records.run.begun or records.run.created,",
+        "begun=records.run.created,",
+        "tests/simulation/test_chains.py::test_the_hours_of_a_run_begin_once_it_may_start",
+    ),
+    Defect(
         "overlapping-times",
         "a schedule starts a run although its last run has not ended, and its rule is `skip`",
         "lambdas/core/schedules.py",
