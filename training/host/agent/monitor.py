@@ -162,7 +162,8 @@ class Monitor:
 
     def _read(self, lines: list[str]) -> None:
         for line in lines:
-            if values := self._lines.metrics(line):
+            numbers = self._lines.metrics(line)
+            if values := {**self._lines.others, **numbers}:
                 counts_steps = self._lines.counts_steps
                 source = Source.PRINTED_STEPS if counts_steps else Source.PRINTED_EPOCHS
-                self._seen.put((source, {**self._lines.others, **values}))
+                self._seen.put((source, values))

@@ -12,6 +12,7 @@ THOUSANDS = r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"
 NUMBER = rf"[-+]?(?:{THOUSANDS}|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?)"
 WRAPPING = r"""(?:(?:\w+\.)?(?:tensor|array|float\d*)\(\s*)?['"]?"""
 """tensor(0.5, grad_fn=...), np.float32(0.5), Array(0.5, dtype=float32), '0.5'."""
+PLAIN_NUMBER = r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|nan|inf\b)"
 COUNT = r"\d[\d,_]*"
 
 
@@ -29,9 +30,13 @@ VALUE = pattern(
 )
 WORDS = pattern(r"[a-z]+")
 OTHER = pattern(
-    r"(?P<name>[a-z_][\w./@-]{0,62})['\"]?\s*[:=]\s*(?P<number>-?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|nan|inf\b))"
+    rf"(?P<name>[a-z_][\w./@-]{{0,62}})(?:['\"]?\s*[:=]\s*(?P<number>{PLAIN_NUMBER})"
+    rf"|\s+(?P<metered>{PLAIN_NUMBER})\s*\(\s*{PLAIN_NUMBER}\s*\))"
 )
-"""A name and a number that belongs to it."""
+"""A name and a number that belongs to it. `metered`: the meters of PyTorch's examples print a value and its mean, as in
+`Acc@1  40.62 ( 41.67)`."""
+RATIO = pattern(r"acc(?:uracy)?['\"]?\s*[:=]?\s*(?P<right>\d+)\s*/\s*(?P<all>\d+)")
+"""The accuracy of an evaluation, as in `Accuracy: 9816/10000 (98%)`."""
 NAME = pattern(r"[\w./-]*$")
 OPENING = "[({<'\""
 """Characters that begin a part of a line."""

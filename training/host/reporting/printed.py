@@ -27,6 +27,7 @@ from training.host.reporting.reading import (
     LONGEST,
     Reading,
     count_of,
+    evaluated_in,
     may_have_number,
     others_in,
     read,
@@ -129,11 +130,12 @@ class PrintedLines:
         reading = self._row(line) or read(line)
         if reading:
             numbers = self._take(reading)
-            self.others = dict(others_in(line)) if numbers else {}
+            self.others = {**self.others, **dict(others_in(line))} if numbers else {}
             return numbers
         if over := EPOCH_OVER.search(line):
             self._begin_epoch(float(over["epoch"]), count_of(over["epochs"]))
             return self._count_epochs({"epoch": int(over["epoch"])})
+        self.others = dict(evaluated_in(line)) if self._way else {}
         if bar := BARE_BAR.search(line):
             return self._draw_bar(count_of(bar["at"]) or 0, count_of(bar["of"]))
         return {}
@@ -165,6 +167,7 @@ class PrintedLines:
             at, of = count_of(yolo["at"]), count_of(yolo["of"])
             return Reading(way="yolo", at=at, of=of, in_epoch=True, epoch=float(yolo["epoch"]))
         row = self._table.row(line) if self._table else None
+        self.others = dict(row.others) if row else {}
         return Reading(loss=row.loss, accuracy=row.accuracy, epoch=float(row.epoch)) if row else None
 
     def _begin_epoch(self, epoch: float, epochs: int | None) -> None:

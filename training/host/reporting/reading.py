@@ -15,13 +15,23 @@ from training.host.reporting.positions import (
     OTHER,
     PACE,
     POSITIONS,
+    RATIO,
     SECONDS,
     TRAINERS,
     VALUE,
     WORDS,
     Position,
 )
-from training.host.reporting.words import ASIDE, COUNTS, DISCRIMINATOR, GENERATOR, OWN, PLAIN, TRAINING
+from training.host.reporting.words import (
+    ASIDE,
+    COUNTS,
+    DISCRIMINATOR,
+    EVALUATED,
+    GENERATOR,
+    OWN,
+    PLAIN,
+    TRAINING,
+)
 
 LONGEST = 2000
 """Most characters of a line that are read."""
@@ -117,6 +127,7 @@ def values_in(line: str) -> Iterator[tuple[str, float]]:
 
 def others_in(line: str) -> Iterator[tuple[str, float]]:
     """Yield each other number that has a name, such as `val_loss: 0.31` and `lr=1e-3`, and counts nothing."""
+    yield from evaluated_in(line)
     for found in OTHER.finditer(line):
         before, behind = line[: found.start()][-1:], line[found.end() :][:2]
         words = {*re.split(r"[\W_]+", found["name"].lower())}
@@ -127,7 +138,28 @@ def others_in(line: str) -> Iterator[tuple[str, float]]:
             or (behind[:1] in ".," and behind[1:].isdigit())
         )
         if not (is_part or is_longer or words & COUNTS or words <= TRAINING | PLAIN | OWN):
-            yield found["name"], float(found["number"])
+            yield found["name"], float(found["number"] or found["metered"])
+
+
+def evaluated_in(line: str) -> Iterator[tuple[str, float]]:
+    """Yield the loss and the accuracy of an evaluation: `test_loss` for `Test set: Average loss: 0.0576`."""
+    lowered = line.lower()
+    if not any(word in lowered for word in EVALUATED):
+        return
+    for found in (*VALUE.finditer(line), *RATIO.finditer(line)):
+        words = [each[0] for each in WORDS.finditer(lowered[: found.start()])]
+        near = next((word for word in reversed(words) if word in ASIDE | TRAINING), "")
+        if (begins := EVALUATED.get(near)) is None:
+            continue
+        named = found.groupdict()
+        if right := named.get("right"):
+            if int(named["all"]):
+                yield f"{begins}_accuracy", int(right) / int(named["all"])
+            continue
+        what = {"acc": "accuracy"}.get(named["what"].lower(), named["what"].lower())
+        behind = {*words[len(words) - words[::-1].index(near) :]}
+        if behind <= PLAIN | OWN | {"set", "data"}:
+            yield f"{begins}_{what}", float(named["number"].replace(",", "")) / (100 if named["unit"] else 1)
 
 
 def _words(before: str, name: str) -> tuple[set[str], list[str]]:

@@ -2,7 +2,10 @@
 epoch."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from training.host.reporting.words import COUNTS, OWN
 
 NUMBERS = re.compile(r"[\s|]*\d+[\s|][\s\d.:|%eEnNaAiIfF+-]*")
 """A row: a whole number, then numbers and times."""
@@ -20,6 +23,8 @@ class Row:
     epoch: int
     loss: float
     accuracy: float | None
+    others: Mapping[str, float]
+    """The numbers of the other columns. Columns of an evaluation may be called `accuracy`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,14 @@ class Table:
         accuracy = next(
             (number for name in ACCURACIES if (number := _number(named.get(name))) is not None), None
         )
-        return None if loss is None else Row(int(cells[0]), loss, accuracy)
+        others = {
+            f"val_{name}" if name in OWN else name: number
+            for name, cell in list(named.items())[1:]
+            if name not in LOSSES + ACCURACIES
+            and name not in COUNTS
+            and (number := _number(cell)) is not None
+        }
+        return None if loss is None else Row(int(cells[0]), loss, accuracy, others)
 
 
 def read_header(line: str) -> Table | None:

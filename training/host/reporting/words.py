@@ -8,6 +8,12 @@ ASIDE = frozenset(
 )
 """Words before a number that is not the training's. TensorFlow's estimators print an evaluation as `Saving dict
 ...`."""
+EVALUATED = {
+    **dict.fromkeys("val valid validation validating validate".split(), "val"),  # noqa: SIM905
+    **dict.fromkeys("eval evaluation evaluating evaluate".split(), "val"),  # noqa: SIM905
+    **dict.fromkeys("test testing tested".split(), "test"),  # noqa: SIM905
+}
+"""Words of ASIDE that name a set of examples, with the beginning of the names of its metrics."""
 PLAIN = frozenset(
     """total avg average mean batch running step iter iteration epoch global current cur smoothed lm
     mlm log mlog nll sparse categorical binary with and the its has now at end finished done cross

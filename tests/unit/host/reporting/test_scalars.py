@@ -409,6 +409,11 @@ def test_a_position_that_the_program_reports_counts_more_than_a_printed_one() ->
         ("epoch 3 loss=0.5 eta: 0:01:22 time: 3.5 batch: 5 acc5: 91% at: 3/4 v=1.2.3", {}),
         ("epoch 3 loss=0.5 dice/liver=0.75, mIoU: 0.5.", {"dice/liver": 0.75, "mIoU": 0.5}),
         ("val_loss: 0.3", {}),
+        (
+            "Epoch: [0][ 1/10]\tTime  0.3 ( 0.3)\tLoss 7.4e-01 (7.4e-01)\tAcc@1  40.62 ( 41.67)",
+            {"Acc@1": 40.62},
+        ),
+        ("Epoch 3: train loss 0.5, val loss 0.6, val acc 91.5%", {"val_loss": 0.6, "val_accuracy": 0.915}),
     ],
 )
 def test_other_numbers_of_a_printed_line_with_progress_are_metrics(
@@ -417,3 +422,32 @@ def test_other_numbers_of_a_printed_line_with_progress_are_metrics(
     lines = PrintedLines()
     lines.metrics(line)
     assert str(lines.others) == str(expected)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "Test set: Average loss: 0.0576, Accuracy: 9816/10000 (98%)",
+            {"test_loss": 0.0576, "test_accuracy": 0.9816},
+        ),
+        ("Validation - Loss: 0.3, Acc: 91.2% best acc 95%", {"val_loss": 0.3, "val_accuracy": 0.912}),
+        ("Test Accuracy: 0.91 Test Loss: 0.2", {"test_accuracy": 0.91, "test_loss": 0.2}),
+        ("Test: best acc 0.99", {}),
+        ("val loss improved from 0.5 to 0.4", {}),
+        ("Test: [ 0/10]\tTime 0.3 ( 0.3)\tLoss 0.5 (0.5)", {}),
+        ("Test set: Accuracy: 0/0 (0%)", {}),
+    ],
+)
+def test_a_line_of_an_evaluation_has_metrics_of_their_own(line: str, expected: dict[str, float]) -> None:
+    lines = PrintedLines()
+    assert lines.metrics("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.3")["loss"] == 2.3
+    assert lines.metrics(line) == {}
+    assert dict(lines.others) == pytest.approx(expected)
+
+
+def test_the_other_columns_of_a_table_are_metrics() -> None:
+    lines = PrintedLines()
+    lines.metrics("epoch     train_loss  valid_loss  accuracy  time")
+    assert lines.metrics("0         0.523       0.412       0.81      00:12")["loss"] == 0.523
+    assert lines.others == {"valid_loss": 0.412, "val_accuracy": 0.81}
