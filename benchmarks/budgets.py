@@ -115,7 +115,7 @@ def measure_models(found: models.Models) -> list[Row]:
 
 
 def measure_page(found: page.Page) -> list[Row]:
-    """Return the figures of the page. Seconds of Chromium are those of a machine without other work."""
+    """Return the figures of the page. Seconds of Chromium are for a machine without other work."""
     longest, draws = max(found.scroll_tasks, default=0), f"{found.canvases} of {found.charts}"
     listed = f"CPU seconds of the server to list {page.RUNS:,} runs with {len(page.COLUMNS)} columns"
     shown = f"{found.all_runs_seconds:g} / {found.sort_seconds:g}"

@@ -40,10 +40,10 @@ TASKS = "return window.long.map(([, took]) => took)"
 
 @dataclass(frozen=True)
 class Page:
-    """What Chromium measured. A long task is one of more than 50 ms, during which the page answers nothing."""
+    """Measures of Chromium. A long task is one of more than 50 ms, during which the page answers nothing."""
 
     list_cpu_seconds: float
-    """Of one process, without Chromium: all rows read, sorted by a column and rendered."""
+    """The seconds of one process, without Chromium: all rows read, sorted by a column and rendered."""
     all_runs_seconds: float
     """From the request of the list until it counts all runs."""
     sort_seconds: float

@@ -70,7 +70,7 @@ def _chain_is_over(yard: Yard) -> bool:
 
 
 def _schedules(yard: Yard) -> None:
-    """Upload two jobs with schedules. Runs take six minutes; those of the second schedule may overlap."""
+    """Upload two jobs with schedules. Runs take six minutes, and the second schedule's may overlap."""
     yard.scheduler.delays = lambda number: (1.0,)
     program = {**SHORT, "args": {"steps": LONG_STEPS, "step-seconds": 60.0}}
     for name, minutes, overlap in (("alone", "0,50,55 1-2", "skip"), ("beside", "50,55 1", "allow")):
@@ -85,7 +85,7 @@ def _night_is_over(yard: Yard) -> bool:
 ORDERED_SCENARIOS = (
     Scenario(
         "chain",
-        "four runs that start after one another, of which the second fails",
+        "four runs that start after one another; the second one fails",
         _chain,
         timedelta(hours=5),
         gang=1,
@@ -95,7 +95,7 @@ ORDERED_SCENARIOS = (
     ),
     Scenario(
         "schedule",
-        "two schedules in the night in which clocks go back",
+        "two schedules in the night when clocks go back",
         _schedules,
         timedelta(hours=6),
         gang=1,

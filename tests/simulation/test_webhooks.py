@@ -23,7 +23,7 @@ from trainyard.values import serialization
 KEY = base64.b64encode(b"0123456789abcdef01234567").decode()
 DIES = "chain: host host-1 after progress #1: dies"
 KINDS = {"interruption": 1, "end": 2, "failure": 2}
-"""Of the chain: the first run is interrupted once, the second fails, and the third is refused."""
+"""The kinds of the chain: the first run is interrupted once, the second fails, and the third is refused."""
 
 
 @pytest.mark.parametrize("minutes", [0, 2])

@@ -16,7 +16,7 @@ MOST_NAMES = 200
 """The most arguments, metrics or labels to choose from, the most frequent first."""
 MOST_COLUMNS = 40
 MOST_CHARACTERS = 600
-"""Of a column's name. A metric may have 500."""
+"""The most characters of a column's name. A metric may have 500."""
 DEFAULT = ("state", "progress", "loss", "pool", "user", "cost", "started")
 
 
@@ -71,7 +71,7 @@ FIXED: Mapping[str, Column] = {
     )
 }
 GROUPS = ("study", "job", "user", "schedule")
-"""The fixed columns by which runs can be grouped, beside labels."""
+"""The fixed columns that can group runs, beside labels."""
 
 
 def column_of(name: str) -> Column | None:

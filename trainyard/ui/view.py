@@ -1,4 +1,4 @@
-"""What a user wants to see of the list of runs, as the address has it, and the runs in that order."""
+"""The user's view of the list of runs, as the address has it, and the runs in that order."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class View:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs with the same value of the column by which the list is grouped."""
+    """Runs with the same value of the column that groups the list."""
 
     key: str
     """Empty for runs without a value."""
@@ -128,7 +128,7 @@ def name_state(run: ListedRun) -> str:
 
 
 def filter_state(run: ListedRun) -> str:
-    """Return the state by which the list is filtered."""
+    """Return the state that the list's filter reads."""
     state = name_state(run)
     return "failed" if state in ("refused", "stopped") else state
 
@@ -194,7 +194,7 @@ def _order(value: Any) -> tuple[bool, float, str]:
 
 
 def _group(runs: Sequence[ListedRun], view: View) -> tuple[Group, ...]:
-    """Group the runs in the order in which their groups begin. Runs without a value are the last group."""
+    """Group the runs. The groups have the order of their first runs. Runs without a value are the last group."""
     if not view.group:
         return (Group("", tuple(runs), tuple(runs[: view.most]), is_open=True),)
     column, found = column_of(view.group), dict[str, list[ListedRun]]()

@@ -1,4 +1,4 @@
-"""A canned yard with 10,000 runs, one of which has 200 scalars and 50 hosts of 8 GPUs.
+"""A canned yard with 10,000 runs. The largest run has 200 scalars and 50 hosts of 8 GPUs.
 
 `python -m tests.unit.ui.canned_large [RUNS] [SCALARS] [HOSTS]` serves its page. Each scalar was reported 100,000 times.
 The host keeps 40,000 samples of all scalars together, 200 of each one (training/host/reporting/scalars.py).

@@ -22,7 +22,7 @@ def test_the_list_of_schedules_names_times_zone_and_last_run(cloud: canned.Cloud
 
 
 def test_a_schedule_counts_skipped_and_missed_times(cloud: canned.Cloud) -> None:
-    """Of the hours since its last change, one was skipped and at least one was never delivered."""
+    """One hour since its last change was skipped, and at least one was never delivered."""
     text = owner(cloud).get("/schedules").text
     row = text.partition('id="row-watch"')[2].partition("</tr>")[0]
     assert f'href="/runs/{FAILED}"' in row, "a skipped time started no run"

@@ -151,7 +151,7 @@ class EventFiles:
 
 @dataclass(slots=True)
 class Seen:
-    """What looks found: values of the progress, each with True if its file counts more than epochs, and scalars."""
+    """The results of looks: values of the progress, each with True if its file counts more than epochs, and scalars."""
 
     values: list[tuple[bool, dict[str, float]]] = field(default_factory=list)
     scalars: list[Scalar] = field(default_factory=list)
@@ -159,8 +159,8 @@ class Seen:
 
 @dataclass(slots=True)
 class Looks:
-    """Looks at event files. The first scalars wait for one more look, because Keras writes those of an epoch before the
-    line with its steps: a program must not count epochs first and then steps."""
+    """Looks at event files. The first scalars wait for one more look, because Keras writes an epoch's scalars before
+    the line with its steps: a program must not count epochs first and then steps."""
 
     _waiting: Seen | None = None
     _has_found: bool = False

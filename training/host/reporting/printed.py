@@ -36,7 +36,7 @@ from training.host.reporting.reading import (
 
 MOST_WAITING = 20
 FORM = re.compile(r"[0-9.,=>#━╸╺ -]+")
-"""What differs between two drawings of a bar."""
+"""The part that differs between two drawings of a bar."""
 TRAINER = "trainer"
 """The counting of Hugging Face's Trainer: by a bare bar, which it draws again after each dictionary."""
 STRANGERS = 20

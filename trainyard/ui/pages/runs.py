@@ -61,7 +61,7 @@ class Runs(Page):
 
 @dataclass
 class KnownRuns:
-    """All runs that were read, of which only the newest are read again at each update."""
+    """All runs that were read. Each update reads only the newest ones again."""
 
     _older: tuple[ListedRun, ...] = ()
     _by_id: dict[str, ListedRun] = field(default_factory=dict)

@@ -85,8 +85,8 @@ def test_a_waiting_run_tells_when_it_asks_next() -> None:
 
 
 LACKING = {"args", "metrics", "image_id"}
-"""What a list shows of a run only if its row has it. The index has the latest metrics in `progress`, and neither
-arguments nor the AMI: the columns of these are empty in a list that is read from the index."""
+"""The keys that a list shows only if the run's row has them. The index has the latest metrics in `progress`, and
+neither arguments nor the AMI: the columns of these are empty in a list that is read from the index."""
 
 
 def test_what_a_list_shows_is_a_part_of_the_runs_row_and_not_its_job() -> None:
