@@ -38,6 +38,13 @@ SHOWN = (
     ("ui-study.png", f"/studies/{STUDY}", 1280, 1200, "light"),
     ("ui-images.png", "/images", 1280, 620, "dark"),
 )
+CHARTS = {
+    "ui-run.png": "#metrics",
+    "ui-metrics.png": "#metrics",
+    "ui-compare.png": "#compared",
+    "ui-study.png": "#best #compared",
+}
+"""The parts of a picture's page that must have charts."""
 PAGES = (ROOT / "README.md", ROOT / "docs/index.md")
 BEGIN, END = "<!-- transcript: begin -->", "<!-- transcript: end -->"
 WIDTH = 118
@@ -65,6 +72,12 @@ def take(driver: Chrome, page: Browser, name: str, path: str, width: int, height
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     page.open(path)
     page.until("what AWS answers", lambda: "Loading" not in page.text("main"))
+    charts = CHARTS.get(name)
+    if charts:
+        page.until("its charts", lambda: all(page.all(f"{each} figure") for each in charts.split()))
+    driver.execute_script("location.hash && document.querySelector(location.hash).scrollIntoView()")
+    if charts:
+        page.until("drawn charts", lambda: all(page.all(f"{each} canvas") for each in charts.split()))
     file = PICTURES / name
     driver.save_screenshot(str(file))
     with Image.open(file) as picture:
