@@ -123,7 +123,9 @@ class Progress:
     def add_further(self, scalar: Scalar, *, is_printed: bool) -> None:
         """Add a value of another metric. The program's own reports of that metric count instead, and its printed lines
         instead of events that count epochs."""
-        if self.reports and is_printed:
+        if scalar.name in RESERVED or (
+            self.reports and is_printed
+        ):  # Lightning writes `epoch` for TensorBoard
             return
         counts_epochs = scalar.step is None and not is_printed
         if (self.reports or counts_epochs) and self.scalars.is_reported(scalar.name):

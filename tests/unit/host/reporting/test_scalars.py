@@ -312,6 +312,13 @@ def test_a_second_attempt_of_such_a_fit_keeps_the_points_of_the_first(tmp_path: 
     assert [step for step, _ in curves(progress.scalars)["learning_rate"]] == [80]
 
 
+def test_a_count_that_a_program_writes_for_tensorboard_is_no_metric(tmp_path: Path) -> None:
+    progress = Progress(tmp_path / "none", started=0)
+    for name in ("epoch", "lr"):
+        progress.add_further(Scalar(name, 3.0, 30), is_printed=False)
+    assert curves(progress.scalars) == {"lr": [(30, 3.0)]}
+
+
 def test_a_fit_that_prints_nothing_is_counted_by_epochs_one_look_later(tmp_path: Path) -> None:
     files = EventFiles(lambda: readable_files(tmp_path), tmp_path, 0)
     looks = Looks()
