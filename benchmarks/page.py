@@ -16,7 +16,7 @@ from selenium.webdriver import Chrome
 from starlette.datastructures import QueryParams
 
 from tests.e2e.browser import Browser, driven
-from tests.unit.ui.canned_large import HOSTS, LARGE, RUNS, SCALARS, large
+from tests.unit.ui.canned_large import HOSTS, LARGE_PAGE, RUNS, SCALARS, large
 from tests.unit.ui.site import canned
 from trainyard.ui.cache import Cache
 from trainyard.ui.pages.runs import Runs
@@ -74,7 +74,7 @@ def measure() -> Page:
         every = _call(driver, f"all({NEARLY_ALL}, done)")
         sort = _call(driver, "sort('args.lr', done)")
         rows = len(page.all("tr[data-row]"))
-        driver.get(f"{page.root}/runs/{LARGE}")
+        driver.get(page.root + LARGE_PAGE)
         charts = _call(driver, "charts(done)")
         page.until("the charts of hosts", lambda: page.all("#usage figure"))
         loading = driver.execute_script(TASKS)

@@ -31,6 +31,7 @@ from tests.unit.ui.canned import (
 from trainyard.core.model.host_use import HostUse
 
 LARGE = "large-0a1b2c3d"
+LARGE_PAGE = f"/runs/{LARGE}"
 RUNS, SCALARS, HOSTS = 10_000, 200, 50
 POINTS, SAMPLES, MINUTES, GPUS = 100_000, 40_000, 400, 8
 LABELS = ("train", "val", "gradients", "layers", "optimizer")
