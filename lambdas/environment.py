@@ -95,4 +95,4 @@ def _read(kind: type[Values]) -> Values:
 def _value(hint: Any, text: str) -> Any:
     if isinstance(hint, types.GenericAlias):
         return tuple(part.strip() for part in text.split(",") if part.strip())
-    return hint(text)
+    return text == "True" if hint is bool else hint(text)

@@ -33,6 +33,8 @@ class Scenario:
     """The number of hosts that each attempt must have, or may have at most; 0 if the scenario trains nothing."""
     least: int = 0
     """The minimum number of hosts of each attempt; 0: `gang`."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """The settings of the yard that differ from the defaults."""
     stays: int = 0
     """The number of hosts that stay after the run has succeeded."""
     over: Callable[[Yard], bool] = lambda yard: bool(yard.runs()) and yard.all_over()

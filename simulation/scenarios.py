@@ -87,6 +87,22 @@ def _rivals(yard: Yard) -> None:
     yard.after(20, once_both_are_wiped, "a user checks whether hosts are warm")
 
 
+def _preempts(yard: Yard) -> None:
+    """Start a run in a yard for one run, and one of a higher priority once the first has saved."""
+    cluster = {"strategy": "multi_worker", "workers": 2}
+    program = {"module": "training.programs.digits", "args": {"steps": STEPS, "step-seconds": 8.0}}
+    yard.people.upload("jobs/low.json", job("low", cluster, program=program, priority=10))
+
+    def once_it_has_saved() -> None:
+        first = next((each.name for each in yard.runs()), None)
+        if first and (yard.confirmed_steps(first) or yard.all_over()):
+            yard.people.upload("jobs/urgent.json", job("urgent", cluster, program=SHORT, priority=80))
+        else:
+            yard.after(5, once_it_has_saved, "a user checks whether it has saved")
+
+    yard.after(20, once_it_has_saved, "a user checks whether it has saved")
+
+
 def _resumes(yard: Yard) -> None:
     """Resume a run twice while it trains, and twice again half a second after it was stopped."""
     cluster = {"strategy": "multi_worker", "workers": 2}
@@ -208,6 +224,16 @@ SCENARIOS: Mapping[str, Scenario] = {
             until="train Launch #2",
             refused=frozenset({"early-a", "early-b"}),
             resumed={"late-a": "first", "late-b": "first"},
+        ),
+        Scenario(
+            "preempts",
+            "a run that leaves its slot to a run of a higher priority, and continues",
+            _preempts,
+            gang=2,
+            over=_over(2),
+            settings={"most_runs": 1, "preempt": True},
+            since="train-admit#2",
+            until="train Train #3",
         ),
         Scenario(
             "study",

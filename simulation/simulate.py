@@ -62,6 +62,8 @@ def simulate_plan(
 ) -> Result:
     """Simulate one world with a plan whose faults may change on the way."""
     world = World(seed, beginning=scenario.beginning)
+    for name, value in scenario.settings.items():
+        template = template.with_limits(**{name: value})
     yard = Yard(world, template, plan)
     Injections(yard).install()
     oracle = Oracle(yard, scenario)

@@ -100,7 +100,8 @@ class Admission:
 
         Raises AlreadyWrittenError if the run was written in the meantime, or if another run was given a slot."""
         has_it = isinstance(decided, Admitted)
-        mine = None if isinstance(decided, Refused) else replace(claim, waits=not has_it)
+        given = clock() if has_it and claim.kind is ClaimKind.TRAIN else None
+        mine = None if isinstance(decided, Refused) else replace(claim, waits=not has_it, given=given)
         rows = [
             run_row(self.given.run, values, waits=not has_it) if again else self._first_row(values),
             *self._open_rows(values, mine),

@@ -25,7 +25,10 @@ class RecoverInput(AttemptInput):
     plan: Limits
     now: datetime
     resized: int = 0
-    """The number of attempts that ended to give the next one more hosts."""
+    """The number of attempts that ended to give the next one more hosts, or for a run of a higher priority."""
+    deadline: datetime | None = None
+    """When the hours of the run are used up, as Launch computed it last; None for the deadline of the plan. The hours
+    do not include waits after a preemption."""
 
 
 class Decide(Protocol):
@@ -36,7 +39,7 @@ class Decide(Protocol):
 
 def decide_and_log(given: RecoverInput, decide: Decide) -> Retry | EndRun:
     """Decide about the failure of the attempt, and log the decision."""
-    trouble, deadline = given.failure.trouble, given.plan.deadline
+    trouble, deadline = given.failure.trouble, given.deadline or given.plan.deadline
     decision = decide(trouble, attempt=given.attempt, now=given.now, deadline=deadline)
     logger.info("%s: %s", decision.kind, decision.reason)
     return decision

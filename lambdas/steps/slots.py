@@ -85,7 +85,7 @@ def over_budget(
     """Refuse a run that may cost `asks` dollars if the budget is spent or promised to other runs. The rows of running
     runs are read only if their full promises leave too little, because a run that has spent half of its dollars
     promises only the other half."""
-    month, running = limits.month or None, [claim for claim in others if not claim.waits]
+    month, running = limits.month or None, [claim for claim in others if claim.promises_dollars]
     promised = [promise_of(claim, now) for claim in running]
     if budget.refusal(money, month, now, asks=asks, promised=promised) is None:
         return None

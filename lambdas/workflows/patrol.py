@@ -64,7 +64,7 @@ NEEDS = Needs(
         may("keep disks"),
         may("mark hosts", Tag.VERDICT, Tag.JUDGED_BY),
         may("read and list objects", keys.RUNS),
-        may("use the ledger", "BatchGetItem", "Query", "PutItem", "UpdateItem", "DeleteItem"),
+        may("use the ledger", "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem", "DeleteItem"),
         may("send notifications"),
     ),
     minutes=3,

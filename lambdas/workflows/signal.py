@@ -33,6 +33,7 @@ from lambdas.steps.signals.events import (
     Forgotten,
     ImageState,
     InstanceState,
+    Leave,
     MayGrow,
     PatrolEvent,
     RunsEnded,
@@ -198,7 +199,7 @@ def _context(message: RunEvent, yard: SignalSettings, ledger: Ledger) -> SignalC
             if not isinstance(message.signal, Hold) and not _is_of_its_run(message, ledger):
                 return None
             return SignalContext(yard, ledger, message.run, message.attempt)
-        case AtCap() | StillStopping() | MayGrow() | Forgotten() | StudyEnds() | RunsEnded():
+        case AtCap() | StillStopping() | MayGrow() | Forgotten() | StudyEnds() | RunsEnded() | Leave():
             set_log_context(message.run, message.attempt)
             return SignalContext(yard, ledger, message.run, message.attempt)
         case Stop() | EndWarmHosts():
@@ -232,7 +233,7 @@ def _handle(context: SignalContext, message: RunEvent, event: Event, now: dateti
     match message:
         case Sent():
             return from_hosts.handle(context, message, now)
-        case AtCap() | StillStopping() | MayGrow() | Forgotten() | StudyEnds() | RunsEnded():
+        case AtCap() | StillStopping() | MayGrow() | Forgotten() | StudyEnds() | RunsEnded() | Leave():
             return from_patrol.handle(context, message, now)
         case Stop():
             return from_people.stop(context, _person(event), now)

@@ -110,6 +110,9 @@ class YardSettings:
     least 100 for other functions; 0: no reservation."""
     when_full: str = "wait"
     """The action for a run without a slot: `wait` as long as its job allows (limits.wait_minutes), or `refuse`."""
+    preempt: bool = False
+    """True if a running run of a lower priority saves, leaves its hosts and waits in the queue again when a run of a
+    higher priority waits for a slot."""
 
     bucket: str = ""
     """The name of a bucket that an earlier yard of this name left, which this yard uses; default: none."""

@@ -152,6 +152,36 @@ def test_states_in_jsonpath_assign_variables_from_their_result_or_input(cloud: C
     assert json.loads(ended["output"]) == {"now": 2, "before": 1, "chosen": "12"}
 
 
+def test_a_variable_may_be_null_and_a_choice_may_assign_it(cloud: Cloud) -> None:
+    states = {
+        "Begin": {
+            "Type": "Pass",
+            "Assign": {"deadline": None, "launch": {"until": "noon"}},
+            "Next": "Before",
+        },
+        "Before": {"Type": "Pass", "Output": {"was": "{% $deadline %}"}, "Next": "Which"},
+        "Which": {
+            "Type": "Choice",
+            "Choices": [
+                {
+                    "Condition": "{% $launch.until = 'noon' %}",
+                    "Assign": {"deadline": "{% $launch.until %}"},
+                    "Next": "End",
+                }
+            ],
+            "Default": "End",
+        },
+        "End": {
+            "Type": "Pass",
+            "Output": {"was": "{% $states.input.was %}", "is": "{% $deadline %}"},
+            "End": True,
+        },
+    }
+    (ended,) = ends_of(cloud, [{"QueryLanguage": "JSONata", "StartAt": "Begin", "States": states}])
+    assert ended["status"] == "SUCCEEDED", ended
+    assert json.loads(ended["output"]) == {"was": None, "is": "noon"}
+
+
 def test_functions_of_step_functions_in_jsonata(cloud: Cloud) -> None:
     expressions = {
         "parts": "{% $partition([1, 2, 3], 2) %}",

@@ -15,11 +15,13 @@ from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 CAUSES = (
-    ("runs ended",), ("planned",), ("resumed", "continued"), ("point added",), ("warm",), ("launched", "reached"),
+    ("runs ended", "waits", "slot given"), ("planned",), ("resumed", "continued"), ("point added",), ("warm",),
+    ("launched", "reached"),
     ("pulling",), ("ready",), ("gang_ready",), ("starting",), ("started",), ("progress",), ("slow host",),
     ("checkpointed",), ("spot warning",),
-    ("stop asked", "stopping", "cap reached"), ("growing",), ("asked to leave",),
-    ("stopped", "failed", "finished", "host lost"), ("quarantined",), ("interrupted", "resized", "hung", "capped"),
+    ("stop asked", "stopping", "cap reached"), ("growing", "making room"), ("asked to leave",),
+    ("stopped", "failed", "finished", "host lost"), ("quarantined",),
+    ("interrupted", "resized", "hung", "capped", "preempted"),
     ("overdue",), ("imaged", "published", "discarded"), ("kept", "kept for the next run"), ("left the pool",),
     ("released", "undone"), ("warning",), ("refused", "succeeded"),
 )  # fmt: skip

@@ -79,6 +79,11 @@ def open_row(run: str, kind: str, execution_arn: str, claim: Claim | None = None
     return Write(OPEN, run, {"kind": kind, "execution_arn": execution_arn, **claimed}, put=True)
 
 
+def leaving_row(run: str, leaves_for: str) -> Write:
+    """Mark the claim of a run that leaves for another run. Raises AlreadyWrittenError if the run is not open."""
+    return Write(OPEN, run, {"leaves_for": leaves_for}, only="hosts")
+
+
 def held_row(claim: Claim) -> Write:
     """Write the claim of a dev host. It outlives its run; patrol deletes it once the host no longer runs."""
     known = {
@@ -159,6 +164,7 @@ def attempt_row(
         "ordered_to_stop",
         "capped",
         "growing",
+        "preempted",
     ]
     | None = None,
     rising: tuple[tuple[str, Any], ...] = (),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from lambdas.core.notifications import Notification
 from trainyard.core.model import ends
+from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.summary import Outputs, Resume, RunSummary, Steps, WarmPool
 from trainyard.values.quantities import dollars, format_bytes, format_count, span
 
@@ -36,6 +37,9 @@ def _lines(summary: RunSummary) -> Iterator[str]:
         yield f"From {size['at']} on {format_count(int(size['hosts']), 'host')}: {size['reason']}."
     steps = _describe_steps(summary["steps"], summary["resume"])
     yield f"Attempts: {len(summary['attempts'])}. {steps}."
+    for attempt in summary["attempts"]:
+        if attempt["ending"] == Ending.PREEMPTED:
+            yield f"Attempt {attempt['attempt']} was {attempt['reason']}."
     on_demand, whose = dollars(cost["on_demand_dollars"]), f"; {cost['prices']}" if cost["prices"] else ""
     yield f"Cost: {dollars(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}{whose}."
     yield from _describe_pool(summary["pool"])

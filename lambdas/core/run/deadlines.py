@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 from lambdas.core.capacity import cost
 from lambdas.core.run.draining import last_save
 from lambdas.core.run.records import Records
+from trainyard.core.model.job import Job
 from trainyard.core.model.yard.billing import disk_hour
+from trainyard.protocol.ledger.run import RunRow
 
 HEARTBEAT = timedelta(seconds=150)
 """How long a gang in training may be silent. The chief's agent sends a signal each minute, whatever its program does:
@@ -35,13 +37,18 @@ def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     hourly = sum(host.price + disk_hour(host.disk_gib, host.gib_month) for host in members)
     spent = cost.bill(records.hosts.values(), now=now).dollars
     return cost.deadline(
-        begun=records.run.begun or records.run.created,
+        begun=records.run.hours_since,
         hours=job.limits.hours,
         dollars=job.limits.dollars,
         spent=spent,
         dollars_per_hour=hourly,
         now=now,
     )
+
+
+def by_hours(run: RunRow, job: Job) -> datetime:
+    """Return the time at which the hours of the run (limits.hours) are used up."""
+    return run.hours_since + timedelta(hours=job.limits.hours)
 
 
 def train_timeouts(records: Records, attempt: int, now: datetime) -> tuple[int, int]:
@@ -66,7 +73,7 @@ def describe_cap(records: Records, now: datetime, *, step: int | None) -> str:
     hours, dollars = job.limits.hours, job.limits.dollars
     spent, took = (
         cost.bill(records.hosts.values(), now=now).dollars,
-        (now - (run.begun or run.created)).total_seconds() / 3600,
+        (now - run.hours_since).total_seconds() / 3600,
     )
     by_dollars = spent / dollars > took / hours
     cap = f"${dollars:,.2f} (limits.dollars)" if by_dollars else f"{hours:g} hours (limits.hours)"

@@ -6,6 +6,7 @@ from datetime import datetime
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.run import Preemption
 from trainyard.protocol.signals import StopReason
 from trainyard.protocol.times import PROGRAM_SILENT
 from trainyard.values.quantities import format_count, format_roughly
@@ -55,8 +56,9 @@ MOUNT = "the mount of "
 KILLED_ON = "the program was killed on"
 
 
-def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
-    """Return the trouble for Recover after a gang left: the hosts that go, if any, and the step reached.
+def interruption(records: Records, attempt: int, step: int | None, saved: int | None = None) -> Trouble:
+    """Return the trouble for Recover after a gang left: the hosts that go, if any, and the step reached. `saved` is the
+    step of the last checkpoint in the bucket, read only for a preemption.
 
     Hosts that trained together in this attempt can do so again; others are suspected. After a hang they are suspected
     only if the attempt before hung, too, because all of them have answered. A second hang in a row is final if the run
@@ -80,6 +82,9 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
         reason = _hangs(records, attempt, going)
         if final:
             reason = f"{reason}. It hung twice in a row, before its first step and its first checkpoint"
+    elif row.preempted and records.run.leaves_for and not killed:
+        error, well, going = "Preempted", False, ()
+        reason = describe_preemption(records, records.run.leaves_for, saved)
     elif going:
         what = _saved_before_it_left(records, attempt)
         reason = f"the gang has left because hosts were interrupted or lost: {', '.join(going)}; {what}"
@@ -165,6 +170,21 @@ def last_save(records: Records, until: datetime | None) -> str:
     age = max(0.0, (until - at).total_seconds()) if until else None
     old = "is in the bucket" if age is None else f"was {format_roughly(age)} old"
     return f"its last save{'' if step is None else f', of step {step:,},'} {old}"
+
+
+def _last_saved_step(records: Records) -> int | None:
+    """Return the step from which the run continues; None if unknown."""
+    rows = records.attempts.values()
+    known = [step for row in rows for step in (row.checkpointed, row.from_step) if step]
+    return max(known, default=None)
+
+
+def describe_preemption(records: Records, left: Preemption, saved: int | None = None) -> str:
+    """Return in one sentence for which run the run was stopped, and from which step it continues. `saved` is the step
+    of the checkpoint in the bucket, if it was read."""
+    step = saved or _last_saved_step(records)
+    start = "its last checkpoint" if step is None else f"step {step:,}"
+    return f"stopped for run {left.run} of priority {left.priority}: it waits in the queue and continues from {start}"
 
 
 def _has_trained(records: Records, attempt: int) -> bool:

@@ -67,7 +67,7 @@ def decide(records: Records, now: datetime) -> RequestHosts | Join | GiveUp | Wa
         return Wait("none of its attempts can grow now")
     joining = records.joining()
     leaves = row.growing and (not joining or now - row.growing < RETRY_INTERVAL)
-    if records.run.stopping or records.run.ended or row.capped or leaves:
+    if records.run.stopping or records.run.ended or row.capped or records.run.leaves_for or leaves:
         return Wait("the gang is about to leave")
     if gone := [host for host in joining if not host.stays]:
         return GiveUp(_names(gone), "; ".join(f"{host.instance}: {host.ending_reason}" for host in gone))

@@ -45,6 +45,7 @@ ENDINGS: Mapping[str, Ending] = {
     "Aborted": Ending.ABORTED,
     Stopped.__name__: Ending.STOPPED,
     "Resized": Ending.RESIZED,
+    "Preempted": Ending.PREEMPTED,
 }
 
 

@@ -21,10 +21,12 @@ LOST_WITH_NAME = (
     "Interrupted", "HostLost", "HardwareFailed", "StartFailed", "UploadFailed", "HostsNotReady", "ProgramHangs",
 )  # fmt: skip
 """Troubles that name their hosts, so that the others may stay."""
-RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5, "Resized": 0}
+RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5, "Resized": 0, "Preempted": 0}
 """Seconds before the second attempt, doubled each time; 10 for every other trouble. A first loss is chance, and the
 remaining hosts cost money while they wait, so it has no pause."""
 STOPS = (errors.LimitReached.__name__, errors.Stopped.__name__)
+NO_FAILURES = (errors.Resized.__name__, errors.Preempted.__name__)
+"""Ends of attempts that do not count as restarts."""
 UNEXPLAINED_TIMEOUTS = ("States.HeartbeatTimeout", "States.Timeout")
 SERVICE_TROUBLE = ("Lambda.", "Sandbox.", "Runtime.ExitError", "Runtime.OutOfMemory")
 """Prefixes of the errors that report a failure of AWS or of a function's process. None of our errors begins with
@@ -42,6 +44,7 @@ WHAT_HAPPENED = {
     "CapacityRefused": "EC2 had no room",
     "ProgramHangs": "the program was ended because it hung",
     "Resized": "more hosts are ready to join",
+    "Preempted": "a run of a higher priority needs its slot",
     "States.HeartbeatTimeout": "no host has reported for too long",
     "States.Timeout": "a state exceeded its time",
 }
@@ -98,7 +101,8 @@ class Retry:
     attempt: int
     """The number of the new attempt."""
     resized: int = 0
-    """How many earlier attempts ended only because the gang could grow. They do not count as restarts."""
+    """How many earlier attempts ended only because the gang could grow, or for a run of a higher priority. They do not
+    count as restarts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +143,8 @@ def decide(
     pause = _pause(trouble.error, failed)
     if now + timedelta(seconds=pause) >= deadline:
         return stop(error="LimitReached", reason=f"{happened} {USED_UP}{_last_lines(trouble)}")
-    grows = trouble.error == errors.Resized.__name__
-    if failed > restarts and not grows:
+    free = trouble.error in NO_FAILURES
+    if failed > restarts and not free:
         allowed = f"limits.restarts is {restarts}, so no attempt is left"
         kept = "The logs are in the bucket, and any checkpoint that was saved"
         advice = f"{allowed}. {kept}; raise the limit if hosts are at fault."
@@ -151,9 +155,9 @@ def decide(
         seconds=pause,
         keep=keep,
         lost=trouble.lost,
-        reason=f"{happened} {_what_next(trouble, keep, attempt, restarts + resized + grows, pause, elastic)}",
+        reason=f"{happened} {_what_next(trouble, keep, attempt, restarts + resized + free, pause, elastic)}",
         attempt=attempt + 1,
-        resized=resized + grows,
+        resized=resized + free,
     )
 
 
@@ -225,7 +229,7 @@ def _describe_trouble(trouble: Trouble, attempt: int) -> str:
     )
     code = "" if trouble.exit_code is None else f" (exit code {trouble.exit_code})"
     why = f": {trouble.reason.strip()[:MOST_REASON]}" if trouble.reason.strip() else ""
-    ended = "ended" if trouble.error == errors.Resized.__name__ else "failed"
+    ended = "ended" if trouble.error in NO_FAILURES else "failed"
     text = f"Attempt {attempt} {ended}{step}: {what}{code}{why}"
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
@@ -234,6 +238,8 @@ def _what_next(
     trouble: Trouble, keep: RetainedHosts, attempt: int, restarts: int, pause: int, elastic: bool
 ) -> str:
     when = f"in {pause} s" if pause else "now"
+    if trouble.error == errors.Preempted.__name__:
+        when = "once the run has a slot again"
     match keep:
         case RetainedHosts.NONE:
             who = "a whole new gang"

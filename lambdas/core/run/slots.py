@@ -94,7 +94,7 @@ def setting_command(setting: str, value: float) -> str:
 def why_full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | None:
     """Return why the run gets no slot now; None if there is one. Waiting runs of a higher priority, and earlier ones of
     the same priority, come first."""
-    ahead = [each for each in others if not each.waits or _turn(each) < _turn(mine)]
+    ahead = [each for each in others if not each.waits or turn(each) < turn(mine)]
     hosts, runs = sum(each.hosts for each in ahead), [each for each in ahead if each.kind is ClaimKind.TRAIN]
     if mine.kind is ClaimKind.BAKE:
         return None
@@ -111,15 +111,15 @@ def why_full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | 
 
 def find_position(mine: Claim, others: Iterable[Claim]) -> tuple[int, int]:
     """Return the position of a run among all waiting runs, and the number of these runs."""
-    waiting = [_turn(each) for each in others if each.waits]
-    return 1 + sum(turn < _turn(mine) for turn in waiting), len(waiting) + 1
+    waiting = [turn(each) for each in others if each.waits]
+    return 1 + sum(each < turn(mine) for each in waiting), len(waiting) + 1
 
 
 def describe_turn(mine: Claim, others: Iterable[Claim]) -> str:
     """Return the position of a run among all waiting runs, and its priority, in words."""
     position, queued = find_position(mine, others)
-    turn = f"number {position} of {queued} waiting runs" if queued > 1 else "the only waiting run"
-    return f"it is {turn}, with priority {mine.priority}"
+    which = f"number {position} of {queued} waiting runs" if queued > 1 else "the only waiting run"
+    return f"it is {which}, with priority {mine.priority}"
 
 
 def pause(job: Job) -> int:
@@ -147,7 +147,8 @@ def advice(limits: YardLimits) -> str:
     )
 
 
-def _turn(claim: Claim) -> tuple[int, datetime, str]:
+def turn(claim: Claim) -> tuple[int, datetime, str]:
+    """Return the key that sorts waiting runs: by priority, then by age."""
     return -claim.priority, claim.created, claim.run
 
 

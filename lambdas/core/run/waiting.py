@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lambdas.core.capacity.plan import Refusal
+from lambdas.core.run.preemption import LONGEST_WAIT
 from trainyard.core.model.job import Job
 from trainyard.protocol.ledger.run import Waiting, WaitsFor
 
@@ -41,6 +42,22 @@ def for_slot(
     """Describe a run that waits for a slot. `turn` is its position, and the number of runs that wait for a slot."""
     waits = _wait_for_launch(WaitsFor.SLOT, job, created, seconds, reason, now)
     return replace(waits, position=turn[0], queued=turn[1])
+
+
+def for_slot_again(
+    queued: datetime, *, seconds: int, reason: str, turn: tuple[int, int], now: datetime
+) -> Waiting:
+    """Describe a run that waits for a slot again since `queued`, because it left for a run of a higher priority."""
+    return Waiting(
+        what=WaitsFor.SLOT,
+        since=queued,
+        next_request=now + timedelta(seconds=seconds),
+        seconds=seconds,
+        until=queued + LONGEST_WAIT,
+        reason=reason,
+        position=turn[0],
+        queued=turn[1],
+    )
 
 
 def for_run(job: Job, created: datetime, *, seconds: int, reason: str, now: datetime) -> Waiting:

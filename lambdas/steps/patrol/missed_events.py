@@ -14,6 +14,7 @@ from lambdas.core.patrol.verdict import Verdict, Warn
 from lambdas.steps import stored_signals
 from lambdas.steps.inputs import ConcludeInput, LastAnswer
 from lambdas.steps.observability import logger
+from lambdas.steps.patrol import preemption
 from lambdas.steps.patrol.observe import Observation, PatrolSettings
 from lambdas.steps.signals.events import (
     AtCap,
@@ -69,8 +70,9 @@ def send(
     now: datetime,
 ) -> None:
     """Send every missed event: lost hosts of runs and of the warm pool, finished images, signals in the bucket, runs at
-    their cap, stopped runs, runs that may grow, trials of ended studies, and runs that the ledger lost. Take a turn of
-    each open study. Then conclude the runs that were cut short. `runs` are the open runs."""
+    their cap, stopped runs, runs that may grow or have to leave for others, trials of ended studies, and runs that the
+    ledger lost. Take a turn of each open study. Then conclude the runs that were cut short. `runs` are the open
+    runs."""
     missed = [
         *_find_lost_hosts(seen, now),
         *_find_images(runs, book, yard, now),
@@ -80,6 +82,7 @@ def send(
         *_find_growing(runs, now),
         *_find_trials_left(runs, book, now),
         *_find_runs_ended(runs, book, now),
+        *((each.run, _from_patrol(each, now)) for each in preemption.find(runs, opened, yard)),
         *_find_forgotten(seen, runs, now),
         *_find_lost_warm_hosts(seen, book, now),
     ]

@@ -48,6 +48,10 @@ class PatrolSettings(AdmitSettings):
     most_hosts: int = 0
     most_hold_hours: float = 0.0
     """The yard's limits for hosts that are started again; 0: no limit."""
+    most_runs: int = 0
+    """The most training runs at once; 0: no limit."""
+    preempt: bool = False
+    """True if a running run leaves for a waiting run of a higher priority."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.signals import Failed, FailureKind, Finished, Sent, Stopped, StopReason
 from trainyard.protocol.timeline import Source
 
-OVER = {"ProgramHangs": "hung", "Resized": "resized"}
+OVER = {"ProgramHangs": "hung", "Resized": "resized", "Preempted": "preempted"}
 """Events of the timeline for a gang that has left."""
 NO_PART = "not a host of a live attempt"
 
@@ -96,7 +96,7 @@ def handle_stopped(context: SignalContext, sent: Sent, signal: Stopped, now: dat
         return "the gang has left, because a user stopped the run"
     if draining.is_at_limit(records, context.attempt):
         return _end_at_limit(context, records, step, now)
-    trouble = draining.interruption(records, context.attempt, step)
+    trouble = draining.interruption(records, context.attempt, step, _read_saved_step(context, records))
     over = context.entry(
         OVER.get(trouble.error, "interrupted"),
         at=now,
@@ -106,6 +106,16 @@ def handle_stopped(context: SignalContext, sent: Sent, signal: Stopped, now: dat
     )
     context.end(over, now, trouble=trouble, step=step)
     return "the gang has stopped"
+
+
+def _read_saved_step(context: SignalContext, records: Records) -> int | None:
+    """Return the step of the last checkpoint of a run that leaves for another; None for other runs. No signal reports
+    the checkpoint that a gang saves when it leaves."""
+    if records.run.leaves_for is None:
+        return None
+    from lambdas.steps.signals import leaving  # few runs leave for others, so that signal starts faster
+
+    return leaving.read_saved_step(context)
 
 
 def handle_failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime) -> str:

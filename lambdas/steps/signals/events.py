@@ -107,6 +107,20 @@ class RunsEnded(OfAttempt):
     detail_type: ClassVar[str] = "runs-ended"
 
 
-PatrolEvent = AtCap | StillStopping | MayGrow | Forgotten | StudyEnds | RunsEnded
+@dataclass(frozen=True, kw_only=True)
+class Leave(OfAttempt):
+    """A run saves and leaves its hosts, because a run of a higher priority needs its slot."""
+
+    detail_type: ClassVar[str] = "leave"
+    by: str
+    """The run that needs the slot."""
+    priority: int = 0
+    """The priority of that run."""
+    given: int | None = None
+    """The number of slots given when patrol decided this. Another number makes the decision void. None to continue a
+    preemption that has begun."""
+
+
+PatrolEvent = AtCap | StillStopping | MayGrow | Forgotten | StudyEnds | RunsEnded | Leave
 PATROL_EVENTS: Mapping[str, type[PatrolEvent]] = {each.detail_type: each for each in get_args(PatrolEvent)}
 """By the event's `detail-type`."""

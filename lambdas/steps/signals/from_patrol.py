@@ -16,6 +16,7 @@ from lambdas.steps.signals.context import SignalContext
 from lambdas.steps.signals.events import (
     AtCap,
     Forgotten,
+    Leave,
     MayGrow,
     PatrolEvent,
     RunsEnded,
@@ -44,6 +45,12 @@ def handle(context: SignalContext, message: PatrolEvent, now: datetime) -> str:
             from lambdas.steps import dependencies  # few runs wait, so that signal starts faster
 
             return dependencies.answer(context.ledger, context.run, now)
+        case Leave():
+            from lambdas.steps.signals import (
+                leaving,
+            )  # few runs leave for others, so that signal starts faster
+
+            return leaving.handle(context, message, now)
         case unknown:
             assert_never(unknown)
 

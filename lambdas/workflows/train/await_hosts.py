@@ -65,6 +65,7 @@ NEEDS = Needs(
         may("call", "ec2:DescribeInstances"),
         may("invoke functions", "release"),
         may("read and list objects", keys.copies_of_signals(keys.ANY, keys.ANY)),
+        may("read objects", keys.latest_checkpoint(keys.ANY)),
         may("answer tasks", "Success", "Failure"),
         may("use the ledger", "Query", "PutItem", "UpdateItem"),
     ),

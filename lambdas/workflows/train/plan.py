@@ -2,7 +2,7 @@
 deadline."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, ClassVar
 
 from lambdas import environment
@@ -14,7 +14,7 @@ from lambdas.core.capacity import candidates, container
 from lambdas.core.capacity.exclusion import PlanInputs, types_of
 from lambdas.core.capacity.image_choice import ImageReference, ImageSource
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.run import warm_pool
+from lambdas.core.run import deadlines, warm_pool
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
@@ -108,7 +108,10 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
     try:
         ledger.write(
             plan_row(run, made),
-            run_row(run, {"state": "Plan", "deadline": _deadline(records.run, job), "image_id": made.image}),
+            run_row(
+                run,
+                {"state": "Plan", "deadline": deadlines.by_hours(records.run, job), "image_id": made.image},
+            ),
             event_row(
                 run,
                 note(
@@ -132,14 +135,10 @@ def _answer(bucket: str, run: RunRow, job: Job, plan: Plan) -> Planned:
     return Planned(
         hosts=plan.gang,
         restarts=job.limits.restarts,
-        deadline=_deadline(run, job),
+        deadline=deadlines.by_hours(run, job),
         snapshot=job.after.image,
         elastic=job.cluster.is_elastic,
     )
-
-
-def _deadline(run: RunRow, job: Job) -> datetime:
-    return (run.begun or run.created) + timedelta(hours=job.limits.hours)
 
 
 def _outlook(

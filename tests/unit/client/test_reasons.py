@@ -68,6 +68,22 @@ def test_a_run_that_waits_for_its_slot_says_for_what() -> None:
     assert "its slot in the yard: 20 runs are before it" in why(RUNNING, {"waiting": waiting}, {}).lines[0]
 
 
+def test_a_run_that_waits_for_days_says_the_day_on_which_it_gives_up() -> None:
+    waiting = WAITING | {"what": "slot", "until": "2026-11-24T12:00:00.000Z", "refused": {}}
+    assert "gives up at 2026-11-24 12:00 UTC" in why(RUNNING, {"waiting": waiting}, {}).lines[0]
+
+
+def test_a_run_that_leaves_for_another_says_for_which() -> None:
+    left = {"run": "urgent-1", "priority": 80, "attempt": 1, "at": "2026-11-21T12:00:00.000Z"}
+    reason = why(RUNNING, {"state": "Train", "preempted": left}, {})
+    assert reason.lines[1] == (
+        "Run urgent-1 of priority 80 needs its slot: it saves, waits in the queue, and continues from its last "
+        "checkpoint."
+    )
+    continued = left | {"given": "2026-11-21T12:30:00.000Z"}
+    assert len(why(RUNNING, {"state": "Train", "preempted": continued}, {}).lines) == 1
+
+
 @pytest.mark.parametrize(("saved", "resumes"), [(True, True), (False, False)])
 def test_a_failed_run_has_its_reason_and_the_line_that_resumes_it(saved: bool, resumes: bool) -> None:
     summary = {"outcome": "failed", "error": "ProgramFailed", "reason": "exit code 3\nTraceback: x"}

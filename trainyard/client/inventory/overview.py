@@ -114,7 +114,7 @@ def promised_by(yard: Yard) -> tuple[Promise, ...]:
     For a run with hosts, the price of its hosts and its deadline limit the amount."""
     now, found = datetime.now(UTC), []
     for claim in yard.claims():
-        if claim.waits:
+        if not claim.promises_dollars:
             continue
         if claim.kind is ClaimKind.TRAIN:
             row = yard.row(claim.run)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from trainyard.client.runs.execution import Execution
@@ -160,11 +160,17 @@ def _goes_on(execution: Execution, row: RunRow | None) -> Reason:
     progress = progress_in(row.progress)
     at = f", at step {progress.step}" if progress else ""
     word = states.word_for(row.state, row.kind)
-    return Reason("running", (f"{execution.name} is {word.lower()}: attempt {row.attempt}{at}.",))
+    lines = [f"{execution.name} is {word.lower()}: attempt {row.attempt}{at}."]
+    if left := row.leaves_for:
+        needs = f"Run {left.run} of priority {left.priority} needs its slot"
+        lines.append(f"{needs}: it saves, waits in the queue, and continues from its last checkpoint.")
+    return Reason("running", tuple(lines))
 
 
 def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
-    since, until = format_roughly(elapsed(waiting.since, now).total_seconds()), f"{waiting.until:%H:%M}"
+    is_soon = waiting.until - now < timedelta(days=1)
+    until = f"{waiting.until:%H:%M}" if is_soon else f"{waiting.until:%Y-%m-%d %H:%M}"
+    since = format_roughly(elapsed(waiting.since, now).total_seconds())
     asks = f"it asks again at {waiting.next_request_after(now):%H:%M:%S}, and gives up at {until} UTC"
     if waiting.what is WaitsFor.SLOT:
         lines = (f"{execution.name} waits {since} for its slot in the yard: {waiting.reason}; {asks}.",)

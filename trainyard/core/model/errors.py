@@ -21,7 +21,8 @@
     │   ├── YardFull            the yard's limit of runs or hosts is reached    the run ends
     │   ├── NoCapacity          no pool can hold the gang, or all refused       the run ends
     │   ├── Interrupted         EC2 takes a spot host back                      new attempt
-    │   └── Resized             the gang continues with more hosts              new attempt, not a restart
+    │   ├── Resized             the gang continues with more hosts              new attempt, not a restart
+    │   └── Preempted           a run of a higher priority needs the slot       new attempt later, not a restart
     ├── Access                the operator corrects a policy                    no new attempt
     │   └── AccessDenied        a role lacks a permission that the run needs
     ├── Configuration         the operator corrects the setup or the image      no new attempt
@@ -169,6 +170,11 @@ class Interrupted(Capacity):
 class Resized(Capacity):
     """More hosts are ready for an attempt that trained with fewer workers than its job may have. This is not a
     failure."""
+
+
+class Preempted(Capacity):
+    """A run of a higher priority needs the slot of this run, which waits in the queue and continues from its
+    checkpoint. This is not a failure."""
 
 
 class Access(TrainyardError):

@@ -25,6 +25,7 @@ class Ending(StrEnum):
     ABORTED = "aborted"
     STOPPED = "stopped"
     RESIZED = "resized"
+    PREEMPTED = "preempted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,8 @@ class AttemptRow:
     """When more hosts were last requested."""
     growing: datetime | None = None
     """When the gang was ordered to leave, to continue with more hosts."""
+    preempted: datetime | None = None
+    """When the gang was ordered to leave because a run of a higher priority needs the slot."""
     but: tuple[str, ...] = ()
     """Doubts about a success whose program ended with exit code 0, a sentence each."""
 

@@ -41,3 +41,13 @@ class Claim:
     """Dollars an hour of a launched host with its disk. None before patrol has seen the host."""
     until: datetime | None = None
     """When a launched host must end. None before patrol has seen the host."""
+    given: datetime | None = None
+    """When the run got its slot, last; None before its first slot, and for a host. A run that waits for a slot again
+    keeps it."""
+    leaves_for: str | None = None
+    """The run of a higher priority for which this run saves, leaves its hosts, and waits in the queue again."""
+
+    @property
+    def promises_dollars(self) -> bool:
+        """Return True if its dollars are promised: it has a slot, or had one and will continue."""
+        return not self.waits or self.given is not None

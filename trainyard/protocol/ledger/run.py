@@ -88,6 +88,24 @@ class Moved:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Preemption:
+    """The last time that a run left its hosts for a run of a higher priority (the setting `preempt`)."""
+
+    run: str
+    """The run that needed its slot."""
+    priority: int
+    """The priority of that run."""
+    attempt: int
+    """The attempt that was ordered to leave first."""
+    at: datetime
+    """When it was ordered to leave."""
+    queued: datetime | None = None
+    """When the run began to wait for a slot again, without hosts."""
+    given: datetime | None = None
+    """When it got a slot again; None until then."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunRow:
     """A run of any workflow."""
 
@@ -144,7 +162,8 @@ class RunRow:
     pool_dollars: float | None = None
     """The cost of its hosts in the warm pool, which `dollars` includes."""
     begun: datetime | None = None
-    """When the runs that it waited for had ended, which begins its hours; None for a run that waited for no run."""
+    """When the hours of the run begin, if that is later than `created`: when the runs that it waited for had ended, and
+    later by each wait after a preemption. None for all other runs."""
     deadline: datetime | None = None
     """When its hours are used up."""
     progress: Mapping[str, Any] | None = None
@@ -182,6 +201,8 @@ class RunRow:
     """When a user asked for the run to be stopped."""
     stopped_by: str | None = None
     """The user who asked for the stop."""
+    preempted: Preemption | None = None
+    """The last preemption of the run; None for a run that never left for another."""
     pruned: Pruned | None = None
     """Why its study stopped a trial at a rung."""
     grows: datetime | None = None
@@ -191,6 +212,16 @@ class RunRow:
     """When a function began to send the notification of the end."""
     notified: datetime | None = None
     """When that notification was sent."""
+
+    @property
+    def hours_since(self) -> datetime:
+        """Return when the hours of the run begin."""
+        return self.begun or self.created
+
+    @property
+    def leaves_for(self) -> Preemption | None:
+        """Return the preemption that is under way: the run has not got a slot again. None for other runs."""
+        return self.preempted if self.preempted and self.preempted.given is None else None
 
     @property
     def lacks_notification(self) -> bool:

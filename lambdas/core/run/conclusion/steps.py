@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import pairwise
 
-from trainyard.protocol.ledger.attempt import AttemptRow
+from trainyard.protocol.ledger.attempt import AttemptRow, Ending
 from trainyard.values.lazy import dataclass
 
 
@@ -36,11 +36,11 @@ def walk(attempts: Iterable[AttemptRow]) -> Steps:
 
 def seconds_lost(attempts: Iterable[AttemptRow]) -> float:
     """Return the seconds from each attempt's end until the start of the next one's program, or until that attempt ended
-    without a start."""
+    without a start. The wait after a preemption is not lost, because another run had the slot."""
     total = 0.0
     for before, after in pairwise(sorted(attempts, key=lambda row: row.attempt)):
         goes_on = after.started or after.ended
-        if before.ended and goes_on:
+        if before.ended and goes_on and before.ending is not Ending.PREEMPTED:
             total += max(0.0, (goes_on - before.ended).total_seconds())
     return round(total, 3)
 

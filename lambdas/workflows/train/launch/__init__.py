@@ -6,6 +6,7 @@ their own is launched in two requests, one gang each; the first gang ends at onc
 for more hosts while an elastic attempt trains (more_hosts.py).
 """
 
+from dataclasses import replace
 from datetime import datetime
 
 from lambdas import environment
@@ -22,7 +23,7 @@ from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import LaunchInput
 from lambdas.steps.observability import clock, note
-from lambdas.workflows.train.launch.answers import LaunchAnswer, gang_launched
+from lambdas.workflows.train.launch.answers import GangLaunched, LaunchAnswer, gang_launched
 from lambdas.workflows.train.launch.capacity_pools import request_hosts
 from lambdas.workflows.train.launch.more_hosts import grow, repeat
 from lambdas.workflows.train.launch.request import LaunchRequest, LaunchSettings
@@ -46,7 +47,7 @@ NEEDS = Needs(
         *SHARED,
         may("launch hosts of the yard's images"),
         may("use the image parameter", "GetParameters"),
-        may("use the ledger", "DeleteItem"),
+        may("use the ledger", "GetItem", "DeleteItem"),
         may("mark hosts", *RETAGGED),
         may("send notifications"),
     ),
@@ -62,7 +63,7 @@ def handler(given: LaunchInput) -> LaunchAnswer:
     if given.more:
         return grow(yard, ledger, records, attempt, now)
     if attempt in records.attempts:
-        return gang_launched("it was launched before this call was repeated")
+        return _with_deadline(gang_launched("it was launched before this call was repeated"), records)
     if records.incomplete_gang(attempt):
         return RetireFirst(reason="an earlier call launched only a part of the gang")
     if left_behind := records.unreachable(attempt):
@@ -70,17 +71,26 @@ def handler(given: LaunchInput) -> LaunchAnswer:
         return RetireFirst(
             reason=f"hosts that were kept for this attempt are ending ({why})", keep=RetainedHosts.REMAINING
         )
-    if _follows_interruption(records, attempt):
+    leaves = records.run.leaves_for
+    if _follows_interruption(records, attempt) and not (leaves and leaves.queued):
         from lambdas.steps import interruption_notification  # the first attempt starts faster without it
 
         interruption_notification.send(yard.yard, yard.table_name, yard.topic_arn, records, attempt, now)
     if open_request := records.growth():
         repeat(yard, ledger, records, open_request)
         records = ledger.require(run)
+    if leaves and not _why_end(records, now):
+        from lambdas.workflows.train.launch import queue  # few runs leave for others
+
+        waits = queue.wait_for_slot(yard, ledger, records, attempt, now)
+        if waits:
+            return waits
+        records = ledger.require(run)
     step = _next_step(records, attempt, now)
     if isinstance(step, Try):
         request = LaunchRequest(yard, ledger, records, attempt, step)
-        return claim(request, now) or request_hosts(request)
+        answer = claim(request, now) or request_hosts(request)
+        return _with_deadline(answer, records)
     told = [event_row(run, note(EVENTS[step.kind], step.reason, at=now, attempt=attempt))]
     if isinstance(step, TryLater):
         told.append(run_row(run, {"waiting": _waiting(records, attempt, step, now)}))
@@ -103,10 +113,26 @@ def _waiting(records: Records, attempt: int, step: TryLater, now: datetime) -> W
 
 
 def _follows_interruption(records: Records, attempt: int) -> bool:
-    """Return True for another attempt of a run after the loss of hosts. The study notifies for its trials."""
+    """Return True for another attempt of a run that has lost its hosts or left them for another run. The study notifies
+    for its trials."""
     before = records.attempts.get(attempt - 1)
-    lost = before is not None and before.ending in (Ending.INTERRUPTED, Ending.LOST)
+    lost = before is not None and before.ending in (Ending.INTERRUPTED, Ending.LOST, Ending.PREEMPTED)
     return lost and records.run.kind == "train" and records.run.trial is None
+
+
+def _with_deadline(answer: LaunchAnswer, records: Records) -> LaunchAnswer:
+    """Return the answer with the deadline of the run by its hours, which Recover needs."""
+    if not isinstance(answer, GangLaunched) or records.job is None:
+        return answer
+    return replace(answer, deadline=deadlines.by_hours(records.run, records.job))
+
+
+def _why_end(records: Records, now: datetime) -> GiveUp | None:
+    """Return the end of a run that needs no more hosts."""
+    if records.run.stopping:
+        return GiveUp(Stopped.__name__, stopping.reason(records, now))
+    broke = deadlines.out_of_money(records, now)
+    return GiveUp("LimitReached", broke) if broke else None
 
 
 def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater | RetireFirst | GiveUp:
@@ -114,11 +140,8 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater 
     job, plan = records.job, records.plan
     assert job is not None
     assert plan is not None, "Plan comes before Launch"
-    if records.run.stopping:
-        return GiveUp(Stopped.__name__, stopping.reason(records, now))
-    broke = deadlines.out_of_money(records, now)
-    if broke:
-        return GiveUp("LimitReached", broke)
+    if end := _why_end(records, now):
+        return end
     open_request = records.unanswered(attempt)
     if open_request:
         lost = "the answer to an earlier request to this pool was lost"

@@ -1,5 +1,7 @@
 """The answers of Launch."""
 
+from datetime import datetime
+
 from lambdas.core.capacity.placement import GiveUp, RetireFirst, TryLater
 from lambdas.core.run import readiness
 from lambdas.steps.inputs import Answer
@@ -20,6 +22,8 @@ class GangLaunched(Answer):
 
     kind = "launched"
     ready_seconds: int
+    deadline: datetime | None = None
+    """When the hours of the run are used up."""
 
 
 class PoolRefused(Answer):

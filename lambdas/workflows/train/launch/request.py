@@ -30,6 +30,9 @@ class LaunchSettings(YardSettings):
     """The launch templates by the rate for fetching a disk in MiB/s, 0 for none: `300=lt-0123:1`."""
     kms_key: str = ""
     """The ARN of the key for disks, as in the launch templates; empty for the default key of the account."""
+    most_runs: int = 0
+    most_hosts: int = 0
+    """The yard's limits of training runs and of hosts at once, for a run that waits for a slot again; 0: no limit."""
 
 
 @dataclass(frozen=True)

@@ -172,6 +172,7 @@ READERS: Mapping[str, Reader] = {
     "otlp_endpoint": _matches(*ENDPOINT),
     "otlp_headers": _matches(SECRET, "expected the name of a secret, or nothing"),
     "when_full": _matches("wait|refuse", "expected wait or refuse"),
+    "preempt": _flag,
     "bucket": _matches(f"({data_buckets.BUCKET})?", "expected the name of a bucket, or nothing"),
     "ledger": _matches(r"([A-Za-z0-9_.-]{3,255})?", "expected the name of a table, or nothing"),
 }
