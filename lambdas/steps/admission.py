@@ -1,7 +1,8 @@
 """Admission of a run of any kind. The ledger has one run of each name, and that run belongs to one execution."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Protocol
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
@@ -19,6 +20,9 @@ from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
 from trainyard.values.validation import InputFaults
+
+MOST_ARGS, LONGEST_ARG = 40, 100
+"""The arguments of a program that a list of runs can show, and their characters."""
 
 MOST_SAID = 512
 
@@ -134,4 +138,15 @@ class Admission:
 
 def job_values(job: Job) -> RunUpdate:
     """Return the job's values for the row of the run."""
-    return {"job": serialization.to_json(job), "name": job.name, "labels": job.labels}
+    return {
+        "job": serialization.to_json(job),
+        "name": job.name,
+        "labels": job.labels,
+        "args": dict(islice(_shown_args(job), MOST_ARGS)),
+    }
+
+
+def _shown_args(job: Job) -> Iterator[tuple[str, str]]:
+    args = job.program.args
+    for name, value in args.items() if isinstance(args, Mapping) else ():
+        yield name, str(value)[:LONGEST_ARG]

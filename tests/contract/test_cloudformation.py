@@ -287,6 +287,26 @@ def test_a_tables_expiry_recovery_and_encryption_are_applied_and_go_again(
     assert now() == ["DISABLED", "DISABLED"]
 
 
+def test_an_index_with_21_attributes_fails(cloud: Cloud, deploy: Deploy, word: str) -> None:
+    """CreateTable allows 20 non-key attributes of an index, and CloudFormation calls it."""
+    hash_key = [{"AttributeName": "pk", "KeyType": "HASH"}]
+    named = [f"a{number}" for number in range(21)]
+    index = {
+        "IndexName": "all",
+        "KeySchema": hash_key,
+        "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": named},
+    }
+    table = one(
+        "AWS::DynamoDB::Table",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        KeySchema=hash_key,
+        GlobalSecondaryIndexes=[index],
+    )
+    assert deploy(word, table)["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert any("less than or equal to 20" in reason for reason in reasons(cloud, word))
+
+
 def test_a_roles_boundary_is_applied(cloud: Cloud, deploy: Deploy, word: str) -> None:
     trust = {
         "Version": "2012-10-17",

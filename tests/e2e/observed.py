@@ -35,8 +35,9 @@ ROLE = re.compile(r"(?:^|-)([A-Za-z]+?)[0-9A-Fa-f]{8}(?:-|$)")
 
 # ------------------------------------------------------------------------------------------------- what is not compared
 
-INDEPENDENT_CALLERS = re.compile(r"patrol|^root$|^arn:|^cdk-", re.IGNORECASE)
-"""Callers that are independent of the run: patrol, users, and the deployment."""
+INDEPENDENT_CALLERS = re.compile(r"patrol|notify|^root$|^arn:|^cdk-", re.IGNORECASE)
+"""Callers that are independent of the run: patrol, users, and the deployment. Notify sends the notification of the end
+at any time after it, so that its calls may count for the next run."""
 PLATFORM_CALLS = re.compile(
     r"^(logs|lambda|sts|xray|ssmmessages|ec2messages|kms):|^ssm:UpdateInstanceInformation$"
 )
@@ -64,8 +65,8 @@ VARIES: Mapping[str, tuple[str, ...]] = {
     "wait": ("since", "command", "image"),
     "plan": ("made", "image", "candidates"),
     "run": (
-        "created", "month", "deadline", "ended", "execution_arn", "progress", "job", "job_key", "image_id", "dollars",
-        "saved_dollars",
+        "created", "month", "deadline", "ended", "execution_arn", "progress", "job", "args", "job_key",
+        "image_id", "dollars", "saved_dollars",
     ),
 }  # fmt: skip
 """Attributes whose values are times, IDs, or the progress of the training; only their names are compared."""

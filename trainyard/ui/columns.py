@@ -61,7 +61,6 @@ FIXED: Mapping[str, Column] = {
         Column("job", "Job", lambda run: run.name),
         Column("study", "Study", lambda run: run.study),
         Column("schedule", "Schedule", lambda run: run.schedule),
-        Column("image", "Image", lambda run: run.image_id),
         Column("attempt", "Attempt", lambda run: run.attempt, is_number=True),
         Column("cost", "Cost", cost_of, is_number=True),
         Column("saved", "Spot saved", lambda run: run.saved_dollars, is_number=True),

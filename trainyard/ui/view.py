@@ -137,7 +137,7 @@ def text_of(run: ListedRun) -> str:
     """Return the text that the words of a filter search."""
     named = (f"{key}={value}" for given in (run.labels, run.args) for key, value in given.items())
     schedule = f"schedule={run.schedule}" if run.schedule else ""
-    parts = (run.id, run.submitter, run.pool, run.error, run.image_id, schedule, *named)
+    parts = (run.id, run.submitter, run.pool, run.error, schedule, *named)
     return " ".join(filter(None, parts)).lower()
 
 

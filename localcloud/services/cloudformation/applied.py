@@ -13,6 +13,7 @@ from botocore.serialize import create_serializer
 from ministack.core.responses import get_account_id, get_region
 from ministack.services import cloudwatch, dynamodb, iam, lambda_svc, s3, sns
 
+from localcloud.base.refusals import by_operation
 from localcloud.services.iam import keys
 
 Properties = Mapping[str, Any]
@@ -40,7 +41,15 @@ def bucket(name: str, old: Properties, new: Properties) -> None:
             delete(name)
 
 
+OF_THE_API = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
+"""Properties of a table that CreateTable has in the same form, so that its model limits them."""
+
+
 def table(name: str, old: Properties, new: Properties) -> None:
+    """Raise ValueError for what CreateTable refuses, such as an index with more than 20 attributes."""
+    request = {"TableName": name, **{key: new[key] for key in OF_THE_API if key in new}}
+    if wrong := by_operation.refusal("dynamodb", "create_table", request):
+        raise ValueError(wrong.message)
     if "SSESpecification" in new:
         dynamodb._tables[name]["SSEDescription"] = dynamodb._sse_description_from_spec(
             {"Enabled": new["SSESpecification"].get("SSEEnabled"), **new["SSESpecification"]}

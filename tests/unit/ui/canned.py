@@ -22,6 +22,7 @@ from botocore.exceptions import ClientError
 
 from tests.unit.client.facts import MACHINE, yard_of
 from trainyard.client import Yard
+from trainyard.core.model.names import BY_MONTH, LISTED
 from trainyard.values import serialization
 
 VERSION = "v1"
@@ -363,7 +364,8 @@ class Dynamo:
             if "FilterExpression" in asked:
                 kinds = asked["FilterExpression"].get_expression()["values"][1]
                 rows = [row for row in rows if row["kind"] in kinds]
-            return {"Items": sorted(rows, key=lambda row: str(row["created"]), reverse=True)}
+            found = [{key: row[key] for key in INDEXED if key in row} for row in rows]
+            return {"Items": sorted(found, key=lambda row: str(row["created"]), reverse=True)}
         partition = str(wanted.get_expression()["values"][1])
         if partition == "schedules":
             return {"Items": [*self.cloud.schedules.values()]}
@@ -400,6 +402,14 @@ def cloud(runs: int = 0, points: int = 400, now: datetime | None = None) -> Clou
     return made
 
 
+INDEXED = ("pk", "sk", BY_MONTH, "created", *LISTED)
+"""What a row of the index of runs has."""
+
+
+def last_launch(pool: str, hosts: int, price: Decimal) -> dict[str, Any]:
+    return {"pool": pool, "market": "spot", "gang": hosts, "price": price}
+
+
 def run_row(run: str, created: datetime, **more: Any) -> dict[str, Any]:
     return {
         "pk": f"run#{run}",
@@ -413,6 +423,7 @@ def run_row(run: str, created: datetime, **more: Any) -> dict[str, Any]:
         "name": run.rpartition("-")[0],
         "submitter": "ada",
         "labels": {},
+        "args": {"lr": "0.5", "epochs": "3"},
         "image_id": "ami-00000003",
         "job": {
             "name": run.rpartition("-")[0],
@@ -548,10 +559,7 @@ def training(now: datetime, points: int) -> Story:
         row=run_row(
             TRAINING,
             begun,
-            pool=POOL,
-            market="spot",
-            gang=2,
-            price=Decimal("0.7226"),
+            last_launch=last_launch(POOL, 2, Decimal("0.7226")),
             labels={"team": "vision", "sweep": "lr"},
             progress={
                 "step": steps,
@@ -676,10 +684,7 @@ def failed(now: datetime) -> Story:
             ended=stamp(at(310)),
             dollars=Decimal("0.031"),
             saved_dollars=Decimal("0.038"),
-            pool=POOL,
-            market="spot",
-            gang=1,
-            price=Decimal("0.3613"),
+            last_launch=last_launch(POOL, 1, Decimal("0.3613")),
             submitter="linus",
         ),
         rows=[
@@ -736,10 +741,7 @@ def interrupted(now: datetime) -> Story:
             ended=stamp(at(5400)),
             dollars=Decimal("0.71"),
             saved_dollars=Decimal("0.66"),
-            pool=OTHER,
-            market="spot",
-            gang=1,
-            price=Decimal("0.4212"),
+            last_launch=last_launch(OTHER, 1, Decimal("0.4212")),
             progress={
                 "step": 6000,
                 "steps": 6000,
@@ -882,9 +884,7 @@ def other(now: datetime, number: int, minutes: int = 37) -> Story:
             ended=ended,
             reason="hosts went away" if outcome == "failed" else None,
             progress=progress,
-            pool=POOL,
-            market="spot",
-            gang=1 + number % 4,
+            last_launch=last_launch(POOL, 1 + number % 4, Decimal(1)),
             dollars=Decimal(str(round(0.05 + number % 13 * 0.21, 2))),
             submitter=("ada", "grace", "linus")[number % 5 % 3],
             labels={"team": ("vision", "speech")[number % 4 // 2]} if number % 2 else {},

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from math import exp, sin
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.unit.ui.canned import (
     cloud,
     event,
     host_row,
+    last_launch,
     launch_request,
     log,
     other,
@@ -85,7 +87,7 @@ def large_run(now: datetime, scalars: int, hosts: int) -> Story:
     }
     progress: dict[str, Any] = {"step": POINTS, "steps": 2 * POINTS, "loss": 0, "steps_per_second": 4}
     return Story(
-        row=run_row(LARGE, begun, pool=POOL, market="spot", gang=hosts, price=20, progress=progress),
+        row=run_row(LARGE, begun, last_launch=last_launch(POOL, hosts, Decimal(20)), progress=progress),
         rows=[
             plan("us-east-1a"),
             launch_request(0, at(8), POOL, answer="launched"),

@@ -24,9 +24,8 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def run(number: int, **more: Any) -> ListedRun:
-    args = more.pop("args", {})
-    row = canned.run_row(f"mnist-{number:08x}", NOW - timedelta(hours=number), **more)
-    row["job"]["program"]["args"] = args
+    args = {name: str(value) for name, value in more.pop("args", {}).items()}
+    row = canned.run_row(f"mnist-{number:08x}", NOW - timedelta(hours=number), args=args, **more)
     return ListedRun.of(reading.run_of(row))
 
 
@@ -114,11 +113,11 @@ def cloud() -> canned.Cloud:
 
 
 def test_chosen_columns_are_shown_in_their_order(cloud: canned.Cloud) -> None:
-    text = owner(cloud).get("/?column=args.lr&column=metric.val/accuracy&column=type&column=image").text
+    text = owner(cloud).get("/?column=args.lr&column=metric.val/accuracy&column=type&column=market").text
     heads = re.findall(r'data-sort="([^"]*)"', text)
-    assert heads == ["run", "args.lr", "metric.val/accuracy", "type", "image"]
+    assert heads == ["run", "args.lr", "metric.val/accuracy", "type", "market"]
     row = said(text.partition('id="row-mnist-00000003"')[2].partition("</tr>")[0])
-    assert "0.5 0.93 g6.xlarge ami-00000003" in row
+    assert "0.5 0.93 g6.xlarge spot" in row
 
 
 def test_trials_are_listed_below_their_study_only_if_the_list_is_grouped_by_study(

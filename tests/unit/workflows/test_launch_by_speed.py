@@ -91,7 +91,8 @@ def test_hosts_are_billed_as_those_of_the_pool_that_was_taken(
     assert {(host.type, host.zone, host.price) for host in records.hosts.values()} == {
         ("g5.xlarge", "us-east-1b", 0.45)
     }
-    assert records.attempts[1].pool == records.run.pool == B.pool
+    assert records.run.last_launch is not None
+    assert records.attempts[1].pool == records.run.last_launch.pool == B.pool
     (row,) = records.launch_requests
     assert (row.candidate, row.batch, row.chosen, row.capacity_pool) == (0, (1,), 1, B.pool)
 

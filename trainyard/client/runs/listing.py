@@ -55,12 +55,10 @@ class ListedRun:
     image: str | None
     search: Search | None = None
     """The state of a study."""
-    args: Mapping[str, Any] = field(default_factory=dict)
-    """The arguments of the program; empty if the job has them as a list."""
+    args: Mapping[str, str | int | float] = field(default_factory=dict)
+    """The first arguments of the program; empty if the job has them as a list."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """The latest values of the metrics of the program."""
-    image_id: str | None = None
-    """The AMI that its hosts start from. `image` is one that the run has made."""
 
     @property
     def type(self) -> str | None:
@@ -98,7 +96,7 @@ class ListedRun:
     @classmethod
     def of(cls, row: RunRow) -> Self:
         """Read a run from a row of the index."""
-        progress, args = progress_in(row.progress), ((row.job or {}).get("program") or {}).get("args")
+        progress, last = progress_in(row.progress), row.last_launch
         return cls(
             id=row.run,
             arn=row.execution_arn,
@@ -115,17 +113,16 @@ class ListedRun:
             ended=row.ended,
             progress=progress,
             waiting=row.waiting,
-            pool=row.pool,
-            market=row.market,
-            gang=row.gang,
-            price=row.price,
+            pool=last.pool if last else None,
+            market=last.market if last else None,
+            gang=last.gang if last else None,
+            price=last.price if last else None,
             dollars=row.dollars,
             saved_dollars=row.saved_dollars,
             image=row.image or None,
             search=row.search,
-            args=args if isinstance(args, Mapping) else {},
+            args={name: _value(text) for name, text in row.args.items()},
             metrics={**(progress.metrics if progress else {}), **(row.scalars or {})},
-            image_id=row.image_id,
         )
 
 
@@ -187,16 +184,20 @@ def newest(
         query |= {"Limit": page} if kinds is None else {"FilterExpression": Attr("kind").is_in([*kinds])}
         while True:
             answer = table.query(**query)
-            yield from (ListedRun.of(reading.run_of(_without_job(row))) for row in answer["Items"])
+            yield from (ListedRun.of(reading.run_of(row)) for row in answer["Items"])
             if "LastEvaluatedKey" not in answer:
                 break
             query["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
 
-def _without_job(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row with only the program's arguments of its job: a list of thousands of runs shows no more."""
-    program = (row.get("job") or {}).get("program") or {}
-    return {**row, "job": {"program": {"args": program.get("args")}}}
+def _value(text: str) -> str | int | float:
+    """Return the number in a text, or the text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def last_month(now: datetime) -> datetime:

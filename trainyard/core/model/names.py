@@ -22,10 +22,10 @@ SERVICE_LINKED_ROLES = {
 BY_MONTH = "month"
 """The name of the ledger's index of runs, which is also its key attribute. The index is sorted by `created`."""
 LISTED = (
-    "kind", "state", "attempt", "execution_arn", "name", "submitter", "labels", "outcome", "error", "reason",
-    "ended", "progress", "waiting", "search", "pool", "market", "gang", "price", "dollars", "saved_dollars", "image",
+    "kind", "state", "attempt", "execution_arn", "name", "submitter", "labels", "args", "outcome", "error", "reason",
+    "ended", "progress", "scalars", "waiting", "search", "last_launch", "dollars", "saved_dollars", "image",
 )  # fmt: skip
-"""The attributes of a run's row in the index, in addition to all keys."""
+"""The attributes of a run's row in the index, in addition to all keys. An index has at most 20."""
 ARCHIVE = re.compile(r"archive-(i-[^-]+)-\d{10}")
 
 

@@ -88,6 +88,19 @@ class Moved:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LastLaunch:
+    """The hosts of the last launch of a run."""
+
+    pool: str
+    """The capacity pool, in words."""
+    market: Market
+    gang: int
+    """The number of hosts."""
+    price: float
+    """Dollars an hour of all hosts."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Preemption:
     """The last time that a run left its hosts for a run of a higher priority (the setting `preempt`)."""
 
@@ -132,6 +145,8 @@ class RunRow:
     """The account that S3 named for the upload."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """The labels of the job."""
+    args: Mapping[str, str] = field(default_factory=dict)
+    """The first arguments of the program as texts, for lists; empty if the job has them as a list."""
     trial: Trial | None = None
     """The place of the run in its study; None for a run that belongs to no study."""
     serves: Serves | None = None
@@ -147,14 +162,8 @@ class RunRow:
     """The state of a study; None for other runs."""
     waiting: Waiting | None = None
     """The wait of a run that has no hosts; None for a run that does not wait."""
-    pool: str | None = None
-    """The capacity pool of the last launch, in words."""
-    market: Market | None = None
-    """The market of the last launch."""
-    gang: int | None = None
-    """Number of hosts of the last launch."""
-    price: float | None = None
-    """Dollars an hour of all hosts of the last launch."""
+    last_launch: LastLaunch | None = None
+    """The hosts of the last launch; None before the first one."""
     dollars: float | None = None
     """The cost of the run, once it has ended."""
     saved_dollars: float | None = None
@@ -222,6 +231,11 @@ class RunRow:
     def leaves_for(self) -> Preemption | None:
         """Return the preemption that is under way: the run has not got a slot again. None for other runs."""
         return self.preempted if self.preempted and self.preempted.given is None else None
+
+    @property
+    def price(self) -> float | None:
+        """Return the dollars an hour of all hosts of the last launch."""
+        return self.last_launch.price if self.last_launch else None
 
     @property
     def lacks_notification(self) -> bool:

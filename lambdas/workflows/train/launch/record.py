@@ -13,6 +13,7 @@ from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.ledger.lookup import Owner
+from trainyard.protocol.ledger.run import LastLaunch
 from trainyard.values import serialization
 from trainyard.values.quantities import format_count
 
@@ -55,7 +56,8 @@ def _describe_gang(request: LaunchRequest, launched: Launches) -> RunUpdate:
     for part, answer in launched:
         prices += [part.price_of(answer.type).price] * len(answer.instances)
     pool, market = request.candidate.pool, request.candidate.market
-    return {"pool": pool, "market": market, "gang": len(prices), "price": sum(prices)}
+    last = LastLaunch(pool=pool, market=market, gang=len(prices), price=sum(prices))
+    return {"last_launch": serialization.to_json(last)}
 
 
 def count_hosts(launched: Launches) -> None:
