@@ -173,14 +173,14 @@ def last_save(records: Records, until: datetime | None) -> str:
 
 
 def _last_saved_step(records: Records) -> int | None:
-    """Return the step from which the run continues; None if unknown."""
+    """Return the step where the run continues; None if unknown."""
     rows = records.attempts.values()
     known = [step for row in rows for step in (row.checkpointed, row.from_step) if step]
     return max(known, default=None)
 
 
 def describe_preemption(records: Records, left: Preemption, saved: int | None = None) -> str:
-    """Return in one sentence for which run the run was stopped, and from which step it continues. `saved` is the step
+    """Describe a preemption in one sentence: the other run, and the step where this one continues. `saved` is the step
     of the checkpoint in the bucket, if it was read."""
     step = saved or _last_saved_step(records)
     start = "its last checkpoint" if step is None else f"step {step:,}"

@@ -45,8 +45,8 @@ def choose(
     head: Claim, claims: Collection[Claim], limits: YardLimits, may_leave: Callable[[Claim], bool]
 ) -> Choice | None:
     """Choose the run that leaves for `head`: of the lowest priority, and of these the one that got its slot last. None
-    if `head` fits, or if it would not fit although all runs of lower priorities left. Of several runs that have to
-    leave, the first leaves now, and no run leaves that is not needed."""
+    if `head` fits, or if it would not fit although all runs of lower priorities left. If several runs have to
+    leave, the first of them leaves now. Runs that are not needed stay."""
     others = [claim for claim in claims if claim.run != head.run]
     if slots.why_full(head, others, limits) is None:
         return None
@@ -76,7 +76,7 @@ def why_stays(records: Records, now: datetime) -> str | None:
     lose its work otherwise."""
     run, row = records.run, records.attempts.get(records.run.attempt)
     if run.kind != "train" or run.serves:
-        return "it serves a model, or it is no training run"
+        return "it serves a model or does not train"
     if run.stopping or run.ended or run.cut_short or run.leaves_for:
         return "it ends, or leaves already"
     if run.state != "Train" or row is None or row.started is None or row.ending or row.capped or row.growing:
@@ -94,7 +94,7 @@ def pause(queued: datetime, now: datetime) -> int:
 
 
 def _lower(head: Claim, claims: Collection[Claim]) -> list[Claim]:
-    """Return the running training runs of lower priorities, in the order in which they leave."""
+    """Return the running training runs of lower priorities. The first one leaves first."""
     lower = [
         claim
         for claim in claims

@@ -43,7 +43,7 @@ def handle(context: SignalContext, message: Leave, now: datetime) -> str:
 
 
 def read_saved_step(context: SignalContext) -> int | None:
-    """Return the step of the last checkpoint in the bucket, from which the run continues; None without a step."""
+    """Return the step of the last checkpoint in the bucket, where the run continues; None without a step."""
     latest = s3.get_json(context.yard.bucket_name, keys.latest_checkpoint(context.run))
     checkpoint = cluster.checkpoint_of(latest)
     return (checkpoint.at_step or checkpoint.step) if checkpoint else None

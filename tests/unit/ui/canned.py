@@ -403,7 +403,7 @@ def cloud(runs: int = 0, points: int = 400, now: datetime | None = None) -> Clou
 
 
 INDEXED = ("pk", "sk", BY_MONTH, "created", *LISTED)
-"""What a row of the index of runs has."""
+"""The attributes of a row in the index of runs."""
 
 
 def last_launch(pool: str, hosts: int, price: Decimal) -> dict[str, Any]:

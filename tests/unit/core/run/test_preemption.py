@@ -1,4 +1,4 @@
-"""Which running run leaves for a waiting run of a higher priority, and which runs stay."""
+"""Preemption: the running run that leaves for a waiting run of a higher priority, and the runs that stay."""
 
 from datetime import timedelta
 from typing import Any

@@ -92,4 +92,4 @@ def test_what_a_list_shows_is_a_part_of_the_runs_row_and_not_its_job() -> None:
     computed = {"id", "arn", "created", "metrics", "pool", "market", "gang", "price"}
     shown = {each.name for each in dataclasses.fields(listing.ListedRun)} - computed
     assert shown <= set(LISTED)
-    assert {"progress", "scalars", "last_launch"} <= set(LISTED), "from which these are computed"
+    assert {"progress", "scalars", "last_launch"} <= set(LISTED), "these have the computed ones"
