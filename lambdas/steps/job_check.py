@@ -57,6 +57,8 @@ class JobSettings(LimitSettings):
     """The receiver of OpenTelemetry metrics of all runs; empty: none."""
     otlp_headers: str = ""
     """The secret with the headers of requests to it; empty: none."""
+    nccl_check_seconds: int = 0
+    """The time limit of the check of a gang's collectives; 0: no check."""
 
 
 OF_RUNS = (keys.latest_checkpoint(keys.ANY), keys.job(keys.ANY))
@@ -213,6 +215,8 @@ def check_job(
     parsed, unmounted = _with_file_systems(parsed, yard)
     if yard.otlp_endpoint:
         parsed = replace(parsed, telemetry=Telemetry(yard.otlp_endpoint, yard.otlp_headers))
+    if yard.nccl_check_seconds:
+        parsed = replace(parsed, nccl_check_seconds=yard.nccl_check_seconds)
     faults = (*faults, *against, *unmounted)
     resume, warnings = parsed.checkpoints.resume, (*findings.warnings, *more)
     earlier = Ledger(yard.table_name).run(resume) if resume else None

@@ -97,6 +97,9 @@ class YardSettings:
     hosts, such as `https://otlp.example.com`; default: none."""
     otlp_headers: str = ""
     """The yard's secret with the headers of requests to it, such as `api-key=...`; default: none."""
+    nccl_check_seconds: int = 0
+    """How many seconds the check of a gang's GPUs, an all-reduce by NCCL before each start of a program, may take;
+    0: no check."""
     most_hosts: int = 64
     """How many hosts training runs and launches may have at once in total; 0: no limit."""
     most_hold_hours: float = 24.0

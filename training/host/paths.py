@@ -289,6 +289,10 @@ class Paths:
         """The files of the processes that report the attempt to trackers."""
         return self.attempt(number) / "tracking"
 
+    def collectives(self, number: int) -> Path:
+        """The output and the exit code of the check of the gang's collectives."""
+        return self.attempt(number) / "collectives"
+
     def cluster(self, number: int) -> Path:
         """The attempt's cluster.json."""
         return self.work / f"cluster-{number:04d}.json"

@@ -140,6 +140,9 @@ class Started:
     index: int | None = None
     instead: str | None = None
     """Why a checkpoint before the one in cluster.json was restored."""
+    checked: str | None = None
+    """The result of the check of the gang's GPUs (`nccl_check_seconds`), from the chief. It becomes a note on the
+    timeline."""
 
 
 @dataclass(frozen=True, kw_only=True)

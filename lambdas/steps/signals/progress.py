@@ -25,7 +25,8 @@ PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second", "n
 def handle_started(context: SignalContext, sent: Sent, signal: Started, now: datetime) -> str:
     """Record that a program runs. The start of the chief is the start of the attempt."""
     role = f"{signal.role}-{signal.index}"
-    event = event_row(context.run, context.host_entry(sent, "started", now, role=role, reason=signal.instead))
+    reason = "; ".join(filter(None, (signal.instead, signal.checked))) or None
+    event = event_row(context.run, context.host_entry(sent, "started", now, role=role, reason=reason))
     if signal.role != Role.CHIEF:
         return _alive(context, None, event)
     started: AttemptUpdate = {"started": sent.at or now}

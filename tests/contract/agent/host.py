@@ -89,6 +89,8 @@ class Yard:
     powered_off: list[str] = field(default_factory=list)
     fences: list[Collection[str]] = field(default_factory=list)
     started: list[tuple[MetadataService, Agent]] = field(default_factory=list)
+    tags: dict[str, str] = field(default_factory=dict)
+    """More tags of the host."""
 
     def __post_init__(self) -> None:
         name = f"yard-{uuid.uuid4().hex[:8]}"
@@ -184,6 +186,7 @@ class Yard:
                 "trainyard:role": "AROAHOST",
                 "trainyard:lease": (datetime.now(UTC) + timedelta(hours=1)).isoformat(),
             }
+            | self.tags
         )
 
     @contextmanager

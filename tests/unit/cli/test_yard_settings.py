@@ -18,6 +18,7 @@ from trainyard.core.model.yard.data_buckets import DataBucket
         ("notify=nobody", "expected a mail address"),
         ("otlp_endpoint=otlp.example.com", "expected an address like https://otlp.example.com"),
         ("otlp_endpoint=https://key@otlp.example.com", "expected an address like"),
+        ("nccl_check_seconds=2m", "expected seconds, like 120"),
         ("otlp_headers=api-key=secret", "expected the name of a secret"),
     ],
 )

@@ -103,6 +103,7 @@ def test_every_section_of_a_job_is_for_hosts_or_for_the_control_plane() -> None:
         "study",
         "track",
         "telemetry",
+        "nccl_check_seconds",
         "notify",
         "schedule",
         "start_after",

@@ -92,3 +92,21 @@ def test_a_run_of_a_yard_with_a_receiver_of_metrics_has_its_address_beside_the_j
     job = json.loads(boto3.client("s3").get_object(Bucket="bucket", Key=keys.job("by-hand-1"))["Body"].read())
     assert job["telemetry"] == {"endpoint": "https://otlp.example.com", "headers": "otlp"}
     assert (job.get("track", []), job["program"].get("environment", {})) == ([], {})
+    assert job["nccl_check_seconds"] is None
+
+
+def test_hosts_read_the_time_limit_of_their_check_in_the_job(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checking = JobSettings(
+        yard="trainyard",
+        table_name="ledger",
+        bucket_name="bucket",
+        aws_region="us-east-1",
+        nccl_check_seconds=120,
+    )
+    monkeypatch.setattr(environment, "read", lambda _: checking)
+    place.put(KEY, SOUND)
+    admitted("by-hand-1")
+    job = json.loads(boto3.client("s3").get_object(Bucket="bucket", Key=keys.job("by-hand-1"))["Body"].read())
+    assert job["nccl_check_seconds"] == 120

@@ -216,6 +216,13 @@ def test_a_slow_host_is_named_once_and_the_limit_is_the_latest_one(run: Run) -> 
     ]
 
 
+def test_the_bandwidth_of_a_checked_gang_is_on_the_timeline(run: Run) -> None:
+    told = "an all-reduce over 8 GPUs reached 202.4 GB/s (NCCL, 21 s)"
+    run.says("i-a", "started", role="chief", index=0, instead="an older checkpoint", checked=told)
+    (entry,) = [row for (pk, _), row in run.account.table.items() if pk == "timeline#r"]
+    assert (entry["event"], entry["reason"]) == ("started", f"an older checkpoint; {told}")
+
+
 def test_a_gpu_with_a_low_clock_is_on_the_timeline_once_and_its_sentence_is_the_latest_one(run: Run) -> None:
     said = "GPU 0 of worker 1 (i-b) ran at 45 % of its clock for at least {} minutes: thermal slowdown"
     for step, minutes in ((1, 3), (2, 3), (3, 12)):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from training.host.agent.closing import Closing
+from training.host.agent.collectives import Collectives
 from training.host.agent.conclusion import Conclusion, Outcome
 from training.host.agent.context import Context
 from training.host.agent.deadlines.drain import (
@@ -85,7 +86,7 @@ class Attempt:
 
     def start(self) -> Program:
         """Remove files of an earlier attempt, restore the checkpoint, and start the program. Raises LeftUnstarted if
-        the attempt has to leave while a service cannot be reached, and BrokenHardware."""
+        the attempt has to leave before that, BrokenHardware, and the troubles of a host."""
         self._health.check()
         self._context.account.end_all()
         fresh(self._context.paths.attempt(self._context.cluster.attempt))
@@ -95,6 +96,8 @@ class Attempt:
             instead = self._preparation.prepare()
             values = self._preparation.get("fetching its secrets", self._preparation.fetch_secrets)
             self._monitor.log.hide(values)
+            note, check_hardware = self._monitor.log.note, self._health.check
+            checked = Collectives(self._context, note, check_hardware, self._tasks.most).check()
         inside = self._context.inside
         if inside:
             clear_changes(self._context.paths, self._context.account)
@@ -138,6 +141,7 @@ class Attempt:
                 role=self._context.assignment.role,
                 index=self._context.assignment.index,
                 instead=instead or None,
+                checked=checked,
             )
         )
         return program

@@ -61,7 +61,6 @@ def environment(
 
     The job's `program.environment` overrides defaults, but not the variables that Trainyard guarantees.
     """
-    sharded = any(data.sharding is Sharding.FILE for data in job.data.values())
     promised = {
         "TRAINYARD_RUN": cluster.run,
         "TRAINYARD_ATTEMPT": str(cluster.attempt),
@@ -71,7 +70,7 @@ def environment(
         "TRAINYARD_ROLE": assignment.role,
         "TRAINYARD_INDEX": str(assignment.index),
         "TRAINYARD_WORKERS": str(len(cluster.workers)),
-        "TRAINYARD_FORM_SECONDS": str(FORM_SECONDS_WITH_SHARDS if sharded else FORM_SECONDS),
+        "TRAINYARD_FORM_SECONDS": str(form_seconds(job)),
         "TRAINYARD_CHECKPOINTS": str(paths.checkpoints),
         "TRAINYARD_CHECKPOINT_STEPS": str(job.checkpoints.steps),
         "TRAINYARD_CHECKPOINT_SECONDS": f"{job.checkpoints.seconds:g}",
@@ -101,6 +100,12 @@ def environment(
     ranks = frameworks.rank_variables(cluster, assignment)
     person = {"HOME": str(paths.home), "USER": account.NAME, "LOGNAME": account.NAME}
     return DEFAULTS | given | person | ranks | asked | secrets | promised
+
+
+def form_seconds(job: Job) -> int:
+    """Return how long a process of the job's cluster may wait for the others."""
+    sharded = any(data.sharding is Sharding.FILE for data in job.data.values())
+    return FORM_SECONDS_WITH_SHARDS if sharded else FORM_SECONDS
 
 
 def _search_paths(job: Job, paths: Paths, base: Mapping[str, str], inside: Inside | None) -> dict[str, str]:

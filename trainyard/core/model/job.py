@@ -296,6 +296,9 @@ class Job:
     origin: Origin = section_key(Origin, "The commit of the program.")
     telemetry: Telemetry | None = None
     """The receiver that Admit found in the settings of the yard; None without one."""
+    nccl_check_seconds: int | None = None
+    """The time limit that Admit found in the settings of the yard for the check of the gang's collectives; None without
+    a check."""
 
     @property
     def trackers(self) -> tuple[Tracker, ...]:

@@ -171,6 +171,7 @@ READERS: Mapping[str, Reader] = {
     "internal_webhooks": _networks,
     "otlp_endpoint": _matches(*ENDPOINT),
     "otlp_headers": _matches(SECRET, "expected the name of a secret, or nothing"),
+    "nccl_check_seconds": _matches(r"\d{1,4}", "expected seconds, like 120; 0 for no check", to=int),
     "when_full": _matches("wait|refuse", "expected wait or refuse"),
     "preempt": _flag,
     "bucket": _matches(f"({data_buckets.BUCKET})?", "expected the name of a bucket, or nothing"),
