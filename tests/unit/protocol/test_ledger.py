@@ -24,6 +24,9 @@ from trainyard.values import serialization
 LAST_VERSION = Path(__file__).parent / "last_version"
 CLASSES = (RunRow, HostRow, AttemptRow, LaunchRequestRow, TokenRow, WaitRow, Owner, Plan, Entry)
 KEY = ("pk", "sk", "world", "expires")
+IN_LAST_LAUNCH = ("pool", "market", "gang", "price")
+"""Keys of a run that are one key now, `last_launch`. Lists showed them while the run had hosts; hosts and bills keep
+theirs."""
 WRONG: tuple[object, ...] = ("never", -1.5, ["x"], {"x": 1}, True)
 """One value of each kind of JSON; for each field at least one does not fit."""
 
@@ -73,7 +76,8 @@ def test_each_row_of_the_last_version_is_read_without_loss(model: type) -> None:
     assert found
     for row, read in found:
         written = serialization.to_json(read)
-        old = {name: value for name, value in under_todays_keys(model, row).items() if name not in KEY}
+        gone = (*KEY, *(IN_LAST_LAUNCH if model is RunRow else ()))
+        old = {name: value for name, value in under_todays_keys(model, row).items() if name not in gone}
         assert old == without_new_keys(written, old)
 
 

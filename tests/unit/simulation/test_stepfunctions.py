@@ -128,7 +128,7 @@ def test_a_run_goes_from_admit_to_its_end(yard: Yard) -> None:
     answers = {
         "TrainAdmit": {"kind": "admitted"},
         "TrainPlan": {"kind": "planned", "snapshot": "never"},
-        "TrainLaunch": {"kind": "launched", "ready_seconds": 600},
+        "TrainLaunch": {"kind": "launched", "ready_seconds": 600, "deadline": "2026-01-05T10:00:00Z"},
         "TrainConclude": {"outcome": "succeeded", "ends_as": "succeeded"},
     }
     execution = yard.start(completed("train"), bucket="b")

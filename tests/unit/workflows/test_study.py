@@ -241,14 +241,17 @@ def has_object(number: int, name: str) -> bool:
     return bool(listed["KeyCount"])
 
 
+DEAR = {"pool": "p", "market": "spot", "gang": 1, "price": 36.0}
+
+
 @pytest.mark.parametrize(("waits", "follows"), [(False, True), (True, False)])
 def test_only_a_host_that_waits_reserves_dollars(waits: bool, follows: bool, yard: Yard) -> None:
     """The hosts of all ended trials would reserve more than is left, but the next trials have taken most of them."""
     yard.admit(trials=9, parallel=1, pruner="none", limits={"dollars": 3.6})
     yard.turn()
-    yard.end(1, metrics={"accuracy": 0.5}, price=36.0)
+    yard.end(1, metrics={"accuracy": 0.5}, last_launch=DEAR)
     assert yard.trials()[2] is TrialState.STARTED
     if waits:
         yard.ledger.write(Write("pool", "i-1", warm_host(yard.run(2), price=60.0)))
-    yard.end(2, metrics={"accuracy": 0.5}, price=36.0)
+    yard.end(2, metrics={"accuracy": 0.5}, last_launch=DEAR)
     assert (3 in yard.trials()) is follows
