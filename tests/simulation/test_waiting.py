@@ -66,8 +66,9 @@ def test_a_run_without_capacity_names_the_refusal_and_the_next_request(yard: Yar
     assert "the next request is in" in last["reason"]
     ended = rows.seen[run][-1]
     assert "waiting" not in ended
-    assert (ended["outcome"], ended["gang"], ended["market"]) == ("succeeded", 2, "spot")
-    assert ended["price"] > 0
+    last_launch = ended["last_launch"]
+    assert (ended["outcome"], last_launch["gang"], last_launch["market"]) == ("succeeded", 2, "spot")
+    assert last_launch["price"] > 0
     assert ended["dollars"] > 0
 
 

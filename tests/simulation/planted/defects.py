@@ -308,8 +308,8 @@ DEFECTS: tuple[Defect, ...] = (
         "one-restart-more",
         "a run has one restart more than its job allows",
         "lambdas/core/run/recovery.py",
-        "if failed > restarts and not grows:",
-        "if failed > restarts + 1 and not grows:",
+        "if failed > restarts and not free:",
+        "if failed > restarts + 1 and not free:",
         "tests/unit/core/run/test_recovery.py",
     ),
     Defect(
