@@ -423,7 +423,7 @@ DEFECTS: tuple[Defect, ...] = (
         "hours-while-waiting",
         "the hours of a run that waits for others begin with its submission",
         "lambdas/core/run/deadlines.py",
-        "begun=records.run.begun or records.run.created,",
+        "begun=records.run.hours_since,",
         "begun=records.run.created,",
         "tests/simulation/test_chains.py::test_the_hours_of_a_run_begin_once_it_may_start",
     ),
