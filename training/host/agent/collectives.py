@@ -35,6 +35,8 @@ PASSED_ON = ("NCCL_", "FI_")
 LOOK_SECONDS = 0.2
 WAIT_FOR_OTHERS_SECONDS = 10.0
 """How long a host that may have failed because of another one waits for an order to leave."""
+KILLED_SECONDS = 10.0
+"""How long a killed process may take to end: a driver that hangs may hold it for ever."""
 MOST_OUTPUT = 64 * 1024
 MOST_SHOWN, LAST_LINES = 600, 5
 ROW = re.compile(
@@ -150,6 +152,9 @@ class Collectives:
             process.kill()
             process.kill_remaining(self.context.account, self._mark)
             self.context.account.end_all()
+            until = time.monotonic() + KILLED_SECONDS
+            while process.is_alive() and time.monotonic() < until:
+                time.sleep(LOOK_SECONDS)
 
     def _await(self, process: Program, seconds: int, may_wait: int) -> int:
         """Return the exit code. `may_wait` is how many seconds the hosts may take to find each other before the time
