@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -67,6 +69,14 @@ def install(ec2: Ec2) -> None:
     }.items():
         admin.route("POST", f"/faults/{path}", action)
     admin.route("GET", "/faults", faults.active)
+
+
+@contextmanager
+def _refused_while_booting(instance_id: str) -> Iterator[None]:
+    try:
+        yield
+    except HostNotRunningError as early:
+        raise admin.Refused(f"{instance_id} is still booting; try again in a second") from early
 
 
 class Faults:
@@ -137,10 +147,8 @@ class Faults:
     def xid(self, request: Json) -> Json:
         """Write an error of a GPU into the kernel's log of a host. {"instance_id", "number" (79)}"""
         host, number = _host(request), int(_number(request, "number", 79))
-        try:
+        with _refused_while_booting(host.id):
             self._ec2.impairments.report_xid(host.id, number)
-        except HostNotRunningError as early:
-            raise admin.Refused(f"{host.id} is still booting; try again in a second") from early
         return {"instance_id": host.id, "xid": number}
 
     def kernel(self, request: Json) -> Json:
@@ -148,10 +156,8 @@ class Faults:
         host, text = _host(request), " ".join(str(request.get("text") or "").split())
         if not text:
             raise admin.Refused("a message of the kernel has a text")
-        try:
+        with _refused_while_booting(host.id):
             self._ec2.impairments.report_kernel(host.id, text)
-        except HostNotRunningError as early:
-            raise admin.Refused(f"{host.id} is still booting; try again in a second") from early
         return {"instance_id": host.id, "kernel": text}
 
     def gpu(self, request: Json) -> Json:
@@ -166,10 +172,8 @@ class Faults:
             raise admin.Refused(
                 f"{host.id} is a {host.instance_type}, which has {format_count(count, 'GPU')}; they count from 0"
             )
-        try:
+        with _refused_while_booting(host.id):
             self._ec2.impairments.set_gpus(host.id, kind, number, count)
-        except HostNotRunningError as early:
-            raise admin.Refused(f"{host.id} is still booting; try again in a second") from early
         return {"instance_id": host.id, "gpu": number, "kind": kind}
 
     def _impair(self, request: Json, kind: Impairment) -> Json:

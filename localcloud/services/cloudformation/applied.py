@@ -17,6 +17,8 @@ from localcloud.base.refusals import by_operation
 from localcloud.services.iam import keys
 
 Properties = Mapping[str, Any]
+OF_THE_API = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
+"""Properties of a table that CreateTable has in the same form, so that its model limits them."""
 
 
 def bucket(name: str, old: Properties, new: Properties) -> None:
@@ -39,10 +41,6 @@ def bucket(name: str, old: Properties, new: Properties) -> None:
             _require_success(put(name, operation(new[key])))
         elif key in old:
             delete(name)
-
-
-OF_THE_API = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
-"""Properties of a table that CreateTable has in the same form, so that its model limits them."""
 
 
 def table(name: str, old: Properties, new: Properties) -> None:

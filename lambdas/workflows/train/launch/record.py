@@ -56,8 +56,7 @@ def _describe_gang(request: LaunchRequest, launched: Launches) -> RunUpdate:
     for part, answer in launched:
         prices += [part.price_of(answer.type).price] * len(answer.instances)
     pool, market = request.candidate.pool, request.candidate.market
-    last = LastLaunch(pool=pool, market=market, gang=len(prices), price=sum(prices))
-    return {"last_launch": serialization.to_json(last)}
+    return {"last_launch": LastLaunch(pool=pool, market=market, gang=len(prices), price=sum(prices))}
 
 
 def count_hosts(launched: Launches) -> None:
