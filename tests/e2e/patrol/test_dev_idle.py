@@ -135,7 +135,7 @@ def check_unused_host(runs: Runs, hosts: dict[str, str], page: Browser) -> None:
     assert timedelta(minutes=118) < held_until(runs, mine) - now < timedelta(minutes=122)
     for each in ("runs", "types", "talked"):  # the computation of their start is outside of the window
         end_hold(runs, hosts[each])
-    set_tags(runs, mine, hold=serialization.timestamp(now + timedelta(minutes=2)))
+    set_tags(runs, mine, hold=serialization.timestamp(now + timedelta(minutes=3)))
     page.until_text("stopped", BANNER)
     until_it_is(runs, mine, "stopped")
     last = act_on(runs, mine)

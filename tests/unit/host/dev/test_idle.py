@@ -93,7 +93,7 @@ def test_what_runs_is_said() -> None:
 
 
 HALF_AN_HOUR = JudgedBy(timedelta(minutes=30), timedelta(minutes=15), 5, 50)
-SHORT = JudgedBy(timedelta(minutes=2), timedelta(0), 5, 50)
+SHORT = JudgedBy(timedelta(minutes=4), timedelta(0), 5, 50)
 
 
 def in_(minutes: float) -> datetime:
@@ -112,8 +112,8 @@ def in_(minutes: float) -> datetime:
         ("a hold within its window changes nothing", HALF_AN_HOUR, 24, {"held": in_(10)}, False),
         ("not during a session", HALF_AN_HOUR, 40, {"in_session": True}, False),
         ("not while it may boot", HALF_AN_HOUR, 30, {"born": in_(25)}, False),
-        ("a short window has a short notice", SHORT, 0.5, {}, False),
-        ("of a minute at least", SHORT, 1, {}, True),
+        ("a short window has a short notice", SHORT, 1.9, {}, False),
+        ("of two looks at least", SHORT, 2, {}, True),
     ],
 )
 def test_when_somebody_is_warned(

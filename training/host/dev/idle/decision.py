@@ -14,7 +14,8 @@ RECENT = timedelta(minutes=2)
 """Activity within this time counts as present use. It is twice the interval between two looks."""
 ECHO = timedelta(seconds=10)
 """Output of a terminal this close to our own warning is that warning. The kernel's times have a precision of 8 s."""
-LONGEST_WARNING, SHORTEST_WARNING = timedelta(minutes=5), timedelta(minutes=1)
+LONGEST_WARNING, SHORTEST_WARNING = timedelta(minutes=5), timedelta(minutes=2)
+"""The shortest is two looks, so that users see the warning for a minute even if one look was just too early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class JudgedBy:
 
     @property
     def warns_before(self) -> timedelta:
-        """The time between the warning and the end: 5 min, or a third of a short window."""
+        """The time between the warning and the end: a third of the window, from 2 to 5 min."""
         return min(LONGEST_WARNING, max(SHORTEST_WARNING, self.window / 3))
 
 
