@@ -4,10 +4,10 @@ A terminated instance never comes back, but EC2 may place the next instance on t
 type and zone have fewer chances. They are not refused, because a run without another pool would wait for nothing.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from trainyard.protocol.ledger.host import BilledHost, HostRow
+from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.ledger.yard import QuarantineRow
 from trainyard.protocol.plan import Candidate
 
@@ -41,17 +41,24 @@ def sort_last(
 ) -> tuple[tuple[Candidate, ...], str]:
     """Return the candidates, quarantined pools last and otherwise in the same order, and a sentence about them; empty
     without such a pool."""
-    live = {(row.type, row.zone): row for row in rows if row.until > now}
+    live = _live(rows, now)
     hit = [row for place, row in sorted(live.items()) if place in {_place(each) for each in candidates}]
     ordered = tuple(sorted(candidates, key=lambda each: _place(each) in live))
     said = "; ".join(f"{row.type} in {row.zone} is tried last ({row.instance}: {row.reason})" for row in hit)
     return ordered, f" {said}." if said else ""
 
 
-def find_indexes(candidates: Sequence[Candidate], hosts: Collection[HostRow]) -> tuple[int, ...]:
-    """Return the candidates whose pools had a host of this run with a fault."""
-    faulty = {(host.type, host.zone) for host in hosts if host.faulty}
-    return tuple(number for number, each in enumerate(candidates) if _place(each) in faulty)
+def find_indexes(
+    candidates: Sequence[Candidate], rows: Iterable[QuarantineRow], now: datetime
+) -> tuple[int, ...]:
+    """Return the candidates in quarantined pools. A run may plan long before it launches, and a host of another run
+    may fail meanwhile."""
+    live = _live(rows, now)
+    return tuple(number for number, each in enumerate(candidates) if _place(each) in live)
+
+
+def _live(rows: Iterable[QuarantineRow], now: datetime) -> Mapping[Place, QuarantineRow]:
+    return {(row.type, row.zone): row for row in rows if row.until > now}
 
 
 def _place(candidate: Candidate) -> Place:

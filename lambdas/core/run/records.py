@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from lambdas.core.capacity import quarantine
 from lambdas.core.capacity.plan import Refusal, list_refusals
 from trainyard.core.model import gang
 from trainyard.core.model.job import Job
@@ -75,10 +74,10 @@ class Records(RunRows):
         return Market.ON_DEMAND if alone and Ending.INTERRUPTED in earlier else None
 
     def failed_candidates(self, attempt: int) -> tuple[int, ...]:
-        """Return the candidates to try last: those whose hosts had a fault of the hardware, and those whose single host
-        failed in an earlier attempt."""
+        """Return the candidates whose single host failed in an earlier attempt. Hosts of a gang fail with their
+        program, or are in quarantine."""
         if self.run.kind == "train":
-            return quarantine.find_indexes(self.plan.candidates, self.hosts.values()) if self.plan else ()
+            return ()
         return tuple(
             row.where for row in self.launch_requests if row.attempt < attempt and row.answer == "launched"
         )

@@ -445,10 +445,10 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "faulty-pool-again",
-        "the next attempt after a fatal Xid is requested in the pool of the faulty host",
-        "lambdas/core/run/records.py",
-        "return quarantine.find_indexes(self.plan.candidates, self.hosts.values()) if self.plan else ()",
-        "return ()",
+        "a run that was planned before a fatal Xid is requested in the pool of the faulty host",
+        "lambdas/workflows/train/launch/__init__.py",
+        "*quarantine.find_indexes(plan.candidates, ledger.quarantined(), now),",
+        "",
         World("chain: host host-1 after started #1: its GPU has a fatal error (Xid 79)", GANG),
     ),
 )

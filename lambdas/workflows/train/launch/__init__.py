@@ -12,7 +12,7 @@ from datetime import datetime
 from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import event_row, run_row
-from lambdas.core.capacity import placement
+from lambdas.core.capacity import placement, quarantine
 from lambdas.core.capacity.placement import GiveUp, RetireFirst, Try, TryLater
 from lambdas.core.capacity.retained_hosts import RetainedHosts
 from lambdas.core.run import deadlines, stopping
@@ -86,7 +86,7 @@ def handler(given: LaunchInput) -> LaunchAnswer:
         if waits:
             return waits
         records = ledger.require(run)
-    step = _next_step(records, attempt, now)
+    step = _next_step(ledger, records, attempt, now)
     if isinstance(step, Try):
         request = LaunchRequest(yard, ledger, records, attempt, step)
         answer = claim(request, now) or request_hosts(request)
@@ -135,7 +135,9 @@ def _why_end(records: Records, now: datetime) -> GiveUp | None:
     return GiveUp("LimitReached", broke) if broke else None
 
 
-def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater | RetireFirst | GiveUp:
+def _next_step(
+    ledger: Ledger, records: Records, attempt: int, now: datetime
+) -> Try | TryLater | RetireFirst | GiveUp:
     """Return the request whose answer was lost, if there is one; else what placement decides."""
     job, plan = records.job, records.plan
     assert job is not None
@@ -155,6 +157,9 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater 
         deadline=deadlines.deadline(records, attempt, now),
         held=records.held_candidate(attempt),
         first=records.first_market(attempt),
-        last=records.failed_candidates(attempt),
+        last=(
+            *records.failed_candidates(attempt),
+            *quarantine.find_indexes(plan.candidates, ledger.quarantined(), now),
+        ),
         order=job.hardware.prefer,
     )

@@ -1,12 +1,10 @@
 """Capacity pools whose last host had a fault of its hardware are tried last, for a day."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from lambdas.core.capacity import quarantine
-from tests.support.records import host, ledger
 from tests.unit.core.builders import NOON, job
 from tests.unit.core.capacity.planning import planned
 from trainyard.protocol.ledger.yard import QuarantineRow
@@ -45,11 +43,11 @@ def test_a_pool_of_another_zone_or_of_yesterday_changes_nothing(
     assert planned(job(), quarantined=quarantined) == planned(job())
 
 
-def test_the_next_attempt_tries_the_pools_of_its_own_faulty_hosts_last() -> None:
-    plan = planned(job())
-    first = plan.candidates[0]
-    place: dict[str, Any] = {"type": first.type, "zone": first.zone}
-    sound = ledger(hosts={"i-a": host(**place)})
-    assert quarantine.find_indexes(plan.candidates, sound.hosts.values()) == ()
-    faulty = ledger(hosts={"i-a": host(**place), "i-b": host(**place, lost=FAULT, faulty=FAULT)})
-    assert 0 in quarantine.find_indexes(plan.candidates, faulty.hosts.values())
+def test_a_launch_tries_pools_last_that_were_quarantined_after_its_plan() -> None:
+    candidates = planned(job()).candidates
+    assert candidates[0].type == "g6.xlarge"
+    rows = (row(candidates[0].zone, 1),)
+    found = quarantine.find_indexes(candidates, rows, NOON)
+    assert 0 in found
+    assert {(candidates[each].type, candidates[each].zone) for each in found} == {("g6.xlarge", rows[0].zone)}
+    assert quarantine.find_indexes(candidates, rows, NOON + timedelta(hours=1)) == ()
