@@ -2,7 +2,7 @@
 later. No fault of the story loses either run, or makes a second run leave."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -53,7 +53,15 @@ def simulate_jobs(
 
 
 def read_summaries(yard: Yard) -> dict[str, dict[str, Any]]:
-    return {run.name.partition("-")[0]: yard.summary(run.name) or {} for run in yard.runs()}
+    """Return the summaries, each with the reasons of its timeline why no other run left for it."""
+
+    def why_no_room(run: str) -> list[str]:
+        return [each["reason"] for each in yard.rows(f"timeline#{run}") if each["event"] == "no room"]
+
+    return {
+        run.name.partition("-")[0]: {**(yard.summary(run.name) or {}), "no room": why_no_room(run.name)}
+        for run in yard.runs()
+    }
 
 
 def endings(summary: Mapping[str, Any]) -> list[str]:
@@ -113,15 +121,19 @@ def test_of_two_runs_of_the_lowest_priority_the_younger_one_leaves(yard: YardTem
 
 
 @pytest.mark.parametrize(
-    ("low", "preempt"),
+    ("low", "preempt", "reasons"),
     [
-        (of_priority("low", 80), True),
-        (of_priority("low", 10, checkpoints={"seconds": 3600}), True),
-        (of_priority("low", 10), False),
+        (of_priority("low", 80), True, ()),
+        (
+            of_priority("low", 10, checkpoints={"seconds": 3600}),
+            True,
+            ("it does not train now", "it has saved no checkpoint"),
+        ),
+        (of_priority("low", 10), False, ()),
     ],
     ids=["of the same priority", "without a checkpoint", "without the setting"],
 )
-def test_a_run_stays(yard: YardTemplate, low: bytes, preempt: bool) -> None:
+def test_a_run_stays(yard: YardTemplate, low: bytes, preempt: bool, reasons: Sequence[str]) -> None:
     jobs = {"low": (1, low), "urgent": (URGENT_AT, of_priority("urgent", 80, SHORT))}
     _, ends = simulate_jobs(yard, jobs, most_runs=1, preempt=preempt)
     assert {name: endings(each) for name, each in ends.items()} == {
@@ -129,6 +141,8 @@ def test_a_run_stays(yard: YardTemplate, low: bytes, preempt: bool) -> None:
         "urgent": ["finished"],
     }
     assert ends["low"]["ended"] < ends["urgent"]["attempts"][0]["launched"]
+    stays = f"run {ends['low']['run']} of priority 10 keeps its slot"
+    assert sorted(ends["urgent"]["no room"]) == [f"{stays}: {each}" for each in reasons]
 
 
 def test_a_run_that_continues_is_spared_for_minutes(yard: YardTemplate) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.logbook import Opened
+from lambdas.aws.dynamodb.rows import event_row
 from lambdas.core.run import preemption
 from lambdas.core.run.slots import YardLimits
 from lambdas.steps.observability import clock
@@ -12,6 +13,7 @@ from lambdas.steps.patrol.observe import PatrolSettings
 from lambdas.steps.signals.events import Leave
 from trainyard.protocol.ledger.claim import Claim
 from trainyard.protocol.ledger.run import RunRow
+from trainyard.protocol.timeline import Entry, Source
 
 
 def find(runs: Mapping[str, RunRow], opened: Opened | None, yard: PatrolSettings) -> Iterator[Leave]:
@@ -36,13 +38,19 @@ def _decide(runs: Mapping[str, RunRow], opened: Opened, yard: PatrolSettings) ->
     if head is None or not preemption.needs_slot(runs.get(head.run)):
         return None
 
+    stays: dict[str, str] = {}
+
     def may_leave(claim: Claim) -> bool:
         records = ledger.read(claim.run)
-        return records is not None and preemption.why_stays(records, clock()) is None
+        why = preemption.why_stays(records, clock()) if records else "it is over"
+        if why:
+            stays[f"run {claim.run} of priority {claim.priority}"] = why
+        return why is None
 
     limits = YardLimits(runs=yard.most_runs, hosts=yard.most_hosts)
     chosen = preemption.choose(head, claims, limits, may_leave)
     if chosen is None:
+        _tell_why(ledger, runs[head.run], stays)
         return None
     return Leave(
         run=chosen.leaves.run,
@@ -51,3 +59,13 @@ def _decide(runs: Mapping[str, RunRow], opened: Opened, yard: PatrolSettings) ->
         priority=head.priority,
         given=given,
     )
+
+
+def _tell_why(ledger: Ledger, waits: RunRow, stays: Mapping[str, str]) -> None:
+    """Write the reasons of the runs that stay into the timeline of the waiting run, at the beginning of its wait: the
+    same reasons are one entry, however often patrol finds them."""
+    if not stays or waits.waiting is None:
+        return
+    reason = "; ".join(f"{run} keeps its slot: {why}" for run, why in stays.items())
+    entry = Entry(at=waits.waiting.since, source=Source.WORKFLOW, event="no room", reason=reason)
+    ledger.write(event_row(waits.run, entry))
