@@ -215,7 +215,11 @@ class Deployment:
         ):
             if value:
                 print_line(f"  {name:<9}  {value}")
-        next_step = ("image", "bake") if image == "none" else ("doctor",)
+        if image != "none":
+            next_step = ["doctor"]
+        else:
+            is_uploaded = bool(yard.bucket.keys(yard.recipe))
+            next_step = ["image", "bake", *([] if is_uploaded else [f"examples/{yard.recipe}"])]
         print_line(f"Next: {command_line(*next_step)}")
 
 

@@ -26,6 +26,7 @@ def deployed(runs: Runs, name: str, *arguments: str) -> Runs:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "image bake examples/images/gpu.yaml" in done.stdout.splitlines()[-1], done.stdout
     yard = Yard.find(name, session=runs.cloud.session())
     yard.session.client("ssm").put_parameter(
         Name=f"/{name.lower()}/image", Value=_image(runs, name.lower()), Type="String", Overwrite=True
