@@ -28,6 +28,8 @@ from simulation.timeline import Line, Sort
 
 PROGRESS_SECONDS = 15.0
 """Seconds between two lines of progress without a terminal."""
+MOST_PRINTED = 20
+"""The most broken worlds that are printed before the tables."""
 STYLES = {
     Sort.FAULT: "bold red",
     Sort.BROKEN: "bold red",
@@ -49,7 +51,7 @@ class _Speed(ProgressColumn):
 
 
 class Bar:
-    """A progress bar in a terminal, or a line every SAID_EVERY seconds elsewhere."""
+    """A progress bar in a terminal, else a line every PROGRESS_SECONDS. It prints the first broken worlds at once."""
 
     def __init__(self, total: int) -> None:
         self._total, self._done, self._broken = total, 0, 0
@@ -74,7 +76,10 @@ class Bar:
 
     def report(self, found: Sequence[Finding]) -> None:
         self._done += len(found)
-        self._broken += sum(bool(each.violations) for each in found)
+        for each in [each for each in found if each.violations]:
+            self._broken += 1
+            if self._broken <= MOST_PRINTED:
+                console.print(f"broken: {each.case}: {each.violations[0].what}")
         status = f"{self._broken:,} broken" if self._broken else "0 broken"
         self._progress.update(self._task, completed=self._done, status=status)
         now = time.monotonic()
