@@ -1,7 +1,7 @@
 """Runs of a schedule: each time that is delivered starts at most one run, and none is lost without a record."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -104,3 +104,33 @@ def test_a_lost_time_starts_nothing_and_later_ones_do(yard: YardTemplate) -> Non
     first: datetime = min(each.at for each in row.recent)
     assert first - row.since > timedelta(minutes=30)
     assert set(of(row, Answer.STARTED)) == set(started)
+
+
+def test_a_time_that_clocks_skip_in_spring_has_no_run(yard: YardTemplate) -> None:
+    """Clocks of Lord Howe Island go forward from 02:00 to 02:30, at 15:30 UTC. There is no 02:15 in that night."""
+    times = tuple(datetime(2026, 10, 3, 15, minute, tzinfo=UTC) for minute in (15, 45))
+    started: list[datetime] = []
+
+    def begin(yard: Yard) -> None:
+        yard.scheduler.delays = lambda number: (1.0,)
+        schedule = {"cron": "15,45 1-2 * * *", "zone": "Australia/Lord_Howe"}
+        yard.people.upload("jobs/by/ada/nightly.json", job("nightly", ONE, program=SHORT, schedule=schedule))
+
+    def over(yard: Yard) -> bool:
+        return yard.world.now > times[-1] + timedelta(minutes=20) and yard.all_over()
+
+    scenario = Scenario(
+        "spring",
+        "a schedule in the night when clocks go forward",
+        begin,
+        over=over,
+        gang=1,
+        longest=timedelta(hours=2),
+        beginning=times[0] - timedelta(minutes=10),
+        times={"nightly": times},
+    )
+    result = simulate(
+        yard, scenario, at_end=lambda yard: started.extend(each.started for each in yard.runs())
+    )
+    assert not result.broken
+    assert [each.replace(second=0, microsecond=0) for each in started] == list(times)
