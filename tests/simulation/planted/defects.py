@@ -447,8 +447,8 @@ DEFECTS: tuple[Defect, ...] = (
         "faulty-pool-again",
         "a run that was planned before a fatal Xid is requested in the pool of the faulty host",
         "lambdas/workflows/train/launch/__init__.py",
-        "*quarantine.find_indexes(plan.candidates, ledger.quarantined(), now),",
-        "",
+        "faulty = quarantine.find_indexes(plan.candidates, ledger.quarantined(), now) if planned_before else ()",
+        "faulty = ()",
         World("chain: host host-1 after started #1: its GPU has a fatal error (Xid 79)", GANG),
     ),
 )

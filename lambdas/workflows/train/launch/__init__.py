@@ -148,18 +148,18 @@ def _next_step(
     if open_request:
         lost = "the answer to an earlier request to this pool was lost"
         return Try(open_request.candidate, open_request.round, lost, open_request.batch)
+    refusals = records.refusals(attempt)
+    planned_before = attempt > 1 or refusals  # the first request follows its plan in seconds
+    faulty = quarantine.find_indexes(plan.candidates, ledger.quarantined(), now) if planned_before else ()
     return placement.next_step(
         plan.candidates,
-        records.refusals(attempt),
+        refusals,
         now=now,
         since=records.searching_since(attempt, now),
         wait_minutes=job.limits.wait_minutes,
         deadline=deadlines.deadline(records, attempt, now),
         held=records.held_candidate(attempt),
         first=records.first_market(attempt),
-        last=(
-            *records.failed_candidates(attempt),
-            *quarantine.find_indexes(plan.candidates, ledger.quarantined(), now),
-        ),
+        last=(*records.failed_candidates(attempt), *faulty),
         order=job.hardware.prefer,
     )
