@@ -5,6 +5,7 @@ CreateFleet answers 200 with Errors[] if it launched nothing. Only the number of
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any, assert_never
 
 from botocore.exceptions import ClientError
@@ -69,6 +70,8 @@ class Launched:
     """The candidate that EC2 chose."""
     volume_charge: float = 0.0
     """Dollars, once for each host."""
+    since: datetime | None = None
+    """When EC2 launched them; None if it has just done so."""
 
 
 Refusals = tuple[FleetRefusal, ...]

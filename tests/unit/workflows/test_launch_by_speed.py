@@ -112,8 +112,11 @@ def test_each_pool_keeps_its_own_refusal_and_the_next_market_is_asked(
     assert ec2.asked[1][0] == [D.pool]
 
 
+LAUNCHED = NOON - timedelta(minutes=3)
+
+
 def instance(name: str, kind: str, zone: str) -> Instance:
-    return Instance(name, kind, zone, Market.SPOT, "running", "", None, NOON, "ami-1", {})
+    return Instance(name, kind, zone, Market.SPOT, "running", "", None, LAUNCHED, "ami-1", {})
 
 
 def test_hosts_of_a_call_that_died_are_found_in_whichever_pool_they_are(
@@ -123,7 +126,9 @@ def test_hosts_of_a_call_that_died_are_found_in_whichever_pool_they_are(
     ec2 = Ec2(there=there)
     kind, records = launched(place, monkeypatch, ec2, capacity_pool="2 spot pools")
     assert (kind, ec2.asked) == ("launched", [])
-    assert {host.zone for host in records.hosts.values()} == {"us-east-1b"}
+    assert {(host.zone, host.launched) for host in records.hosts.values()} == {("us-east-1b", LAUNCHED)}, (
+        "they are billed from EC2's own time"
+    )
     assert records.launch_requests[0].chosen == 1
 
 

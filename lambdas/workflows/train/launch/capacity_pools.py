@@ -98,7 +98,13 @@ def find_launched(request: LaunchRequest, part: Part, there: Collection[Instance
             and (host.zone, host.market) == (candidate.zone, candidate.market)
         ]
         if mine:
-            return Launched(tuple(host.id for host in mine), mine[0].type, candidate, mine[0].volume_charge)
+            return Launched(
+                tuple(host.id for host in mine),
+                mine[0].type,
+                candidate,
+                mine[0].volume_charge,
+                since=min(host.launched for host in mine),
+            )
     return None
 
 

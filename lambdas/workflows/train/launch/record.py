@@ -95,7 +95,7 @@ def host_rows(request: LaunchRequest, launched: Launches, now: datetime) -> list
                 disk_gib=request.disk_gib,
                 gib_month=request.plan.gib_month,
                 volume_charge=answer.volume_charge,
-                launched=now,
+                launched=answer.since or now,
             )
             before = request.warm.get(instance)
             owner = Owner(run=run, attempt=attempt, before=before)
