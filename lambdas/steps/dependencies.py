@@ -7,7 +7,7 @@ Patrol finds a wait that neither has ended."""
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.rows import event_row, run_row
 from lambdas.aws.dynamodb.write import Write
 from lambdas.core.run import RunUpdate, dependencies
@@ -103,7 +103,10 @@ def answer(ledger: Ledger, run: str, now: datetime) -> str:
     decided = dependencies.decide(wanted, _read(ledger, wanted.runs))
     if isinstance(decided, MustWait):
         return f"{run} waits for {', '.join(decided.runs)}"
-    attempts.succeed(ledger, run, token, attempts.Done(), now)
+    try:
+        attempts.succeed(ledger, run, token, attempts.Done(), now)
+    except AlreadyWrittenError:  # the other run that ends now must not fail because of it
+        logger.warning("the rows of %s were deleted while its wait ended", run)
     ledger.write(*(Write(waiters_of(each), run, delete=True) for each in wanted.runs))
     return f"{run} waits no longer"
 
