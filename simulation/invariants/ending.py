@@ -206,7 +206,10 @@ class Ending:
             self.breaks(Invariant.ONE_END, f"{execution.name} ended as stopped, but no user has stopped it")
         if "stopping" not in row or any(fault.what not in STOP_REQUESTS for fault in self.faults):
             return
-        was_faster = summary["outcome"] == "succeeded" or summary["error"] == "ModelRefused"
+        fails = self.scenario.ends.get(execution.name.rpartition("-")[0]) == "failed"
+        was_faster = summary["outcome"] == "succeeded" or summary["error"] in (
+            ("ModelRefused", "ProgramFailed") if fails else ("ModelRefused",)
+        )
         if summary["outcome"] != "stopped" and not was_faster:
             self.breaks(Invariant.ONE_END, f"{execution.name} was stopped, but ended as {summary['error']}")
         if summary["outcome"] == "stopped" and PERSON not in summary["reason"]:

@@ -11,6 +11,7 @@ from simulation.aws.ec2 import Instance
 from simulation.hosts.faults import Xid
 from simulation.invariants.checks import DELETES
 from simulation.invariants.model import Invariant
+from trainyard.core.model.errors import HardwareFailed
 from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def check(yard: Yard) -> Wrong:
                 Invariant.WHOLE_GANG,
                 f"{host.id} reported a fatal error, and took part in {len(shared)} attempts after it",
             )
-        is_known = any(each.get("ending") == "failed" for each in shared)
+        is_known = any(each.get("error") == HardwareFailed.__name__ for each in shared)
         if is_known and len(yard.plan.all_faults) == 1:
             yield from _check_quarantine(yard, host, noted.get(host.id))
 
