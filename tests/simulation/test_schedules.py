@@ -107,7 +107,7 @@ def test_a_lost_time_starts_nothing_and_later_ones_do(yard: YardTemplate) -> Non
 
 
 def test_a_time_that_clocks_skip_in_spring_has_no_run(yard: YardTemplate) -> None:
-    """Clocks of Lord Howe Island go forward from 02:00 to 02:30, at 15:30 UTC. There is no 02:15 in that night."""
+    """Clocks of Lord Howe Island go forward from 02:00 to 02:30, at 15:30 UTC. The night has no 02:15."""
     times = tuple(datetime(2026, 10, 3, 15, minute, tzinfo=UTC) for minute in (15, 45))
     started: list[datetime] = []
 
