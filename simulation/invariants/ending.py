@@ -206,16 +206,12 @@ class Ending:
             self.breaks(Invariant.ONE_END, f"{execution.name} ended as stopped, but no user has stopped it")
         if "stopping" not in row or any(fault.what not in STOP_REQUESTS for fault in self.faults):
             return
-        fails = self.scenario.ends.get(execution.name.rpartition("-")[0]) == "failed"
-        was_faster = summary["outcome"] == "succeeded" or summary["error"] in (
-            ("ModelRefused", "ProgramFailed") if fails else ("ModelRefused",)
-        )
+        planned = self.scenario.ends.get(execution.name.rpartition("-")[0])
+        was_faster = summary["outcome"] in ("succeeded", planned) or summary["error"] == "ModelRefused"
         if summary["outcome"] != "stopped" and not was_faster:
             self.breaks(Invariant.ONE_END, f"{execution.name} was stopped, but ended as {summary['error']}")
         if summary["outcome"] == "stopped" and PERSON not in summary["reason"]:
-            self.breaks(
-                Invariant.ONE_END, f"the reason of {execution.name} does not name the user who stopped it"
-            )
+            self.breaks(Invariant.ONE_END, f"the reason of {execution.name} does not name its user")
         took = datetime.fromisoformat(summary["ended"]) - datetime.fromisoformat(row["stopping"])
         if took > STOP_TIME:
             self.breaks(Invariant.ENDS_IN_TIME, f"{execution.name} ran for {took} after it was stopped")
