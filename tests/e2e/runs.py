@@ -39,7 +39,11 @@ class Runs:
 
     def start(self, job: dict[str, Any]) -> Run:
         """Upload a job and return its run."""
-        return self.yard.run(self.upload(job).run).wait_for_start()
+        return self.begun(self.upload(job).run)
+
+    def begun(self, run: str, workflow: str = "train") -> Run:
+        """Return the run with this id once its execution exists."""
+        return self.yard.run(run, workflow).wait_for_start(PATIENCE)
 
     def in_mid_training(self, job: dict[str, Any]) -> Run:
         """Start a job and return its run when the first checkpoint is in the bucket."""

@@ -59,7 +59,7 @@ def start(runs: Runs, bad: Bad) -> Run:
         key = f"programs/{bad.name}.tar.gz"
         runs.yard.bucket.put(key, packed(bad.files))
         job["program"]["source"] = f"s3://BUCKET/{key}"
-    return runs.yard.run(runs.upload(job, bad.name).run).wait_for_start()
+    return runs.begun(runs.upload(job, bad.name).run)
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)

@@ -82,7 +82,7 @@ def test_a_bake_that_would_change_nothing_ends_at_once(runs: Runs) -> None:
 def test_an_uploaded_recipe_with_faults_is_refused_with_all_of_them(runs: Runs) -> None:
     text = b"name: Bad\ntensorflow: '2.21'\nbase: ami-00000000000000000\nroot_gib: 1\npackages: []\n"
     uploaded = begin(runs.yard.bucket, "images/bad.yaml", text)
-    run = runs.finish(runs.yard.run(uploaded.run, "bake").wait_for_start())
+    run = runs.finish(runs.begun(uploaded.run, "bake"))
     reason = failed(run, "RecipeRefused")
     assert "images/bad.yaml has 4 faults" in reason
     assert run.summary["outcome"] == "refused"

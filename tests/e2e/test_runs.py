@@ -124,7 +124,7 @@ def test_a_job_given_to_the_execution_itself_runs(runs: Runs) -> None:
 def test_the_same_object_delivered_twice_is_one_run_and_a_new_version_is_another(runs: Runs) -> None:
     job = runs.job("twice", cluster={"workers": 1}, program={"args": {"steps": 5}})
     uploaded = runs.upload(job)
-    first = runs.yard.run(uploaded.run).wait_for_start()
+    first = runs.begun(uploaded.run)
     s3, events = runs.yard.session.client("s3"), runs.yard.session.client("lambda")
     detail = {
         "bucket": {"name": runs.yard.bucket.name},

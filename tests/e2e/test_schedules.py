@@ -19,8 +19,8 @@ def test_a_schedule_starts_a_run_at_its_time(runs: Runs, tmp_path: Path) -> None
     made = runs.yard.schedule(file)
     assert made.name == NAME
     assert made.row.by != "unknown"
-    first = runs.until("the first run", lambda: find(runs.yard, NAME).last_run, seconds=240)
-    run = runs.yard.run(first).wait_for_start()
+    first = runs.until("the first run", lambda: find(runs.yard, NAME).last_run)
+    run = runs.begun(first)
     paused = find(runs.yard, NAME).pause()
     assert paused.next_times() == []
     runs.finish(run)

@@ -25,7 +25,7 @@ def test_a_study_finds_the_best_trial_and_leaves_no_host(runs: Runs) -> None:
         cluster={"strategy": "single", "workers": 1},
         study=STUDY,
     )
-    study = runs.yard.run(runs.upload(job).run, "study").wait_for_start()
+    study = runs.begun(runs.upload(job).run, "study")
     names = [f"{study.id}-{number:04d}-trial" for number in (1, 2, 3)]
     second = runs.yard.run(names[1])
     runs.until("a checkpoint of the second trial", lambda: runs.checkpoint_of(second))
