@@ -64,6 +64,10 @@ class Scenario:
     cpu_seconds: float | None = None
     """The processor time of a world that takes longer than others. It is simulated only if it is named."""
 
+    def outcome_of(self, run: str) -> str | None:
+        """Return the outcome that the run must have instead of success."""
+        return self.ends.get(run.rpartition("-")[0])
+
 
 HARDWARE: dict[str, Any] = {
     "instance_types": ["g6.xlarge", "g5.xlarge", "g4dn.xlarge"],

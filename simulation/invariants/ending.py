@@ -106,7 +106,7 @@ class Ending:
             bills.check_pool(self.yard, self.scenario),
             studies.check_ends(self.yard),
             orderings.check(self.yard, self.scenario, is_survived=self.only_infrastructure_failed()),
-            hardware.check(self.yard),
+            hardware.check(self.yard, self.scenario),
         ):
             self.breaks(invariant, wrong)
         self._warnings()
@@ -206,8 +206,8 @@ class Ending:
             self.breaks(Invariant.ONE_END, f"{execution.name} ended as stopped, but no user has stopped it")
         if "stopping" not in row or any(fault.what not in STOP_REQUESTS for fault in self.faults):
             return
-        planned = self.scenario.ends.get(execution.name.rpartition("-")[0])
-        was_faster = summary["outcome"] in ("succeeded", planned) or summary["error"] == "ModelRefused"
+        own = ("ProgramFailed",) if self.scenario.outcome_of(execution.name) == "failed" else ()
+        was_faster = summary["outcome"] == "succeeded" or summary["error"] in ("ModelRefused", *own)
         if summary["outcome"] != "stopped" and not was_faster:
             self.breaks(Invariant.ONE_END, f"{execution.name} was stopped, but ended as {summary['error']}")
         if summary["outcome"] == "stopped" and PERSON not in summary["reason"]:
@@ -241,7 +241,7 @@ class Ending:
             return
         if summary["error"] == "JobRefused" and RUNNING_RUN_REASON in summary["reason"]:
             return  # the run to be resumed was stopped late
-        if expected := self.scenario.ends.get(execution.name.rpartition("-")[0]):
+        if expected := self.scenario.outcome_of(execution.name):
             if summary["outcome"] != expected:
                 wrong = f"{execution.name} ended as {summary['outcome']} instead of {expected}"
                 self.breaks(Invariant.SURVIVES, wrong)

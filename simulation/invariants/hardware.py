@@ -11,10 +11,11 @@ from simulation.aws.ec2 import Instance
 from simulation.hosts.faults import Xid
 from simulation.invariants.checks import DELETES
 from simulation.invariants.model import Invariant
-from trainyard.core.model.errors import HardwareFailed
+from trainyard.core.model.errors import ProgramFailed
 from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
+    from simulation.scenario import Scenario
     from simulation.yard import Yard
 
 FAULT = f"fault {Xid.__name__}"
@@ -22,7 +23,7 @@ FAULT = f"fault {Xid.__name__}"
 Wrong = Iterator[tuple[Invariant, str]]
 
 
-def check(yard: Yard) -> Wrong:
+def check(yard: Yard, scenario: Scenario) -> Wrong:
     """Yield each faulty host that trains again, and each faulty pool without a quarantine."""
     if any(fault.what in DELETES for fault in yard.plan.all_faults):
         return
@@ -35,7 +36,11 @@ def check(yard: Yard) -> Wrong:
                 Invariant.WHOLE_GANG,
                 f"{host.id} reported a fatal error, and took part in {len(shared)} attempts after it",
             )
-        is_known = any(each.get("error") == HardwareFailed.__name__ for each in shared)
+        failed = [each for each in shared if each.get("ending") == "failed"]
+        is_own = scenario.outcome_of(host.tags.get(Tag.RUN, "")) == "failed" and all(
+            each["error"] == ProgramFailed.__name__ for each in failed
+        )
+        is_known = bool(failed) and not is_own
         if is_known and len(yard.plan.all_faults) == 1:
             yield from _check_quarantine(yard, host, noted.get(host.id))
 

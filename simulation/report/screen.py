@@ -76,10 +76,10 @@ class Bar:
 
     def report(self, found: Sequence[Finding]) -> None:
         self._done += len(found)
-        for each in [each for each in found if each.violations]:
-            self._broken += 1
-            if self._broken <= MOST_PRINTED:
-                console.print(f"broken: {each.case}: {each.violations[0].what}")
+        broken = [each for each in found if each.violations]
+        for each in broken[: max(0, MOST_PRINTED - self._broken)]:
+            console.print(f"broken: {each.case}: {each.violations[0].what}")
+        self._broken += len(broken)
         status = f"{self._broken:,} broken" if self._broken else "0 broken"
         self._progress.update(self._task, completed=self._done, status=status)
         now = time.monotonic()
